@@ -1,0 +1,47 @@
+"""`python -m bench NAME`: run one bench and print what it found."""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from bench import forks, lists, many, pitr, stall
+from bench.options import Options
+from bench.report import Report
+
+BENCHES: dict[str, Callable[[Options], Report]] = {
+    "fork-idle": forks.bench_idle,
+    "fork-loaded": forks.bench_loaded,
+    "stall": stall.bench_stall,
+    "pitr": pitr.bench_pitr,
+    "list": lists.bench_list,
+    "space": many.bench_space,
+    "density": many.bench_density,
+    "batch": many.bench_batch,
+}
+
+
+@click.command(context_settings={"max_content_width": 120})
+@click.argument("name", type=click.Choice(sorted(BENCHES)))
+@click.option("--quick", is_flag=True, help="Leave the largest size and the second driver out.")
+@click.option("--json", "as_json", is_flag=True, help="End with one line that is a JSON object.")
+@click.option("--data", type=click.Path(path_type=Path), help="Where to work.  [default: /var/tmp/ramet-bench-*]")
+@click.option("--repeats", default=0, help="How often each method is measured.")
+@click.option("--size", "sizes", type=int, multiple=True, help="Megabytes; may be given several times.")
+@click.option("--driver", "drivers", multiple=True, help="auto, reflink, btrfs or copy; several times for several.")
+@click.option("--max", "most", default=0, help="The most forks that density makes.")
+def main(name: str, quick: bool, as_json: bool, data: Path | None, **asked: object) -> None:
+    """Measure NAME on this machine, beside its peers."""
+    place = data or Path(tempfile.gettempdir()).parent / "var/tmp" / f"ramet-bench-{name}"
+    options = Options(data=place, quick=quick, **asked)  # type: ignore[arg-type]
+    report = BENCHES[name](options)
+    report.show(Console(file=sys.stderr if as_json else sys.stdout, width=120))
+    if as_json:
+        click.echo(report.as_json())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""`list`: the listing of a project with many services that have rows and no servers, beside the least it could cost."""
+
+import base64
+import contextlib
+import http.client
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+
+from bench.bare import bare
+from bench.options import Options
+from bench.report import Report, percentile
+from ramet.control.projects import Projects
+from ramet.ids import new_id
+from ramet.model.credentials import Secret
+from ramet.model.resources import Size
+from ramet.model.service import Environment, Origin, Service, ServiceType
+from ramet.store import services
+from ramet.store.database import Store
+
+_COUNTS = (10, 1000, 10_000)
+_CONNECTIONS = (1, 32)
+_PORT = 18899
+_SECONDS = 3.0
+_LEAST = 20
+_KB = 1024
+_QUERY = "SELECT * FROM service ORDER BY created_at, id"
+
+
+@dataclass(frozen=True)
+class _Key:
+    project_id: str
+    public_key: str
+    secret: str
+
+
+def bench_list(options: Options) -> Report:
+    """Latency and rate of the listing at 10, 1,000 and 10,000 services, on both databases."""
+    report = Report("list")
+    shutil.rmtree(options.data, ignore_errors=True)
+    options.data.mkdir(parents=True, mode=0o711)
+    try:
+        _measure(report, options, f"sqlite:///{options.data}/ramet.db", "sqlite")
+        with bare() as means:
+            means.initialize(options.data / "postgresql")
+            with means.serving(options.data / "postgresql", ("max_connections=100",)):
+                url = f"postgresql+psycopg://ramet@/postgres?host={means.sockets}&port=5999"
+                _measure(report, options, url, "postgresql")
+    finally:
+        shutil.rmtree(options.data, ignore_errors=True)
+    return report
+
+
+def _measure(report: Report, options: Options, url: str, name: str) -> None:
+    store = Store.open(url)
+    try:
+        key, have = _make_key(store), 0
+        for count in options.sizes or (_COUNTS[:2] if options.quick else _COUNTS):
+            _insert(store, key.project_id, have, count)
+            have = count
+            floor = _floor(url, name, options.data)
+            report.add(f"{name}:floor", count, floor)
+            with _serving(options.data, url) as server:
+                for connections in _CONNECTIONS:
+                    _add(report, name, count, connections, key, server)
+    finally:
+        store.close()
+
+
+def _add(report: Report, name: str, count: int, connections: int, key: _Key, server: int) -> None:
+    begun = time.perf_counter()
+    taken = _load(key, connections)
+    elapsed = time.perf_counter() - begun
+    method = f"{name}:{connections}_connections"
+    report.add(method, count, taken)
+    report.add(f"{method}:p99", count, [percentile(taken, 0.99)])
+    report.ratios[f"{name}_{count}_at_{connections}_per_second"] = round(len(taken) / elapsed, 1)
+    report.ratios[f"{name}_{count}_at_{connections}_memory_mb"] = round(_memory_mb(server), 1)
+    if connections == 1:
+        report.ratio(f"{name}_{count}_vs_floor", report.median(method, count), report.median(f"{name}:floor", count))
+
+
+def _load(key: _Key, connections: int) -> list[float]:
+    """List over and over on so many connections for a few seconds; return the milliseconds of each."""
+    deadline = time.monotonic() + _SECONDS
+
+    def client(_: int) -> list[float]:
+        headers = {"Authorization": f"Basic {base64.b64encode(f'{key.public_key}:{key.secret}'.encode()).decode()}"}
+        connection = http.client.HTTPConnection("127.0.0.1", _PORT, timeout=60)
+        taken: list[float] = []
+        while time.monotonic() < deadline or (connections == 1 and len(taken) < _LEAST):
+            begun = time.perf_counter()
+            connection.request("GET", f"/public/api/v1/projects/{key.project_id}/services", headers=headers)
+            response = connection.getresponse()
+            response.read()
+            if response.status != http.client.OK:
+                raise RuntimeError(f"status {response.status}")
+            taken.append(1000 * (time.perf_counter() - begun))
+        return taken
+
+    with ThreadPoolExecutor(connections) as clients:
+        return [one for found in clients.map(client, range(connections)) for one in found]
+
+
+def _floor(url: str, name: str, data: Path) -> list[float]:
+    """Return the milliseconds of reading the rows as they are and encoding them."""
+    taken: list[float] = []
+    if name == "sqlite":
+        connection: Any = sqlite3.connect(data / "ramet.db")
+    else:
+        connection = psycopg.connect(url.replace("+psycopg", ""))
+    with contextlib.closing(connection):
+        for _ in range(_LEAST):
+            begun = time.perf_counter()
+            cursor = connection.execute(_QUERY)
+            names = [column[0] for column in cursor.description]
+            msgspec.json.encode([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
+            taken.append(1000 * (time.perf_counter() - begun))
+    return taken
+
+
+@contextlib.contextmanager
+def _serving(data: Path, url: str) -> Iterator[int]:
+    """Serve HTTP without anybody who would look for the servers; yield the pid."""
+    command = [Path(sys.executable).with_name("ramet"), "serve", "--data", data, "--port", _PORT]
+    variables = {"RAMET_DATABASE_URL": url, "RAMET_STORAGE_DRIVER": "copy", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    with (data / "serve.log").open("wb") as log:
+        process = subprocess.Popen(list(map(str, command)), env=variables, stdout=log, stderr=log)
+    try:
+        _await_port(process, data / "serve.log")
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _await_port(process: "subprocess.Popen[bytes]", log: Path) -> None:
+    for _ in range(600):
+        if process.poll() is not None:
+            raise RuntimeError(log.read_text()[-2000:])
+        with contextlib.suppress(OSError), contextlib.closing(http.client.HTTPConnection("127.0.0.1", _PORT)) as probe:
+            probe.connect()
+            return
+        time.sleep(0.05)
+    raise TimeoutError("ramet serve does not answer")
+
+
+def _make_key(store: Store) -> _Key:
+    projects, now = Projects(store), datetime.now(UTC)
+    project = projects.create_project(f"bench {new_id()}", now)
+    key, secret = projects.create_key(project.id, "bench", now)
+    return _Key(project.id, key.public_key, secret.reveal())
+
+
+def _insert(store: Store, project_id: str, have: int, count: int) -> None:
+    """Add services until there are so many; every second one is a fork, as they are in practice."""
+    parent = new_id()
+    with store.write() as tx:
+        for number in range(have, count):
+            now = datetime.now(UTC)
+            origin = Origin(project_id, parent, "shop", "NOW", None, None, None) if number % 2 else None
+            services.insert_service(
+                tx,
+                Service(
+                    id=new_id(),
+                    project_id=project_id,
+                    name=f"shop-{number}",
+                    region_code="local",
+                    service_type=ServiceType.POSTGRES,
+                    environment=Environment.DEV,
+                    size=Size(),
+                    volume_type="reflink",
+                    host="localhost",
+                    port=20000 + number,
+                    pg_major=15,
+                    created_at=now,
+                    verifier=Secret("SCRAM-SHA-256$4096:none"),
+                    born_at=now,
+                    origin=origin,
+                ),
+            )
+
+
+def _memory_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / _KB

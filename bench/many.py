@@ -1,0 +1,120 @@
+"""`batch`, `density` and `space`: many forks at once, many forks side by side, and what a fork takes on disk."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bench.bare import bare
+from bench.data import fill
+from bench.instance import Instance, Timed, connect, instance
+from bench.options import Options
+from bench.report import Report, percentile
+from ramet.backends.local.process_identity import children_of
+from ramet.backends.local.volumes.space import exclusive_bytes
+
+_SIZE_MB = 100
+_BATCH = 20
+_BUSY = 10
+_DENSITY = 100
+_MIB = 1024**2
+_SETTLE_SECONDS = 2.0
+
+
+def bench_batch(options: Options) -> Report:
+    """Twenty forks asked for at once; and how fast forks are accepted while ten are being made."""
+    report = Report("batch")
+    with instance(options.data, *options.drivers[:1]) as running, bare() as means:
+        parent = running.api().create("parent")
+        fill(means.programs, parent.service, _SIZE_MB)
+        every: dict[str, list[float]] = {"batch_of_20": [], "one_of_20": [], "accepted_of_10": []}
+        for _ in range(options.repeats or 3):
+            os.sync()
+            time.sleep(1)
+            begun = time.perf_counter()
+            forks = _fork_at_once(running, parent, _BATCH)
+            every["batch_of_20"].append(1000 * (time.perf_counter() - begun))
+            every["one_of_20"] += [fork.answered_ms for fork in forks]
+            _delete(running, forks)
+            forks = _fork_at_once(running, parent, _BUSY)
+            every["accepted_of_10"] += [fork.accepted_ms for fork in forks]
+            _delete(running, forks)
+        for method, values in every.items():
+            report.add(method, _SIZE_MB, values)
+        report.ratios["accepted_of_10_p99_ms"] = round(percentile(every["accepted_of_10"], 0.99), 2)
+    return report
+
+
+def bench_density(options: Options) -> Report:
+    """Idle forks beside each other: how long the first and the last take, and the memory of each."""
+    report = Report("density")
+    most = options.most or (20 if options.quick else _DENSITY)
+    with instance(options.data, *options.drivers[:1]) as running, bare() as means:
+        api = running.api()
+        parent = api.create("parent")
+        fill(means.programs, parent.service, _SIZE_MB)
+        forks = [api.fork(parent.service_id, "NOW") for _ in range(most)]
+        time.sleep(_SETTLE_SECONDS)
+        memory = [_memory_mb(running, fork) for fork in forks]
+        times = [fork.answered_ms for fork in forks]
+        report.add("first", _SIZE_MB, times[:1])
+        report.add("last", _SIZE_MB, times[-1:])
+        report.add("all", _SIZE_MB, times)
+        report.ratio("last_to_first", times[-1], times[0])
+        report.ratios["memory_mb_each"] = round(sum(memory) / len(memory), 2)
+        report.ratios["forks"] = most
+        _delete(running, forks)
+    return report
+
+
+def bench_space(options: Options) -> Report:
+    """What a fork alone occupies when it is READY, and after a part of its rows has been changed."""
+    report = Report("space")
+    size_mb = options.sizes[0] if options.sizes else (_SIZE_MB if options.quick else 1000)
+    with instance(options.data, *options.drivers[:1]) as running, bare() as means:
+        api = running.api()
+        parent = api.create("parent")
+        fill(means.programs, parent.service, size_mb)
+        fork = api.fork(parent.service_id, "NOW")
+        report.add("now", size_mb, [fork.answered_ms])
+        data = running.paths(fork.service_id).data
+        report.ratios |= _occupied(data, "at_ready")
+        with connect(fork.service) as connection:
+            for percent in (1, 10):
+                # Scattered rows: one page in a few is written anew.
+                connection.execute(
+                    f"UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid % 100 < {percent}".encode()
+                )
+                connection.execute("CHECKPOINT")
+                report.ratios |= _occupied(data, f"after_{percent}_percent")
+    return report
+
+
+def _fork_at_once(running: Instance, parent: Timed, count: int) -> list[Timed]:
+    with ThreadPoolExecutor(count) as clients:
+        asked = [clients.submit(lambda: running.api().fork(parent.service_id, "NOW")) for _ in range(count)]
+        return [one.result() for one in asked]
+
+
+def _delete(running: Instance, forks: list[Timed]) -> None:
+    with ThreadPoolExecutor(4) as clients:
+        list(clients.map(lambda fork: running.api().delete(fork.service_id), forks))
+
+
+def _occupied(data: Path, when: str) -> dict[str, float]:
+    os.sync()
+    wal = exclusive_bytes(data / "pg_wal")
+    rest = exclusive_bytes(data) - wal
+    return {f"exclusive_mb_{when}": round(rest / _MIB, 2), f"exclusive_wal_mb_{when}": round(wal / _MIB, 2)}
+
+
+def _memory_mb(running: Instance, fork: Timed) -> float:
+    """Return the proportional set size of a fork's server and of all its processes."""
+    server = int(running.paths(fork.service_id).pid_file.read_text().splitlines()[0])
+    pids = [server, *(pid for pid, _ in children_of(server))]
+    return sum(_pss_kb(pid) for pid in pids) / 1024
+
+
+def _pss_kb(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

@@ -1,0 +1,56 @@
+"""The command line of the proofs."""
+
+import argparse
+import logging
+import random
+import sys
+import time
+from pathlib import Path
+
+from prove import crash, storm
+from prove.ground import open_ground
+from prove.load import load
+from prove.now import prove_now
+from prove.pitr import prove_pitr
+from prove.results import Results
+
+_PROOFS = {"pitr": prove_pitr, "now": prove_now}
+_PROOFS_OF_PROCESSES = {"crash": crash.main, "storm": storm.main}  # with arguments of their own
+_WARM_UP_SECONDS = 5.0
+
+
+def main() -> int:
+    """Run one proof; 0 when no trial failed."""
+    if sys.argv[1:] and sys.argv[1] in _PROOFS_OF_PROCESSES:
+        return _PROOFS_OF_PROCESSES[sys.argv[1]](sys.argv[2:])
+    arguments = _parser().parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
+    results = Results(arguments.proof, seed)
+    print(f"{arguments.proof}: {arguments.trials} trials, seed {seed}", file=sys.stderr)
+    with open_ground(arguments.data, arguments.snapshot_seconds) as ground:
+        parent = ground.create("prove")
+        with load(ground, parent, arguments.scale, arguments.clients, arguments.rate) as ledger:
+            time.sleep(_WARM_UP_SECONDS)
+            try:
+                _PROOFS[arguments.proof](ground, parent, ledger, results, arguments.trials)
+            finally:
+                print(results.summary(), flush=True)
+    return 1 if any(trial.failed for trial in results.trials) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="script/prove", description=__doc__)
+    parser.add_argument("proof", choices=sorted(_PROOFS), help="which forks to try")
+    parser.add_argument("--trials", type=int, default=30, help="how many forks (30)")
+    parser.add_argument("--seed", type=int, help="the same seed chooses the same moments again")
+    parser.add_argument("--scale", type=int, default=5, help="pgbench's scale, 15 MB each (5)")
+    parser.add_argument("--clients", type=int, default=4, help="pgbench's clients (4)")
+    parser.add_argument("--rate", type=int, default=400, help="transactions a second, 0 for as many as it can (400)")
+    parser.add_argument("--snapshot-seconds", type=float, default=20.0, help="a snapshot of the parent so often (20)")
+    parser.add_argument("--data", type=Path, help="where to make the data directory (the system's temporary one)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

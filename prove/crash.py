@@ -1,0 +1,187 @@
+"""Kill -9 whatever can be killed, at every step of every procedure and at random moments, and see that nothing is lost.
+
+After each kill `ramet up` is started again, and then each service must be READY or gone with its reason, every ledger
+must hold what was acknowledged, and host and store must agree: no leftovers.
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prove.chaos import Deeds, Made, steps_of_all
+from prove.site import Site, eventually, open_site
+
+_SETTLE_SECONDS = 120.0
+_APPEAR_SECONDS = 30.0
+_LONGEST_JITTER_SECONDS = 0.08
+
+
+@dataclass
+class Tally:
+    """What was done, and what came of it."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    back_seconds: list[float] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """Return the figures."""
+        slowest = max(self.back_seconds, default=0.0)
+        lines = [f"{name}: {count}" for name, count in sorted(self.counts.items())]
+        return "\n".join([*lines, f"slowest return to rest: {slowest:.1f} s", f"faults: {len(self.faults)}"])
+
+
+def main(arguments: list[str]) -> int:
+    """Run the proof; 0 when nothing was lost and nothing left over."""
+    given = _parser().parse_args(arguments)
+    first = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    tally = Tally()
+    print(f"crash: {given.seeds} seeds, the first is {first}", file=sys.stderr)
+    with open_site(given.data) as site:
+        deeds = Deeds(site)
+        deeds.settle_in()
+        plans = [plan for plan in _plans(deeds) if given.only in plan.title]
+        for number in range(given.seeds):
+            plan, seed = plans[number % len(plans)], first + number
+            faults = _trial(site, deeds, plan, random.Random(seed), tally)  # noqa: S311 - no secret
+            tally.faults += [f"seed {seed}, {plan.title}: {fault}" for fault in faults]
+            print(f"crash {number + 1:4d} seed {seed} {plan.title:<28} {'; '.join(faults) or 'ok'}", file=sys.stderr)
+            if faults and given.stop:
+                _show_log(site)
+                break
+        tally.faults += deeds.last_words()
+    print(tally.summary(), *tally.faults, sep="\n", flush=True)
+    return 1 if tally.faults else 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to do harm. `harm` returns what is counted."""
+
+    title: str
+    harm: Callable[[random.Random], str]
+
+
+def _plans(deeds: Deeds) -> list[Plan]:
+    site = deeds.site
+    plans = [
+        Plan(f"{procedure}.{step}", _at_step(deeds, procedure, step))
+        for procedure, step in steps_of_all(site)
+        if procedure in deeds.known
+    ]
+    for _ in range(3):
+        plans += [
+            Plan("random moment", lambda chance: _at_random(deeds, chance)),
+            Plan("random moment", lambda chance: _at_random(deeds, chance)),
+            Plan("fork's server in recovery", lambda chance: _fork_server(deeds, chance)),
+            Plan("parent's server in capture", lambda chance: _parent_server(deeds, chance)),
+            Plan("undo", lambda chance: _while_undoing(deeds, chance)),
+        ]
+    return plans
+
+
+def _trial(site: Site, deeds: Deeds, plan: Plan, chance: random.Random, tally: Tally) -> list[str]:
+    try:
+        tally.counts[plan.harm(chance)] += 1
+        begun = time.monotonic()
+        if site.process is None:
+            site.up()
+        eventually(deeds.servers_answer, _SETTLE_SECONDS, "every server answers")
+        site.await_idle(_SETTLE_SECONDS)
+        tally.back_seconds.append(time.monotonic() - begun)
+        faults = deeds.faults(tally.counts)
+        faults += [f"before cleaning: {one}" for one in site.leftovers()]
+        deeds.clean_up()
+        site.await_idle(_SETTLE_SECONDS)
+        left = site.leftovers()
+        tally.counts["leftovers"] += len(left)
+        return faults + left
+    except (TimeoutError, AssertionError, OSError) as fault:
+        if site.process is None:
+            site.up()
+        return [f"{type(fault).__name__}: {fault}"]
+
+
+def _at_step(deeds: Deeds, procedure: str, step: str) -> Callable[[random.Random], str]:
+    def harm(chance: random.Random) -> str:
+        mark = deeds.mark()
+        deeds.do(procedure, chance)
+        seen = deeds.await_step(mark, procedure, step, _APPEAR_SECONDS)
+        time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS) if chance.random() < 0.7 else 0)
+        deeds.site.kill()
+        return "kills of ramet at a step" if seen else "kills of ramet after a step"
+
+    return harm
+
+
+def _at_random(deeds: Deeds, chance: random.Random) -> str:
+    for procedure in chance.sample(["fork", "fork", "fork", "create", "snapshot", "resize"], 3):
+        deeds.do(procedure, chance)
+    time.sleep(chance.uniform(0, 1.5))
+    deeds.site.kill()
+    if chance.random() < 0.3:  # and once more, while it begins again
+        with contextlib.suppress(TimeoutError, AssertionError):
+            deeds.site.up()
+        time.sleep(chance.uniform(0, 0.3))
+        deeds.site.kill()
+        return "kills of ramet twice in a row"
+    return "kills of ramet at random moments"
+
+
+def _fork_server(deeds: Deeds, chance: random.Random) -> str:
+    mark = deeds.mark()
+    made = deeds.fork(chance, chance.choice(["NOW", "PITR", "LAST_SNAPSHOT"]))
+    deeds.await_step(mark, "fork", "recover", _APPEAR_SECONDS)
+    time.sleep(chance.uniform(0, 0.3))
+    return "kills of a fork's server" if _kill_server(deeds, made) else "kills of a fork's server too early"
+
+
+def _parent_server(deeds: Deeds, chance: random.Random) -> str:
+    mark = deeds.mark()
+    deeds.fork(chance, chance.choice(["NOW", "PITR"]))
+    deeds.await_step(mark, "fork", "capture", _APPEAR_SECONDS)
+    time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS))
+    _kill_server(deeds, deeds.parent)
+    return "kills of a parent's server"
+
+
+def _while_undoing(deeds: Deeds, chance: random.Random) -> str:
+    mark = deeds.mark()
+    made = deeds.fork(chance, "NOW")
+    deeds.await_step(mark, "fork", chance.choice(["capture", "recover", "secure"]), _APPEAR_SECONDS)
+    deeds.delete(made)
+    deeds.await_undoing(mark, 2.0)
+    time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS))
+    deeds.site.kill()
+    return "kills of ramet while it undoes"
+
+
+def _kill_server(deeds: Deeds, made: Made) -> bool:
+    pid = deeds.pid_of(made)
+    if pid is None:
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return True
+
+
+def _show_log(site: Site) -> None:
+    print(site.log.read_text()[-6000:], file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="script/prove crash", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=60, help="how many kills (60)")
+    parser.add_argument("--seed", type=int, help="the first seed; the same one does the same harm again")
+    parser.add_argument("--only", default="", help="only plans whose title holds this text, fork.capture for instance")
+    parser.add_argument("--stop", action="store_true", help="stop at the first fault and show the log")
+    parser.add_argument("--data", type=Path, help="where to make the data directory (the system's temporary one)")
+    return parser

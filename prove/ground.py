@@ -1,0 +1,158 @@
+"""The ground of a proof: a whole Ramet in one process over a data directory of its own, gone at the end."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+
+from ramet.backends.local.backend import LocalBackend, open_backend
+from ramet.control.control import Control, Placement, utc_now
+from ramet.control.projects import Projects
+from ramet.control.requests import Accepted, CreateRequest, ForkRequest
+from ramet.control.upkeep import Cadence, Upkeep
+from ramet.errors import NotFound
+from ramet.model.service import Service, Status, status_of, status_reason
+from ramet.operations.schedule import Duty, Schedule
+from ramet.operations.worker import Worker
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
+from ramet.store.database import Store
+
+_READY_WITHIN_SECONDS = 180.0
+_LOOK_EVERY_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Running:
+    """A READY service, and how to connect to it."""
+
+    service: Service
+    password: str
+    seconds: float
+
+    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        """Connect as the admin, over TCP, as a client would."""
+        return psycopg.connect(
+            host="localhost",
+            port=self.service.port,
+            user="tsdbadmin",
+            dbname="tsdb",
+            password=self.password,
+            connect_timeout=10,
+            autocommit=True,
+        )
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The parts that a proof uses."""
+
+    store: Store
+    backend: LocalBackend
+    control: Control
+    project_id: str
+
+    @property
+    def pgbench(self) -> str:
+        """The program that makes load."""
+        return self.backend.servers.installations.default.program("pgbench")
+
+    def create(self, name: str, cpu_millis: str | None = None, memory_gbs: str | None = None) -> Running:
+        """Return a new service, READY."""
+        request = CreateRequest(name, cpu_millis=cpu_millis, memory_gbs=memory_gbs)
+        return self._await(time.monotonic(), self.control.create_service(self.project_id, request))
+
+    def fork(self, parent: Running, request: ForkRequest) -> Running:
+        """Return a fork, READY."""
+        begun = time.monotonic()
+        return self._await(begun, self.control.fork_service(self.project_id, parent.service.id, request))
+
+    def resume(self, running: Running) -> Running:
+        """Resume a paused service, and wait until it is READY."""
+        self.control.start_service(self.project_id, running.service.id)
+        return self._settled(running, Status.READY)
+
+    def pause(self, running: Running) -> Running:
+        """Pause a service, and wait until it is PAUSED."""
+        self.control.stop_service(self.project_id, running.service.id)
+        return self._settled(running, Status.PAUSED)
+
+    def delete(self, running: Running) -> None:
+        """Delete a service and wait until it is gone."""
+        self.control.delete_service(self.project_id, running.service.id)
+        with contextlib.suppress(NotFound):
+            _eventually(lambda: self.control.get_service(self.project_id, running.service.id) is None)
+
+    def _settled(self, running: Running, status: Status) -> Running:
+        _eventually(lambda: status_of(self.look(running)) is status)
+        return replace(running, service=self.look(running))
+
+    def look(self, running: Running) -> Service:
+        """Return a service as it is now."""
+        return self.control.get_service(self.project_id, running.service.id)
+
+    def _await(self, begun: float, accepted: Accepted) -> Running:
+        def is_decided() -> bool:
+            return status_of(self._find(accepted)) in (Status.READY, Status.UNSTABLE)
+
+        _eventually(is_decided)
+        service = self._find(accepted)
+        if status_of(service) is not Status.READY:
+            raise AssertionError(f"service {service.id} is {status_of(service)}: {status_reason(service)}")
+        return Running(service, accepted.initial_password.reveal(), time.monotonic() - begun)
+
+    def _find(self, accepted: Accepted) -> Service:
+        return self.control.get_service(self.project_id, accepted.service.id)
+
+
+@contextlib.contextmanager
+def open_ground(directory: Path | None, snapshot_seconds: float) -> Iterator[Ground]:
+    """Open a Ramet in a fresh directory below `directory`; at the end all of it is removed."""
+    root = Path(tempfile.mkdtemp(prefix="ramet-prove-", dir=directory))
+    root.chmod(0o711)
+    backend = open_backend(root, has_limits=False)
+    store = Store.open(f"sqlite:///{root}/ramet.db")
+    worker = Worker(store, all_procedures(Tools(store, backend, utc_now), timedelta(days=7)))
+    control = Control(store, backend, Placement("local", "localhost", _ports()), b"prove" * 8, worker.wake)
+    cadence = Cadence(timedelta(seconds=snapshot_seconds), 64 * 1024**2)
+    upkeep = Upkeep(store, backend, cadence, worker.wake, utc_now)
+    schedule = Schedule(store, [Duty("snapshots", 1.0, upkeep.take_due_snapshots)])
+    worker.start()
+    schedule.start()
+    try:
+        yield Ground(store, backend, control, Projects(store).create_project("prove", utc_now()).id)
+    finally:
+        schedule.stop()
+        worker.stop()
+        _remove(backend, root)
+        store.close()
+        shutil.rmtree(root)
+
+
+def _ports() -> range:
+    """Return ports that proofs in other processes are unlikely to choose from at the same moment."""
+    first = 20_000 + os.getpid() % 100 * 100
+    return range(first, first + 100)
+
+
+def _remove(backend: LocalBackend, root: Path) -> None:
+    layout = backend.servers.layout
+    for path in list(layout.services.iterdir()) if layout.services.is_dir() else []:
+        backend.destroy(path.name)
+    shutil.rmtree(layout.sockets, ignore_errors=True)
+    backend.stop_all()
+
+
+def _eventually(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _READY_WITHIN_SECONDS
+    while not seen():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nothing came of it within {_READY_WITHIN_SECONDS:g} s")
+        time.sleep(_LOOK_EVERY_SECONDS)

@@ -1,0 +1,59 @@
+"""What a fork must hold, asked of the databases themselves."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from prove.ground import Running
+
+_TRANSACTIONS = """
+    SELECT xmin::text::bigint FROM ledger WHERE pg_xact_commit_timestamp(xmin) <= %s
+    UNION ALL SELECT xmin::text::bigint FROM pgbench_history WHERE pg_xact_commit_timestamp(xmin) <= %s
+"""
+_ALL = "SELECT xmin::text::bigint FROM ledger UNION ALL SELECT xmin::text::bigint FROM pgbench_history"
+_SUMS = """
+    SELECT (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers),
+           (SELECT sum(bbalance) FROM pgbench_branches), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)
+"""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Transactions that a fork should hold and does not, or holds and should not."""
+
+    missing: frozenset[int]
+    surplus: frozenset[int]
+
+    @property
+    def count(self) -> int:
+        """The error, in transactions."""
+        return len(self.missing) + len(self.surplus)
+
+
+def transactions_until(parent: Running, moment: datetime) -> frozenset[int]:
+    """Return the transactions whose commit timestamp is not after a moment, as the parent tells."""
+    with parent.connect() as connection:
+        return frozenset(int(str(xid)) for (xid,) in connection.execute(_TRANSACTIONS, (moment, moment)).fetchall())
+
+
+def all_transactions(fork: Running) -> frozenset[int]:
+    """Return all transactions that a fork holds."""
+    with fork.connect() as connection:
+        return frozenset(int(str(xid)) for (xid,) in connection.execute(_ALL).fetchall())
+
+
+def compare(expected: frozenset[int], found: frozenset[int]) -> Difference:
+    """Return how two sets of transactions differ."""
+    return Difference(expected - found, found - expected)
+
+
+def sums_agree(fork: Running) -> bool:
+    """Tell whether pgbench's four sums are the same number."""
+    with fork.connect() as connection:
+        row = connection.execute(_SUMS).fetchone()
+    return row is not None and len(set(row)) == 1
+
+
+def ledger_rows(fork: Running) -> list[int]:
+    """Return the numbers in the ledger."""
+    with fork.connect() as connection:
+        return [int(str(n)) for (n,) in connection.execute("SELECT n FROM ledger ORDER BY n").fetchall()]

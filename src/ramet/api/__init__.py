@@ -1,0 +1,1 @@
+"""The HTTP interface: shapes, credentials, errors, and one module a resource. The verbs are control's."""

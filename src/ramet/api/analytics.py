@@ -1,0 +1,35 @@
+"""What clients want to tell about themselves: accepted, recorded nowhere, sent nowhere."""
+
+from litestar import Response, post
+from litestar.params import JSONBody
+
+from ramet.api import wire
+from ramet.api.answers import answer, errors
+
+_THANKS = wire.AnalyticsResult("success")
+
+
+@post(
+    "/analytics/identify",
+    operation_id="identifyUser",
+    summary="Identify a user",
+    tags=["Analytics"],
+    status_code=200,
+    responses=errors(400, 413, 415),
+)
+async def identify_user(data: JSONBody[wire.IdentifyUser | None] = None) -> Response[wire.AnalyticsResult]:
+    """Forget it at once."""
+    return answer(_THANKS)
+
+
+@post(
+    "/analytics/track",
+    operation_id="trackEvent",
+    summary="Track an event",
+    tags=["Analytics"],
+    status_code=200,
+    responses=errors(400, 413, 415),
+)
+async def track_event(data: JSONBody[wire.TrackEvent]) -> Response[wire.AnalyticsResult]:
+    """Forget it at once."""
+    return answer(_THANKS)

@@ -1,0 +1,84 @@
+"""The HTTP application: routes, guards, limits and errors put together over the verbs that it is given."""
+
+from collections.abc import Sequence
+
+import msgspec
+from litestar import Litestar, MediaType, Response, Router, get
+from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ControllerRouterHandler
+
+from ramet.api.analytics import identify_user, track_event
+from ramet.api.auth import key_guard
+from ramet.api.auth_info import get_auth_info, logout
+from ramet.api.body import LIMIT_BYTES, WireRequest
+from ramet.api.changes import changes_router
+from ramet.api.logs import logs_router
+from ramet.api.metrics import metrics_router
+from ramet.api.openapi import document
+from ramet.api.operations import operations_router
+from ramet.api.poolers import poolers_router
+from ramet.api.problems import exception_handlers
+from ramet.api.projects import list_projects
+from ramet.api.replicas import replicas_router
+from ramet.api.restore import restore_router
+from ramet.api.services import services_router
+from ramet.api.vpcs import vpcs_router
+from ramet.control.control import Control
+from ramet.control.projects import Projects
+
+BASE_PATH = "/public/api/v1"
+RESOURCES: Sequence[ControllerRouterHandler] = (
+    services_router,
+    restore_router,
+    changes_router,
+    poolers_router,
+    replicas_router,
+    vpcs_router,
+    operations_router,
+    logs_router,
+    metrics_router,
+    list_projects,
+    get_auth_info,
+    logout,
+    identify_user,
+    track_event,
+)
+
+
+def create_app(
+    control: Control, projects: Projects, *, version: str, beside: Sequence[ControllerRouterHandler] = ()
+) -> Litestar:
+    """Return the ASGI application over these verbs; `version` is what its openapi.json says.
+
+    `beside` are routes that stand beside the interface, with errors of their own.
+    """
+    interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects)])
+    return Litestar(
+        route_handlers=[interface, _document_handler(openapi_json(version)), *beside],
+        dependencies={
+            "control": Provide(lambda: control, use_cache=True, sync_to_thread=False),
+            "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
+        },
+        exception_handlers=exception_handlers(),
+        request_class=WireRequest,
+        request_max_body_size=LIMIT_BYTES,
+        openapi_config=None,
+        logging_config=None,
+    )
+
+
+def openapi_json(version: str) -> bytes:
+    """Return openapi.json as it is served and checked in."""
+    made = msgspec.json.encode(document(RESOURCES, BASE_PATH, version))
+    return msgspec.json.format(made, indent=2) + b"\n"
+
+
+def _document_handler(content: bytes) -> HTTPRouteHandler:
+    """Return the handler that gives the document to everybody."""
+
+    @get(f"{BASE_PATH}/openapi.json")
+    async def openapi() -> Response[bytes]:
+        return Response(content, media_type=MediaType.JSON)
+
+    return openapi

@@ -1,0 +1,66 @@
+"""Credentials: who calls, and whether the project in the path is theirs."""
+
+import asyncio
+import base64
+import binascii
+from typing import Any
+
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+from litestar.types import Guard
+
+from ramet.control.projects import Projects
+from ramet.errors import Forbidden, Unauthorized
+from ramet.model.credentials import Secret
+
+AnyConnection = ASGIConnection[Any, Any, Any, Any]
+
+
+def key_guard(projects: Projects) -> Guard:
+    """Return the guard that lets a request through with a key of the project in its path, and keeps the key."""
+
+    async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
+        # Nothing else waits on the way of a read: without this turn of the loop, connections that were served
+        # already go before those that are not accepted yet.
+        await asyncio.sleep(0)
+        public_key, secret = credentials(connection.headers.get("authorization", ""))
+        key = projects.authenticate(public_key, secret)
+        project_id = connection.path_params.get("project_id", key.project_id)
+        if project_id != key.project_id:
+            # The same answer whether that project exists or not.
+            raise Forbidden(
+                "FORBIDDEN",
+                f"This API key does not open project {project_id[:64]!r}.",
+                "Use a key of that project; GET /projects shows the one that a key opens.",
+            )
+        connection.scope["auth"] = key
+
+    return guard
+
+
+def credentials(header: str) -> tuple[str, Secret]:
+    """Return public key and secret of an Authorization header. Raises Unauthorized.
+
+    Basic carries base64 of public:secret; Bearer the same, or public:secret as it is.
+    """
+    scheme, _, value = header.partition(" ")
+    pair = None
+    if scheme.lower() in ("basic", "bearer"):
+        pair = _decoded(value.strip())
+        if scheme.lower() == "bearer" and ":" in value:
+            pair = value.strip()
+    public_key, colon, secret = (pair or "").partition(":")
+    if not colon or not (public_key.isascii() and public_key.isprintable()):
+        raise Unauthorized(
+            "UNAUTHORIZED",
+            "The request carries no API key." if not header else "The Authorization header holds no API key.",
+            "Send 'Authorization: Basic' with base64 of public_key:secret_key, or Bearer with the same.",
+        )
+    return public_key, Secret(secret)
+
+
+def _decoded(value: str) -> str | None:
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None

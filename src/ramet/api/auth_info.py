@@ -1,0 +1,37 @@
+"""Who a client is: its key and project. Sessions do not exist, so ending one does nothing."""
+
+from typing import Any
+
+from litestar import Request, Response, get, post
+from litestar.params import JSONBody
+
+from ramet.api import wire
+from ramet.api.answers import ProjectVerbs, answer, empty, errors
+from ramet.api.shapes import auth_info_shape
+from ramet.model.project import ApiKey
+
+
+@get(
+    "/auth/info",
+    operation_id="getAuthInfo",
+    summary="Get the API key in use",
+    tags=["Authentication"],
+    responses=errors(),
+    sync_to_thread=False,
+)
+def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[wire.AuthInfo]:
+    """The key that the request is made with, and its project."""
+    return answer(auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))
+
+
+@post(
+    "/auth/logout",
+    operation_id="logout",
+    summary="End a session",
+    tags=["Authentication"],
+    status_code=204,
+    responses=errors(400, 413, 415),
+)
+async def logout(data: JSONBody[wire.Logout | None] = None) -> Response[None]:
+    """Do nothing: API keys have no session to end. Revoke the key to end its use."""
+    return empty(204)

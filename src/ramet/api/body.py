@@ -1,0 +1,98 @@
+"""Reading request bodies: a JSON object checked field by field, so that errors name field, value and remedy."""
+
+from collections.abc import Iterable, Set
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException
+from msgspec.structs import FieldInfo
+
+from ramet.api.wire import Body
+from ramet.errors import Invalid
+from ramet.model.project import ApiKey
+
+LIMIT_BYTES = 1024 * 1024
+_SHOWN_CHARACTERS = 64
+_SHOWN_FIELDS = 8
+
+BodyT = TypeVar("BodyT", bound=Body)
+
+
+class WireRequest(Request[None, ApiKey, State]):
+    """A request whose body is read as the struct that its handler calls `data`."""
+
+    async def json(self) -> Any:
+        """Return the body as that struct. Raises Invalid, or HTTPException when it is of another media type."""
+        field = self.route_handler.parsed_data_field
+        if field is None:
+            raise AssertionError("BUG: a body is read where no handler asks for one")
+        struct = next(part.annotation for part in (field, *field.inner_types) if part.is_subclass_of(Body))
+        _check_media_type(self.content_type[0])
+        return parse(await self.body(), struct)
+
+
+def parse(raw: bytes, struct: type[BodyT]) -> BodyT:
+    """Return the struct that `raw` holds. Raises Invalid."""
+    values = _decode(raw)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    _check_names(values.keys(), fields.keys(), struct.inherited)
+    for name, field in fields.items():
+        if field.required and name not in values:
+            raise Invalid("MISSING_FIELD", f"{name} is missing.", _remedy(field))
+    return struct(**{fields[name].name: _convert(fields[name], value) for name, value in values.items()})
+
+
+def _check_media_type(media_type: str) -> None:
+    if media_type and media_type != "application/json" and not media_type.endswith("+json"):
+        shown = repr(media_type[:_SHOWN_CHARACTERS])
+        raise HTTPException(f"Content-Type {shown} is not understood; send application/json.", status_code=415)
+
+
+def _decode(raw: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise Invalid("INVALID_JSON", f"The body cannot be read as JSON: {error}.", "Send one JSON object.") from error
+    if not isinstance(value, dict):
+        raise Invalid("INVALID_JSON", f"The body must be a JSON object, not {_shown(value)}.", "Send one JSON object.")
+    return value
+
+
+def _check_names(given: Set[str], known: Set[str], inherited: Set[str]) -> None:
+    strangers = given - known
+    if fixed := strangers & inherited:
+        raise Invalid("INHERITED_FIELD", f"{_listed(fixed)}: inherited from the parent.", "Leave it out of the body.")
+    if strangers:
+        raise Invalid("UNKNOWN_FIELD", f"There is no field {_listed(strangers)}.", f"Known are {_listed(known)}.")
+
+
+def _convert(field: FieldInfo, value: Any) -> Any:
+    try:
+        return msgspec.convert(value, field.type)
+    except (ValueError, RecursionError) as error:
+        message = f"{field.encode_name} cannot be {_shown(value)}. {error}."
+        raise Invalid("INVALID_FIELD", message, _remedy(field)) from error
+
+
+def _remedy(field: FieldInfo) -> str:
+    """Return the field's own description, which every field of a Body has."""
+    information = msgspec.inspect.type_info(field.type)
+    options = information.types if isinstance(information, msgspec.inspect.UnionType) else (information,)
+    schemas = (option.extra_json_schema for option in options if isinstance(option, msgspec.inspect.Metadata))
+    return next((schema["description"] for schema in schemas if schema and "description" in schema), "")
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names for an error, as many and as much of each as a person reads."""
+    ordered = sorted(names)
+    shown = ", ".join(name[:_SHOWN_CHARACTERS] for name in ordered[:_SHOWN_FIELDS])
+    return shown if len(ordered) <= _SHOWN_FIELDS else f"{shown} and {len(ordered) - _SHOWN_FIELDS} more"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        # Encoding what could just be decoded may still exceed the recursion limit from here.
+        return "an object" if isinstance(value, dict) else "an array"
+    return msgspec.json.encode(value)[:_SHOWN_CHARACTERS].decode(errors="ignore")

@@ -1,0 +1,119 @@
+"""Changes to a service over HTTP: name, environment, size, password, replicas."""
+
+from litestar import Response, Router, post
+from litestar.params import JSONBody
+from msgspec import UNSET
+
+from ramet.api import wire, wire_changes
+from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.shapes import service_shape
+from ramet.control import changes
+from ramet.model.credentials import Secret
+
+_ERRORS = (400, 403, 404, 413, 415)
+
+
+@post(
+    "/rename",
+    operation_id="renameService",
+    summary="Rename a service",
+    status_code=200,
+    responses=errors(*_ERRORS),
+    sync_to_thread=True,
+)
+def rename_service(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.ServiceRename]
+) -> Response[wire.Service]:
+    """Give the service another name. Its endpoint, its forks and who is connected do not notice."""
+    return answer(service_shape(changes.rename_service(control, project_id, service_id, data.name)))
+
+
+@post(
+    "/resize",
+    operation_id="resizeService",
+    summary="Resize a service",
+    status_code=202,
+    responses=errors(*_ERRORS),
+    sync_to_thread=True,
+)
+def resize_service(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.ResizeInput]
+) -> Response[wire.Service]:
+    """Accept another size. It is in force without a break where PostgreSQL can do that, else after a short restart."""
+    return answer(
+        service_shape(changes.resize_service(control, project_id, service_id, data.cpu_millis, data.memory_gbs)), 202
+    )
+
+
+@post(
+    "/optimize",
+    operation_id="optimizeService",
+    summary="Optimize a service",
+    status_code=202,
+    responses=errors(400, 403, 404),
+    sync_to_thread=True,
+)
+def optimize_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[wire.Service]:
+    """Accept the collection of fresh statistics for the planner. The service is OPTIMIZING, and serves meanwhile."""
+    return answer(service_shape(changes.optimize_service(control, project_id, service_id)), 202)
+
+
+@post(
+    "/updatePassword",
+    operation_id="updatePassword",
+    summary="Change the admin's password",
+    status_code=204,
+    responses=errors(*_ERRORS),
+    sync_to_thread=True,
+)
+def update_password(
+    control: ControlVerbs,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    data: JSONBody[wire_changes.UpdatePasswordInput],
+) -> Response[None]:
+    """Change the password of tsdbadmin. Sessions go on; from the answer on only the new one opens new ones."""
+    changes.update_password(control, project_id, service_id, Secret(data.password))
+    return empty(204)
+
+
+@post(
+    "/setEnvironment",
+    operation_id="setEnvironment",
+    summary="Set the environment of a service",
+    status_code=200,
+    responses=errors(*_ERRORS),
+    sync_to_thread=True,
+)
+def set_environment(
+    control: ControlVerbs,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    data: JSONBody[wire_changes.SetEnvironmentInput],
+) -> Response[wire_changes.Success]:
+    """Say how much is at stake. Memory settings that depend on it follow at the next start of the server."""
+    changed = changes.set_environment(control, project_id, service_id, data.environment)
+    return answer(wire_changes.Success(f"Service {changed.id} is a {changed.environment} service now."))
+
+
+@post(
+    "/setHA",
+    operation_id="setHAReplica",
+    summary="Set the high-availability replicas of a service",
+    status_code=202,
+    responses=errors(*_ERRORS),
+    sync_to_thread=True,
+)
+def set_ha(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.SetHAReplicaInput]
+) -> Response[wire.Service]:
+    """Accept zero, which is what every service on one host has, and refuse more."""
+    counts = [count for count in (data.sync_replica_count, data.replica_count) if count is not UNSET]
+    return answer(service_shape(changes.set_ha(control, project_id, service_id, counts)), 202)
+
+
+changes_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}",
+    route_handlers=[rename_service, resize_service, optimize_service, update_password, set_environment, set_ha],
+    tags=["Services"],
+)

@@ -1,0 +1,91 @@
+"""A service's log over HTTP."""
+
+from typing import Annotated
+
+from litestar import Response, Router, get
+from litestar.params import QueryParameter
+from msgspec import UNSET
+
+from ramet.api import wire_logs
+from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.queries import whole_number
+from ramet.control import logs
+from ramet.errors import Invalid
+from ramet.model.logs import LogPage, LogQuery
+from ramet.model.moments import parse_moment
+
+_MOST_TERMS = 20
+
+Node = Annotated[str | None, QueryParameter(name="node", required=False, description="0, the service's only node.")]
+Cursor = Annotated[
+    str | None, QueryParameter(name="cursor", required=False, description="The last_cursor of the page before.")
+]
+Until = Annotated[
+    str | None, QueryParameter(name="until", required=False, description="The newest moment wanted; RFC 3339.")
+]
+Since = Annotated[
+    str | None, QueryParameter(name="since", required=False, description="The oldest moment wanted; RFC 3339.")
+]
+Search = Annotated[
+    list[str] | None,
+    QueryParameter(name="search", required=False, description="Text to be in the message; all of several."),
+]
+Severities = Annotated[
+    list[str] | None,
+    QueryParameter(name="severities", required=False, description="Such as WARNING or ERROR; one of several."),
+]
+
+
+@get(
+    "/logs",
+    operation_id="getServiceLogs",
+    summary="Read the log of a service",
+    responses=errors(400, 403, 404),
+    sync_to_thread=True,
+)
+def get_logs(
+    control: ControlVerbs,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    node: Node = None,
+    cursor: Cursor = None,
+    until: Until = None,
+    since: Since = None,
+    search: Search = None,
+    severities: Severities = None,
+) -> Response[wire_logs.ServiceLogs]:
+    """What the server of the service wrote, newest first, up to 500 entries; last_cursor leads to older ones."""
+    query = LogQuery(
+        since=None if since is None else parse_moment("since", since),
+        until=None if until is None else parse_moment("until", until),
+        search=_terms("search", search),
+        severities=_terms("severities", severities),
+        cursor=cursor,
+    )
+    return answer(_shape(logs.read_logs(control, project_id, service_id, query, whole_number("node", node, 0))))
+
+
+def _terms(name: str, texts: list[str] | None) -> list[str]:
+    terms = texts or []
+    if len(terms) > _MOST_TERMS or any(not term.strip() for term in terms):
+        raise Invalid(
+            "INVALID_PARAMETER",
+            f"{name} must be at most {_MOST_TERMS} texts that are not blank.",
+            "Leave it out to get all entries.",
+        )
+    return terms
+
+
+def _shape(page: LogPage) -> wire_logs.ServiceLogs:
+    cursor = UNSET if page.cursor is None else page.cursor
+    return wire_logs.ServiceLogs(
+        logs=[entry.message for entry in page.entries],
+        entries=[wire_logs.ServiceLogEntry(entry.at, entry.message, entry.severity) for entry in page.entries],
+        last_cursor=cursor,
+        lastCursor=cursor,
+    )
+
+
+logs_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}", route_handlers=[get_logs], tags=["Observation"]
+)

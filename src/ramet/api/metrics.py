@@ -1,0 +1,65 @@
+"""A service's metrics over HTTP."""
+
+from litestar import Response, Router, get, post
+from litestar.params import JSONBody
+from msgspec import UNSET
+
+from ramet.api import wire_metrics
+from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.control import metrics
+from ramet.model.metrics import Series
+from ramet.model.moments import parse_moment
+
+
+@get(
+    "/available-series",
+    operation_id="getServiceMetricsAvailableSeries",
+    summary="List the series of a service",
+    responses=errors(403, 404),
+    sync_to_thread=False,
+)
+def list_series(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[list[str]]:
+    """The names of what is measured; those that end in _total are counters, the others gauges."""
+    return answer(metrics.available_series(control, project_id, service_id))
+
+
+@post(
+    "/series",
+    operation_id="getServiceMetricsSeries",
+    summary="Read a series of a service",
+    status_code=200,
+    responses=errors(400, 403, 404, 413, 415),
+    sync_to_thread=True,
+)
+def read_series(
+    control: ControlVerbs,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    data: JSONBody[wire_metrics.MetricsSeriesRequest],
+) -> Response[list[wire_metrics.MetricSeries]]:
+    """One series for each combination of labels, in buckets; a bucket in which nothing was measured is null."""
+    found = metrics.read_series(
+        control,
+        project_id,
+        service_id,
+        data.name,
+        parse_moment("from", data.begin),
+        parse_moment("to", data.end),
+        None if data.bucket_seconds is UNSET else data.bucket_seconds,
+        None if data.fn is UNSET else data.fn,
+        {} if data.filters is UNSET else {one.key: one.value for one in data.filters},
+    )
+    return answer([_shape(series) for series in found])
+
+
+def _shape(series: Series) -> wire_metrics.MetricSeries:
+    return wire_metrics.MetricSeries(
+        series.labels, [wire_metrics.MetricDataPoint(at, value) for at, value in series.points]
+    )
+
+
+metrics_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}/metrics",
+    route_handlers=[list_series, read_series],
+    tags=["Observation"],
+)

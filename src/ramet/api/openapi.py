@@ -1,0 +1,172 @@
+"""openapi.json, made from the handlers and the wire structs: routes by Litestar, schemas by msgspec."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Litestar, Router
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.spec import Components, License, SecurityScheme, Tag
+from litestar.types import ControllerRouterHandler
+
+from ramet.api import wire, wire_changes, wire_logs, wire_metrics, wire_operations, wire_replicas, wire_restore
+
+_DESCRIPTION = (
+    "Ramet manages PostgreSQL services on machines of your own; its first verb is fork. "
+    "Every error has one shape. An answer with status 202 accepts work that goes on: poll the service to see its end."
+)
+_SCHEMAS = (
+    wire.Service,
+    wire.Project,
+    wire.AuthInfo,
+    wire.AnalyticsResult,
+    wire.ErrorBody,
+    wire.ServiceCreate,
+    wire.ForkServiceCreate,
+    wire.Logout,
+    wire.IdentifyUser,
+    wire.TrackEvent,
+    wire_changes.Success,
+    wire_changes.ServiceRename,
+    wire_changes.ResizeInput,
+    wire_changes.UpdatePasswordInput,
+    wire_changes.SetEnvironmentInput,
+    wire_changes.SetHAReplicaInput,
+    wire_changes.ServiceVPCInput,
+    wire_changes.VPC,
+    wire_changes.VPCCreate,
+    wire_changes.VPCRename,
+    wire_changes.Peering,
+    wire_changes.PeeringCreate,
+    wire_operations.Operations,
+    wire_logs.ServiceLogs,
+    wire_metrics.MetricsSeriesRequest,
+    wire_metrics.MetricSeries,
+    wire_replicas.ReadReplicaSetCreate,
+    wire_restore.RestoreWindow,
+    wire_restore.RestoreSettings,
+    wire_restore.Snapshot,
+    wire_restore.SnapshotCreate,
+    wire_restore.ForkReport,
+    wire_restore.ForkPlan,
+)
+_TAGS = (
+    "Services", "Restore", "Observation", "Operations", "VPCs", "Projects", "Authentication", "Analytics",
+)  # fmt: skip
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "Service": {
+        "service_id": "d1k5vk7hf2",
+        "project_id": "rp1pz7uyae",
+        "name": "shop-fork",
+        "region_code": "local",
+        "service_type": "POSTGRES",
+        "created": "2026-01-15T09:00:00.123456Z",
+        "paused": False,
+        "status": "READY",
+        "resources": [{"id": "d1k5vk7hf2", "spec": {"cpu_millis": 500, "memory_gbs": 2, "volume_type": "reflink"}}],
+        "metadata": {"environment": "DEV", "fork_strategy": "NOW", "parent_name": "shop"},
+        "endpoint": {"host": "localhost", "port": 15433},
+        "vpcEndpoint": None,
+        "vpc_endpoint": None,
+        "forked_from": {"project_id": "rp1pz7uyae", "service_id": "a7c2m9x4qe", "is_standby": False},
+        "ha_replicas": {"sync_replica_count": 0, "replica_count": 0},
+        "connection_pooler": None,
+        "read_replica_sets": [],
+        "metrics": None,
+    },
+    "ServiceCreate": {"name": "shop", "replica_count": 0, "cpu_millis": "500", "memory_gbs": "2"},
+    "ForkServiceCreate": {
+        "fork_strategy": "PITR",
+        "target_time": "2026-01-15T10:30:00.25+02:00",
+        "name": "shop-before",
+    },
+    "Logout": {},
+    "IdentifyUser": {"properties": {}},
+    "TrackEvent": {"event": "service fork", "properties": {}},
+}
+
+
+def document(resources: Sequence[ControllerRouterHandler], base_path: str, version: str) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of these resources."""
+    described = Litestar(
+        [Router(base_path, route_handlers=resources)],
+        # This application is described, never served, so nothing stands behind its verbs.
+        dependencies={name: Provide(lambda: None, sync_to_thread=False) for name in ("control", "projects")},
+        openapi_config=_config(version),
+        logging_config=None,
+    )
+    made = described.openapi_schema.to_schema()
+    made["components"]["schemas"] = _schemas()
+    made["components"]["responses"] = _shared_errors(_operations(made))
+    for operation in _operations(made):
+        _finish(operation)
+    return {"openapi": made.pop("openapi"), **made}
+
+
+def _config(version: str) -> OpenAPIConfig:
+    return OpenAPIConfig(
+        title="Ramet",
+        version=version,
+        description=_DESCRIPTION,
+        license=License(name="Apache-2.0", identifier="Apache-2.0"),
+        security=[{"basic": []}, {"bearer": []}],
+        components=Components(
+            security_schemes={
+                "basic": SecurityScheme(type="http", scheme="basic", description="public_key and secret_key."),
+                "bearer": SecurityScheme(type="http", scheme="bearer", description="public_key:secret_key."),
+            }
+        ),
+        tags=[Tag(name) for name in _TAGS],
+        use_handler_docstrings=True,
+        render_plugins=[],
+    )
+
+
+def _schemas() -> dict[str, Any]:
+    _, components = msgspec.json.schema_components(_SCHEMAS, ref_template="#/components/schemas/{name}")
+    for name, example in _EXAMPLES.items():
+        components[name]["examples"] = [example]
+    return dict(sorted(components.items()))
+
+
+def _operations(made: dict[str, Any]) -> list[dict[str, Any]]:
+    return [operation for path in made["paths"].values() for operation in path.values()]
+
+
+def _shared_errors(operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """Move the error answers, equal everywhere, to one place; return it."""
+    shared: dict[str, Any] = {}
+    for operation in operations:
+        responses = operation["responses"]
+        for status in [status for status in responses if status >= "4"]:
+            if _is_ours(responses[status]):
+                shared[f"Error{status}"] = responses[status]
+                responses[status] = {"$ref": f"#/components/responses/Error{status}"}
+            else:
+                del responses[status]
+    return dict(sorted(shared.items()))
+
+
+def _is_ours(response: dict[str, Any]) -> bool:
+    """Tell an error that a handler declares from the one that the framework adds."""
+    return "$ref" in response["content"]["application/json"]["schema"]
+
+
+def _finish(operation: dict[str, Any]) -> None:
+    """Put right what the framework cannot know, and leave out what says nothing: flags unset, empty bodies."""
+    operation.pop("deprecated")
+    for parameter in operation.get("parameters", []):
+        parameter.pop("deprecated")
+        parameter["schema"].pop("description", None)
+        if parameter["name"] == "Idempotency-Key":
+            parameter["schema"] = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
+    for response in operation["responses"].values():
+        response.pop("headers", None)
+        if response.get("content", {}).get("application/json", {}).get("schema") == {"type": "null"}:
+            del response["content"]
+    if "requestBody" in operation:
+        media = operation["requestBody"]["content"]["application/json"]
+        if "oneOf" in media["schema"]:
+            media["schema"] = media["schema"]["oneOf"][0]
+            operation["requestBody"]["required"] = False

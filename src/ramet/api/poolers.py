@@ -1,0 +1,50 @@
+"""The pooler of a service over HTTP. The answers wait for it a moment, since clients connect right after them."""
+
+from litestar import Response, Router, post
+
+from ramet.api import wire_changes
+from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.control import poolers
+
+PATIENCE_SECONDS = 10.0
+
+
+@post(
+    "/enablePooler",
+    operation_id="enablePooler",
+    summary="Enable the pooler of a service",
+    status_code=200,
+    responses=errors(400, 403, 404),
+    sync_to_thread=True,
+)
+def enable_pooler(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
+) -> Response[wire_changes.Success]:
+    """Give the service a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
+    operation_id = poolers.enable_pooler(control, project_id, service_id)
+    poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
+    return answer(wire_changes.Success(f"The pooler of service {service_id} is enabled."))
+
+
+@post(
+    "/disablePooler",
+    operation_id="disablePooler",
+    summary="Disable the pooler of a service",
+    status_code=200,
+    responses=errors(400, 403, 404),
+    sync_to_thread=True,
+)
+def disable_pooler(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
+) -> Response[wire_changes.Success]:
+    """Take the pooler away, and end the sessions of its clients. The endpoint stays as it is."""
+    operation_id = poolers.disable_pooler(control, project_id, service_id)
+    poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
+    return answer(wire_changes.Success(f"The pooler of service {service_id} is disabled."))
+
+
+poolers_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}",
+    route_handlers=[enable_pooler, disable_pooler],
+    tags=["Services"],
+)

@@ -1,0 +1,100 @@
+"""Errors to HTTP, in one place: which status, the one shape of every error, and what is logged.
+
+Whatever is not an error of the family becomes 500 INTERNAL with a reference; the trace goes to the log only.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import MediaType, Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.types import ExceptionHandlersMap
+
+from ramet.api.wire import ErrorBody
+from ramet.errors import (
+    Error,
+    Exhausted,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    WrongState,
+)
+from ramet.ids import new_id
+
+POLLED = "polled"
+"""Handlers with this option never answer 503: clients that poll them give up on it (clients' rule 4)."""
+
+_log = logging.getLogger(__name__)
+_STATUSES: Mapping[type[Error], int] = {
+    Invalid: 400,
+    WrongState: 400,
+    Exhausted: 400,
+    Unauthorized: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    TooLarge: 413,
+    Unavailable: 503,
+}
+_CHALLENGE = 'Basic realm="ramet", charset="UTF-8"'
+_RETRY_SECONDS = "1"
+
+
+def exception_handlers() -> ExceptionHandlersMap:
+    """Return the handlers that cover every exception of the HTTP edge."""
+    return {Error: _on_error, HTTPException: _on_http_exception, Exception: _on_fault}
+
+
+def _on_error(request: Request[Any, Any, Any], error: Error) -> Response[ErrorBody]:
+    status = next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), None)
+    if status is None:
+        return _on_fault(request, error)
+    body = ErrorBody(error.code, error.message, error.details)
+    if status == 503:
+        _log.warning("%s %s: %s", request.method, request.url.path, error)
+        return _unavailable(request, body)
+    return _answer(status, body, {"WWW-Authenticate": _CHALLENGE} if status == 401 else {})
+
+
+def _unavailable(request: Request[Any, Any, Any], body: ErrorBody) -> Response[ErrorBody]:
+    if request.route_handler.opt.get(POLLED):
+        return _answer(500, body)
+    return _answer(503, body, {"Retry-After": _RETRY_SECONDS})
+
+
+def _on_http_exception(request: Request[Any, Any, Any], exception: HTTPException) -> Response[ErrorBody]:
+    """Answer what the framework refuses, without its own shapes."""
+    if exception.status_code >= 500:
+        return _on_fault(request, exception)
+    headers = {name: value for name, value in (exception.headers or {}).items() if name.lower() == "allow"}
+    return _answer(exception.status_code, _refusal(request, exception), headers)
+
+
+def _refusal(request: Request[Any, Any, Any], exception: HTTPException) -> ErrorBody:
+    match exception.status_code:
+        case 404:
+            return ErrorBody("NOT_FOUND", "There is nothing at this address.", f"{request.method} {request.url.path}")
+        case 405:
+            return ErrorBody("METHOD_NOT_ALLOWED", f"{request.method} is not a method of {request.url.path}.")
+        case 413:
+            return ErrorBody("BODY_TOO_LARGE", "The body is larger than 1 MiB.", "Send a smaller one.")
+        case 415:
+            return ErrorBody("UNSUPPORTED_MEDIA_TYPE", exception.detail)
+        case _ if isinstance(exception, ValidationException):
+            return ErrorBody("INVALID_JSON", "The request has no body.", "Send one JSON object.")
+        case _:
+            return ErrorBody("INVALID_REQUEST", exception.detail)
+
+
+def _on_fault(request: Request[Any, Any, Any], fault: Exception) -> Response[ErrorBody]:
+    reference = new_id()
+    _log.error("%s %s failed, reference %s", request.method, request.url.path, reference, exc_info=fault)
+    message = "Something went wrong inside the server; its log has the reason."
+    return _answer(500, ErrorBody("INTERNAL", message, f"reference {reference}"))
+
+
+def _answer(status: int, body: ErrorBody, headers: Mapping[str, str] | None = None) -> Response[ErrorBody]:
+    return Response(body, status_code=status, media_type=MediaType.JSON, headers=dict(headers or {}))

@@ -1,0 +1,23 @@
+"""The projects that a key opens: exactly one."""
+
+from typing import Any
+
+from litestar import Request, Response, get
+
+from ramet.api import wire
+from ramet.api.answers import ProjectVerbs, answer, errors
+from ramet.api.shapes import project_shape
+from ramet.model.project import ApiKey
+
+
+@get(
+    "/projects",
+    operation_id="getProjects",
+    summary="List projects",
+    tags=["Projects"],
+    responses=errors(),
+    sync_to_thread=False,
+)
+def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[list[wire.Project]]:
+    """The project of the key that the request is made with."""
+    return answer([project_shape(projects.get_project(request.auth.project_id))])

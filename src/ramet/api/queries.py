@@ -1,0 +1,14 @@
+"""Reading query parameters, so that what is wrong is named like a field of a body."""
+
+from ramet.errors import Invalid
+
+_LONGEST = 9
+
+
+def whole_number(name: str, text: str | None, default: int) -> int:
+    """Return the number that a parameter holds, or the default when it was not sent. Raises Invalid."""
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST):
+        raise Invalid("INVALID_PARAMETER", f"{name} must be a whole number, not {text[:40]!r}.", "Leave it out.")
+    return int(text)

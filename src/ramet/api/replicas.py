@@ -1,0 +1,119 @@
+"""The read replica sets of a service over HTTP. Their ids also name services: GET …/services/{id} finds them."""
+
+from litestar import Response, Router, delete, get, post
+from litestar.params import JSONBody
+
+from ramet.api import wire, wire_changes, wire_replicas
+from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, SetId, answer, empty, errors
+from ramet.api.poolers import PATIENCE_SECONDS
+from ramet.api.shapes import replica_set_shape
+from ramet.control import poolers
+from ramet.control import replicas as verbs
+
+_BODY_ERRORS = (400, 403, 404, 413, 415)
+
+
+@get(
+    "/", operation_id="getReplicaSets", summary="List read replica sets", responses=errors(403, 404),
+    sync_to_thread=False,
+)  # fmt: skip
+def list_sets(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
+) -> Response[list[wire.ReadReplicaSet]]:
+    """Every read replica set of the service, in the order of their creation."""
+    return answer([replica_set_shape(each) for each in verbs.list_sets(control, project_id, service_id)])
+
+
+@post(
+    "/", operation_id="createReplicaSet", summary="Create a read replica set", status_code=202,
+    responses=errors(*_BODY_ERRORS), sync_to_thread=True,
+)  # fmt: skip
+def create_set(
+    control: ControlVerbs,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    data: JSONBody[wire_replicas.ReadReplicaSetCreate],
+) -> Response[wire.ReadReplicaSet]:
+    """Accept a set of read-only copies that follow the service. With several nodes its endpoint takes them in turns."""
+    request = verbs.ReplicaSetRequest(data.name, data.nodes, data.cpu_millis, data.memory_gbs)
+    return answer(replica_set_shape(verbs.create_set(control, project_id, service_id, request)), 202)
+
+
+@delete(
+    "/{replica_set_id:str}", operation_id="deleteReplicaSet", summary="Delete a read replica set", status_code=202,
+    responses=errors(400, 403, 404), sync_to_thread=True,
+)  # fmt: skip
+def delete_set(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
+) -> Response[None]:
+    """Accept the deletion of a set. The service is not touched."""
+    verbs.delete_set(control, project_id, service_id, replica_set_id)
+    return empty(202)
+
+
+@post(
+    "/{replica_set_id:str}/resize", operation_id="resizeReplicaSet", summary="Resize a read replica set",
+    status_code=202, responses=errors(*_BODY_ERRORS), sync_to_thread=True,
+)  # fmt: skip
+def resize_set(
+    control: ControlVerbs,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    replica_set_id: SetId,
+    data: JSONBody[wire_changes.ResizeInput],
+) -> Response[wire_changes.Success]:
+    """Accept another size for every node of the set, which restarts for a moment."""
+    verbs.resize_set(control, project_id, service_id, replica_set_id, data.cpu_millis, data.memory_gbs)
+    return answer(wire_changes.Success(f"Read replica set {replica_set_id} is being resized."), 202)
+
+
+@post(
+    "/{replica_set_id:str}/setEnvironment", operation_id="setReplicaEnvironment",
+    summary="Set the environment of a read replica set", status_code=200, responses=errors(*_BODY_ERRORS),
+    sync_to_thread=True,
+)  # fmt: skip
+def set_environment(
+    control: ControlVerbs,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    replica_set_id: SetId,
+    data: JSONBody[wire_changes.SetEnvironmentInput],
+) -> Response[wire_changes.Success]:
+    """Say how much is at stake. Memory settings that depend on it follow at the next start of the nodes."""
+    changed = verbs.set_environment(control, project_id, service_id, replica_set_id, data.environment)
+    return answer(wire_changes.Success(f"Read replica set {changed.id} is a {changed.environment} one now."))
+
+
+@post(
+    "/{replica_set_id:str}/enablePooler", operation_id="enableReplicaPooler",
+    summary="Enable the pooler of a read replica set", status_code=200, responses=errors(400, 403, 404),
+    sync_to_thread=True,
+)  # fmt: skip
+def enable_pooler(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
+) -> Response[wire_changes.Success]:
+    """Give the set a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
+    operation_id = verbs.enable_pooler(control, project_id, service_id, replica_set_id)
+    poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
+    return answer(wire_changes.Success(f"The pooler of read replica set {replica_set_id} is enabled."))
+
+
+@post(
+    "/{replica_set_id:str}/disablePooler", operation_id="disableReplicaPooler",
+    summary="Disable the pooler of a read replica set", status_code=200, responses=errors(400, 403, 404),
+    sync_to_thread=True,
+)  # fmt: skip
+def disable_pooler(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
+) -> Response[wire_changes.Success]:
+    """Take the pooler away, and end the sessions of its clients. The endpoint stays as it is."""
+    operation_id = verbs.disable_pooler(control, project_id, service_id, replica_set_id)
+    poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
+    return answer(wire_changes.Success(f"The pooler of read replica set {replica_set_id} is disabled."))
+
+
+replicas_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}/replicaSets",
+    route_handlers=[list_sets, create_set, delete_set, resize_set, set_environment, enable_pooler, disable_pooler],
+    tags=["Services"],
+)

@@ -1,0 +1,108 @@
+"""A service's past over HTTP: restore window and its settings, snapshots, fork report."""
+
+from typing import Annotated
+
+from litestar import Response, Router, delete, get, post, put
+from litestar.params import JSONBody, PathParameter
+from msgspec import UNSET
+
+from ramet.api import wire_restore
+from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.reports import get_fork_report
+from ramet.api.restore_shapes import snapshot_shape, window_shape
+from ramet.control import windows
+
+SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapshot.")]
+
+
+@get(
+    "/restoreWindow",
+    operation_id="getRestoreWindow",
+    summary="Get the restore window",
+    responses=errors(403, 404),
+    sync_to_thread=True,
+)
+def get_restore_window(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
+) -> Response[wire_restore.RestoreWindow]:
+    """The moments that a PITR fork of this service can have, the snapshots in between, the gaps and their reasons."""
+    return answer(window_shape(windows.window(control, project_id, service_id)))
+
+
+@put(
+    "/restoreSettings",
+    operation_id="updateRestoreSettings",
+    summary="Change the restore settings",
+    responses=errors(400, 403, 404, 413, 415),
+    sync_to_thread=True,
+)
+def update_restore_settings(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_restore.RestoreSettings]
+) -> Response[wire_restore.RestoreWindow]:
+    """Set how far back this service can be restored, and when a snapshot is due: after so long, or so much WAL."""
+    names = ("window_days", "snapshot_interval_seconds", "snapshot_wal_bytes")
+    changes = {name: value for name in names if (value := getattr(data, name)) is not UNSET}
+    return answer(window_shape(windows.change_settings(control, project_id, service_id, changes)))
+
+
+@get(
+    "/snapshots",
+    operation_id="getSnapshots",
+    summary="List snapshots",
+    responses=errors(403, 404),
+    sync_to_thread=False,
+)
+def list_snapshots(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
+) -> Response[list[wire_restore.Snapshot]]:
+    """Every snapshot of the service, oldest first, and after them those that are being made by hand."""
+    return answer([snapshot_shape(one) for one in windows.list_snapshots(control, project_id, service_id)])
+
+
+@post(
+    "/snapshots",
+    operation_id="createSnapshot",
+    summary="Take a snapshot",
+    status_code=202,
+    responses=errors(400, 403, 404, 413, 415),
+    sync_to_thread=True,
+)
+def create_snapshot(
+    control: ControlVerbs,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    data: JSONBody[wire_restore.SnapshotCreate | None] = None,
+) -> Response[wire_restore.Snapshot]:
+    """Accept a manual snapshot. It is AVAILABLE a moment later, and stays until it is deleted."""
+    name = None if data is None or data.name is UNSET else data.name
+    return answer(snapshot_shape(windows.take_snapshot(control, project_id, service_id, name)), 202)
+
+
+@delete(
+    "/snapshots/{snapshot_id:str}",
+    operation_id="deleteSnapshot",
+    summary="Delete a manual snapshot",
+    status_code=202,
+    responses=errors(400, 403, 404),
+    sync_to_thread=True,
+)
+def delete_snapshot(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, snapshot_id: SnapshotId
+) -> Response[None]:
+    """Accept the deletion of a manual snapshot. Forks of it live on."""
+    windows.delete_snapshot(control, project_id, service_id, snapshot_id)
+    return empty(202)
+
+
+restore_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}",
+    route_handlers=[
+        get_restore_window,
+        update_restore_settings,
+        list_snapshots,
+        create_snapshot,
+        delete_snapshot,
+        get_fork_report,
+    ],
+    tags=["Restore"],
+)

@@ -1,0 +1,112 @@
+"""Filling the shapes of answers from the model's values. Pure; it is on the hot way of every listing."""
+
+from msgspec import UNSET, UnsetType
+
+from ramet.api import wire
+from ramet.model.credentials import Secret
+from ramet.model.metrics import Usage
+from ramet.model.project import ApiKey, Project
+from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
+from ramet.model.service import Origin, Service, restore_warning, status_of, status_reason
+
+_NO_REPLICAS = wire.HaReplicas(0, 0)
+
+
+def service_shape(service: Service, initial_password: Secret | None = None, usage: Usage | None = None) -> wire.Service:
+    """Return what clients see of a service; the password stands in the answers to create and fork only."""
+    size, origin = service.size, service.origin
+    return wire.Service(
+        service_id=service.id,
+        project_id=service.project_id,
+        name=service.name,
+        region_code=service.region_code,
+        service_type=service.service_type,
+        created=service.created_at,
+        paused=service.paused,
+        status=status_of(service),
+        resources=[wire.Resource(service.id, wire.ResourceSpec(size.cpu_millis, size.memory_gbs, service.volume_type))],
+        metadata=_metadata(service),
+        endpoint=wire.Endpoint(service.host, service.port),
+        vpcEndpoint=None,
+        vpc_endpoint=None,
+        forked_from=_parent(origin),
+        ha_replicas=_NO_REPLICAS,
+        connection_pooler=_pooler(service.host, service.pooler_port),
+        read_replica_sets=[replica_set_shape(each) for each in service.replica_sets],
+        metrics=None if usage is None else wire.ServiceMetrics(usage.memory_mb, usage.storage_mb, usage.cpu_millis),
+        initial_password=UNSET if initial_password is None else initial_password.reveal(),
+    )
+
+
+def replica_set_shape(replica_set: ReplicaSet) -> wire.ReadReplicaSet:
+    """Return what clients see of a read replica set."""
+    size, reason = replica_set.size, replica_status_reason(replica_set)
+    return wire.ReadReplicaSet(
+        id=replica_set.id,
+        name=replica_set.name,
+        status=replica_status(replica_set),
+        nodes=len(replica_set.nodes),
+        cpu_millis=size.cpu_millis or 0,
+        memory_gbs=size.memory_gbs or 0,
+        metadata=wire.ReplicaSetMetadata(replica_set.environment, UNSET if reason is None else reason),
+        endpoint=wire.Endpoint(replica_set.host, replica_set.port),
+        connection_pooler=_pooler(replica_set.host, replica_set.pooler_port),
+    )
+
+
+def _parent(origin: Origin | None) -> wire.ForkedFrom | None:
+    return None if origin is None else wire.ForkedFrom(origin.project_id, origin.service_id, origin.is_standby)
+
+
+def _pooler(host: str, port: int | None) -> wire.ConnectionPooler | None:
+    return None if port is None else wire.ConnectionPooler(wire.Endpoint(host, port))
+
+
+def _metadata(service: Service) -> wire.ServiceMetadata:
+    reason = status_reason(service)
+    origin = service.origin
+    if origin is None or origin.is_standby:
+        return wire.ServiceMetadata(
+            environment=service.environment,
+            status_reason=UNSET if reason is None else reason,
+            last_proven_restore=UNSET if service.proven_at is None else service.proven_at,
+            restore_warning=_warning(service),
+        )
+    return _fork_metadata(service, origin, reason)
+
+
+def _fork_metadata(service: Service, origin: Origin, reason: str | None) -> wire.ServiceMetadata:
+    return wire.ServiceMetadata(
+        environment=service.environment,
+        status_reason=UNSET if reason is None else reason,
+        fork_strategy=origin.strategy,
+        target_time=UNSET if origin.target_time is None else origin.target_time,
+        data_time=UNSET if origin.data_time is None else origin.data_time,
+        snapshot_id=UNSET if origin.snapshot_id is None else origin.snapshot_id,
+        parent_name=origin.name,
+        last_proven_restore=UNSET if service.proven_at is None else service.proven_at,
+        restore_warning=_warning(service),
+    )
+
+
+def _warning(service: Service) -> str | UnsetType:
+    warning = restore_warning(service)
+    return UNSET if warning is None else warning
+
+
+def project_shape(project: Project) -> wire.Project:
+    """Return what clients see of a project."""
+    return wire.Project(project.id, project.name)
+
+
+def auth_info_shape(key: ApiKey, project: Project) -> wire.AuthInfo:
+    """Return what clients learn of the key they use. The key stands for its holder: Ramet has no users."""
+    holder = wire.AuthInfoIssuingUser(key.public_key, key.name, f"{key.public_key.lower()}@keys.ramet.invalid")
+    shape = wire.AuthInfoApiKey(
+        public_key=key.public_key,
+        name=key.name,
+        created=key.created_at,
+        project=wire.AuthInfoProject(project.id, project.name, "self-hosted"),
+        issuing_user=holder,
+    )
+    return wire.AuthInfo("apiKey", shape, shape)

@@ -1,0 +1,24 @@
+"""The shapes of a service's log."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ramet.api.wire import Moment
+
+
+class ServiceLogEntry(Struct, frozen=True):
+    """One message of a server; severity is PostgreSQL's own word."""
+
+    timestamp: Moment
+    message: str
+    severity: str
+
+
+class ServiceLogs(Struct, frozen=True, omit_defaults=True):
+    """Log entries, newest first; without last_cursor it is the last page."""
+
+    logs: Annotated[list[str], Meta(description="The messages alone, for older clients.")]
+    entries: list[ServiceLogEntry]
+    last_cursor: str | UnsetType = UNSET
+    lastCursor: Annotated[str, Meta(description="Same as last_cursor.")] | UnsetType = UNSET  # noqa: N815

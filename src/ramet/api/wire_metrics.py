@@ -1,0 +1,63 @@
+"""The shapes of a service's metrics."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from ramet.api.wire import Body, Moment
+from ramet.model.metrics import SERIES, Function
+
+SeriesName = Annotated[
+    str, Meta(description="One of the series that available-series lists.", examples=[next(iter(SERIES))])
+]
+Bound = Annotated[
+    str,
+    Meta(
+        description="RFC 3339 with an offset, for example 2026-01-15T10:30:00Z.",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+BucketSeconds = Annotated[
+    int,
+    Meta(
+        description="60 or more; by default 60 up to an hour, 3600 up to 30 days, 86400 beyond.",
+        extra_json_schema={"minimum": 60},
+    ),
+]
+FunctionName = Annotated[
+    Function, Meta(description="How a bucket's values become one; by default AVG for gauges and RATE for counters.")
+]
+
+
+class MetricLabelFilter(Struct, frozen=True, forbid_unknown_fields=True):
+    """A label that a series must have."""
+
+    key: str
+    value: str
+
+
+class MetricsSeriesRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which series, of which time, in which buckets."""
+
+    name: SeriesName
+    begin: Bound = field(name="from")
+    end: Bound = field(name="to")
+    bucket_seconds: BucketSeconds | UnsetType = UNSET
+    fn: FunctionName | UnsetType = UNSET
+    filters: (
+        Annotated[list[MetricLabelFilter], Meta(description="Labels as key and value; all must match.")] | UnsetType
+    ) = UNSET
+
+
+class MetricDataPoint(Struct, frozen=True):
+    """A bucket by its beginning; value is null when nothing was measured in it."""
+
+    time: Moment
+    value: float | None
+
+
+class MetricSeries(Struct, frozen=True):
+    """The points of one combination of labels, oldest first."""
+
+    labels: dict[str, str]
+    data: list[MetricDataPoint]

@@ -1,0 +1,191 @@
+"""The only place that knows every concrete class: it wires settings, store, backend, operations and HTTP together."""
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+from litestar import Litestar
+
+from ramet import __version__
+from ramet.api.application import create_app, openapi_json
+from ramet.backends.base import Backend
+from ramet.backends.inventory import Inventory
+from ramet.backends.local import survey
+from ramet.backends.local.backend import LocalBackend, open_backend
+from ramet.backends.local.inventory import LocalInventory
+from ramet.console.application import Console, open_console
+from ramet.control.control import Control, Placement, utc_now
+from ramet.control.drills import Drills
+from ramet.control.metrics import FORGET_SECONDS, SAMPLE_SECONDS, Metering
+from ramet.control.projects import Projects
+from ramet.control.upkeep import Cadence, Upkeep
+from ramet.model.window import RestoreSettings
+from ramet.operations.schedule import Duty, Schedule
+from ramet.operations.worker import Worker
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
+from ramet.settings import Settings
+from ramet.store.backup import copy_sqlite
+from ramet.store.database import Store
+
+_OBSERVE_SECONDS = 1.0
+_SNAPSHOT_CHECK_SECONDS = 5.0
+_ARCHIVE_SECONDS = 10.0
+_DRILL_CHECK_SECONDS = 60.0
+_GIB = 1024**3
+_MIB = 1024**2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """All parts of one process, wired. The worker and the schedule do nothing until `start`."""
+
+    settings: Settings
+    store: Store
+    backend: Backend
+    control: Control
+    projects: Projects
+    console: Console
+    worker: Worker
+    schedule: Schedule
+
+    @classmethod
+    def open(cls, settings: Settings) -> "Runtime":
+        """Open the store and the backend of a data directory, and wire everything over them."""
+        make_data_dir(settings.data_dir)
+        return wire(settings, open_store(settings), local_backend(settings))
+
+    def http(self) -> Litestar:
+        """Return the HTTP application over the verbs."""
+        return create_app(self.control, self.projects, version=__version__, beside=self.console.routes)
+
+    def start(self, *, alone: bool = False) -> None:
+        """Look at the servers once, so that no status is shown unseen, then begin to work.
+
+        `alone` says that no other process works on this data directory: what a killed one left goes on at once.
+        """
+        if alone:
+            self.worker.take_over()
+        self.schedule.perform_due()
+        self.worker.start()
+        self.schedule.start()
+
+    def stop(self) -> None:
+        """End the work; what was not finished goes on at the next start. The servers are not touched."""
+        self.schedule.stop()
+        self.worker.stop()
+
+    def close(self) -> None:
+        """Let go of store and backend."""
+        self.backend.close()
+        self.store.close()
+
+
+def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
+    """Put a runtime together over an open store and backend."""
+    tools = Tools(store, backend, utc_now)
+    procedures = all_procedures(tools, timedelta(days=settings.window_days))
+    worker = Worker(store, procedures, settings.worker_threads)
+    placement = Placement(settings.region_code, settings.endpoint_host, settings.port_range)
+    root_key = _root_key(settings.data_dir / "secrets")
+    control = Control(store, backend, placement, root_key, worker.wake, utc_now, _restore_settings(settings))
+    schedule = Schedule(store, _duties(settings, store, backend, worker.wake))
+    projects = Projects(store)
+    console = open_console(control, projects, root_key, lambda: msgspec.json.decode(openapi_json(__version__)))
+    return Runtime(settings, store, backend, control, projects, console, worker, schedule)
+
+
+def make_data_dir(directory: Path) -> None:
+    """Make the data directory. As root, the servers' own user passes through it; nobody else lists it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if directory.stat().st_uid == os.geteuid():
+        directory.chmod(0o711 if os.geteuid() == 0 else 0o700)
+
+
+def open_store(settings: Settings) -> Store:
+    """Open the store that the settings name."""
+    return Store.open(settings.store_url())
+
+
+def local_inventory(settings: Settings) -> Inventory:
+    """Open this host for looking at what it holds; its storage is mounted where it is not."""
+    return LocalInventory(local_backend(settings))
+
+
+def local_backend(settings: Settings) -> LocalBackend:
+    """Open the backend of this host."""
+    image_bytes = None if settings.image_gbs is None else settings.image_gbs * _GIB
+    return open_backend(
+        settings.data_dir, settings.storage_driver, image_size_bytes=image_bytes, has_limits=settings.has_limits
+    )
+
+
+def back_up_store(settings: Settings, target: Path) -> bool:
+    """Copy the store into a new file; False when it is no file of ours, but a database of a PostgreSQL server."""
+    scheme, _, path = settings.store_url().partition(":///")
+    if scheme != "sqlite":
+        return False
+    copy_sqlite(Path(path), target)
+    return True
+
+
+def has_storage(settings: Settings) -> bool:
+    """Tell whether the data directory holds, or held, services."""
+    return survey.has_storage(settings.data_dir)
+
+
+def describe_host(settings: Settings) -> Sequence[tuple[str, str]]:
+    """Return what this host gives, without changing it, as (title, sentence) rows."""
+    return survey.survey(settings.data_dir)
+
+
+def has_store(settings: Settings) -> bool:
+    """Tell whether there is a store to open; opening it would make a new file otherwise."""
+    return bool(settings.database_url) or (settings.data_dir / "ramet.db").exists()
+
+
+def _restore_settings(settings: Settings) -> RestoreSettings:
+    """Return what holds for services that have no restore settings of their own."""
+    return RestoreSettings(settings.window_days, int(settings.snapshot_seconds), settings.snapshot_wal_mbs * _MIB)
+
+
+def _duties(settings: Settings, store: Store, backend: Backend, wake: Callable[[], None]) -> list[Duty]:
+    interval = timedelta(seconds=settings.snapshot_seconds)
+    cadence = Cadence(interval, settings.snapshot_wal_mbs * _MIB)
+    upkeep = Upkeep(store, backend, cadence, wake, utc_now)
+    metering = Metering(store, backend, utc_now)
+    drills = Drills(store, backend, wake, utc_now)
+    check_seconds = min(_SNAPSHOT_CHECK_SECONDS, settings.snapshot_seconds)
+    return [
+        Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
+        Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
+        Duty("archives", _ARCHIVE_SECONDS, drills.watch),
+        Duty("drills", _DRILL_CHECK_SECONDS, drills.submit_due),
+        Duty("metrics", SAMPLE_SECONDS, metering.sample),
+        Duty("old metrics", FORGET_SECONDS, metering.forget),
+    ]
+
+
+def _root_key(directory: Path) -> bytes:
+    """Return the key that passwords of repeated requests derive from; made once for a data directory."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    path = directory / "root.key"
+    partial = directory / f"root.key.{os.getpid()}"
+    if not path.exists():
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            _log.debug("another process made the root key first")
+        partial.unlink()
+    return path.read_bytes()

@@ -1,0 +1,1 @@
+"""Places where PostgreSQL servers live, behind one protocol."""

@@ -1,0 +1,242 @@
+"""What procedures ask of the place where servers live: one narrow protocol, complete by construction.
+
+Every method may run twice, also after a crash half way: it looks first, then acts. Nothing here knows of operations,
+leases or the store. Errors: `Failed` when repeating cannot help; any other exception is retried by the caller.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from ramet.model.credentials import Secret
+from ramet.model.logs import LogPage, LogQuery
+from ramet.model.resources import Size
+from ramet.model.service import Environment, ServiceType
+from ramet.model.snapshot import Snapshot
+from ramet.model.window import Gap
+
+
+@dataclass(frozen=True)
+class Primary:
+    """The service that a replica follows: its id, and the port of its endpoint."""
+
+    service_id: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a backend must know of a service to run its server. Port 0: a server that no client can reach."""
+
+    service_id: str
+    service_type: ServiceType
+    environment: Environment
+    size: Size
+    host: str
+    port: int
+    pg_major: int
+    verifier: Secret
+    pooler_port: int | None = None
+    primary: Primary | None = None
+
+
+@dataclass(frozen=True)
+class SnapshotFacts:
+    """What a snapshot holds; see ramet.model.snapshot.Snapshot."""
+
+    taken_at: datetime
+    start_lsn: str
+    end_lsn: str
+    timeline: int
+    next_xid: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a fork's data comes from.
+
+    Neither `snapshot_id` nor `target`: the parent as it is now. `snapshot_id` alone: that snapshot.
+    Both: that snapshot, rolled forward to the last commit at or before `target`.
+    `paused` says that the parent's server is cleanly stopped and stays so.
+    """
+
+    parent: Server
+    paused: bool = False
+    snapshot_id: str | None = None
+    target: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What was put into a fork's volume: enough to start it without its parent.
+
+    `recover_to` is the target for recovery, or None where the end of the WAL that was captured is the state wanted.
+    `facts` go into the fork's report: LSNs, segments, bytes, seconds.
+    """
+
+    recover_to: datetime | None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """How far a starting server is. `progress` changes as long as it gets on (redo LSN, bytes)."""
+
+    ready: bool
+    progress: str = ""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen of a server: serving, or why not. `facts` hold figures such as the newest archived segment."""
+
+    serving: bool
+    reason: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    """A place where PostgreSQL servers live."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+
+    def host_size(self) -> Size:
+        """Return the CPU and memory that the largest service may have."""
+
+    def default_pg_major(self, service_type: ServiceType) -> int:
+        """Return the PostgreSQL major version of new services of a type."""
+
+    def volume_type(self) -> str:
+        """Return the storage driver's name: reflink, btrfs, copy or memory."""
+
+    def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
+        """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
+
+    def check_room(self, source: Source | None) -> None:
+        """Raise Exhausted when the volume has no room for a new service (None) or for such a fork."""
+
+    def port_is_free(self, port: int) -> bool:
+        """Tell whether nothing on the host listens on `port`."""
+
+    def describe(self) -> Sequence[tuple[str, str]]:
+        """Return what is in force here, as (title, sentence) rows for `ramet doctor`."""
+
+    def initialize(self, server: Server) -> None:
+        """Make the volume with an empty cluster."""
+
+    def capture(self, child: Server, source: Source) -> Capture | None:
+        """Copy the data of `source` into the child's new volume; the parent is not harmed and not needed afterwards.
+
+        None means that the parent's server is not serving at this moment: ask again.
+        """
+
+    def start(self, server: Server, capture: Capture | None = None) -> None:
+        """Start the server, closed to clients; with a capture, in recovery to the state it names."""
+
+    def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
+        """Watch a starting server for at most `patience_seconds`. Raises Failed, with its log, when it died."""
+
+    def check_recovery(self, child: Server, capture: Capture) -> dict[str, Any]:
+        """Prove that recovery stopped where `capture` wanted; return its facts for the report. Raises Failed."""
+
+    def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
+        """Give the server its own credentials; return what was neutralised, for the report.
+
+        `newborn`: create database, roles and extensions first. Otherwise it is a fork: all login roles get new
+        passwords, and with `quiet` whatever acts on the outside world is disabled.
+        """
+
+    def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
+        """Return what a serving fork's report should add: what did not come along, where its history ends."""
+
+    def analyze(self, server: Server, patience_seconds: float) -> str | None:
+        """Collect the statistics of a serving server; return how that ended, None while it is under way."""
+
+    def check_data(self, server: Server, patience_seconds: float) -> str | None:
+        """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
+
+    def tend_archive(self, service_id: str) -> str | None:
+        """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
+
+    def walk_archive(self, service_id: str, after: str) -> str | None:
+        """Compare archived WAL with what was noted, from the name `after` on, for a moment.
+
+        Return the name to go on from, None at the end. Raises Failed there when anything was wrong; it shows in `gaps`
+        too, where nothing else can replace it.
+        """
+
+    def open(self, server: Server) -> None:
+        """Let clients in, and return when the endpoint answers them, and its pooler if it has one."""
+
+    def set_password(self, server: Server, verifier: Secret) -> None:
+        """Give the admin of a serving server another password. Raises Unavailable when it is not serving."""
+
+    def resize(self, server: Server) -> bool:
+        """Put the size of `server` in force as far as that goes while it serves; False when it must be restarted."""
+
+    def stop(self, server: Server) -> None:
+        """Turn clients away, archive what was written, stop cleanly. Its pooler ends first."""
+
+    def destroy(self, service_id: str) -> None:
+        """Stop the server and remove all that it had on the host; its snapshots and archive too."""
+
+    def check_pooler(self) -> None:
+        """Raise Invalid, saying what to install, when this host can have no poolers."""
+
+    def replicate(self, replica: Server) -> bool:
+        """Make the replica's volume from its primary, which is not harmed; started, it follows that.
+
+        False means that the primary's server is not serving at this moment: ask again.
+        """
+
+    def start_balancer(self, servers: Sequence[Server], port: int) -> None:
+        """Make `port` the endpoint of several replicas that serve, in turns; it is the first one's."""
+
+    def balancer_serves(self, service_id: str) -> bool:
+        """Tell whether the balancer that a replica carries runs."""
+
+    def start_pooler(self, servers: Sequence[Server], port: int) -> None:
+        """Make the pooler of serving servers answer clients on `port`; it is the first one's. May run when it does."""
+
+    def stop_pooler(self, service_id: str) -> None:
+        """End the pooler of a service, if it has one, and remove it."""
+
+    def pooler_serves(self, service_id: str) -> bool:
+        """Tell whether the pooler of a service runs."""
+
+    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        """Make a snapshot; None means that the server is not serving at this moment: ask again."""
+
+    def drop_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        """Remove a snapshot."""
+
+    def trim_archive(self, service_id: str, timeline: int, before_lsn: str) -> int:
+        """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
+
+    def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
+        """Return the moments after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
+
+    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
+        """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""
+
+    def observe(self, server: Server) -> Observation:
+        """Look at a server that should be serving."""
+
+    def read_log(self, server: Server, query: LogQuery) -> LogPage:
+        """Return a page of the server's own log, newest first, without secrets. Raises Invalid for a bad cursor."""
+
+    def measure(self, server: Server) -> dict[str, float] | None:
+        """Return what is measured of a server now, by the keys of ramet.model.metrics; None when it does not serve."""
+
+    def space_bytes(self, service_id: str) -> int | None:
+        """Return the bytes that the service alone occupies, shared blocks left out; None where it cannot be told."""
+
+    def stop_all(self) -> None:
+        """Stop every server of this data root cleanly, those of earlier processes too."""
+
+    def close(self) -> None:
+        """Let go of the host: files, threads. Servers go on."""

@@ -1,0 +1,1 @@
+"""PostgreSQL services as processes on this host."""

@@ -1,0 +1,126 @@
+"""The user of the host that servers run as: PostgreSQL refuses root, so root lends it a system user."""
+
+import os
+import pwd
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from ramet.errors import Failed
+
+SYSTEM_USER = "ramet"
+
+
+class Identity(TypedDict, total=False):
+    """The arguments of subprocess that run a program as an account."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of the host. `lent` says that we are root and hand files and processes over to it."""
+
+    name: str
+    uid: int
+    gid: int
+    lent: bool
+
+    def identity(self) -> Identity:
+        """Return how a program is run as this account: nothing to change when it is our own."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.lent else {}
+
+    def lend(self, command: list[str]) -> tuple[list[str], Identity]:
+        """Return a command and the arguments of subprocess that run it as this account, without a fork of our memory.
+
+        Where setpriv changes the user, the program of the returned pid is not yet the wanted one for an instant.
+        """
+        setpriv = shutil.which("setpriv", path="/usr/bin:/bin") if self.lent else None
+        if setpriv is None:
+            return command, self.identity()
+        return [setpriv, f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups", "--", *command], {}
+
+    def own(self, path: Path) -> None:
+        """Give one file or directory to the account."""
+        if self.lent:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+    def make_directory(self, path: Path, mode: int = 0o700) -> None:
+        """Make a directory of the account's own, or leave the one that is there."""
+        path.mkdir(mode=mode, exist_ok=True)
+        path.chmod(mode)
+        self.own(path)
+
+    def write(self, path: Path, text: str, *, durable: bool = True) -> None:
+        """Put a private file of the account's own in place, at once and whole.
+
+        What is compared and written again at each start need not be `durable`: a flush costs milliseconds.
+        """
+        partial = path.with_name(f"{path.name}.partial")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        self.own(partial)
+        partial.replace(path)
+
+    def check_reach(self, path: Path) -> None:
+        """Raise Failed, naming the directory that is closed, when the account cannot reach `path`."""
+        if not self.lent:
+            return
+        for step in (*reversed(path.absolute().parents), path.absolute()):
+            if step.is_dir() and not self._may_enter(step.stat()):
+                raise Failed(
+                    "DIRECTORY_UNREACHABLE",
+                    f"Servers run as the system user {self.name}, which may not enter {step}.",
+                    f"Move what lies there (data, to /var/lib/ramet for example), or run: chmod o+x {step}",
+                )
+
+    def _may_enter(self, found: os.stat_result) -> bool:
+        if found.st_uid == self.uid:
+            return bool(found.st_mode & 0o100)
+        if found.st_gid == self.gid:
+            return bool(found.st_mode & 0o010)
+        return bool(found.st_mode & 0o001)
+
+
+def server_account() -> Account:
+    """Return the account that servers run as; as root, make the system user when it is missing."""
+    if os.geteuid() != 0:
+        return Account(_own_name(), os.geteuid(), os.getegid(), lent=False)
+    try:
+        entry = pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        entry = _make_system_user()
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, lent=True)
+
+
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError as error:
+        raise Failed(
+            "NO_USER_NAME",
+            f"The user {os.geteuid()} has no name on this host, and PostgreSQL needs one.",
+            "Add it to /etc/passwd, or run as another user.",
+        ) from error
+
+
+def _make_system_user() -> pwd.struct_passwd:
+    command = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent",
+               "--shell", "/usr/sbin/nologin", SYSTEM_USER]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    try:
+        return pwd.getpwnam(SYSTEM_USER)  # another process may have made it meanwhile
+    except KeyError as error:
+        raise Failed(
+            "NO_SYSTEM_USER",
+            f"The system user {SYSTEM_USER} is missing and could not be made.",
+            f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:].strip()}",
+        ) from error

@@ -1,0 +1,62 @@
+"""What a fork gets once it is READY: what its report says of things that did not come along, and fresh statistics."""
+
+from typing import Any
+
+from ramet.backends.base import Capture
+from ramet.backends.local import sql
+from ramet.backends.local.chores import Chores
+from ramet.backends.local.cut import cut_at_lsn
+from ramet.backends.local.installation import Installation
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal import segment_at, segment_before, segments_between
+from ramet.backends.local.walsource import WalSource, live_and_archived
+
+_SHOWN_TABLES = 100
+
+
+def examine(
+    driver: Driver, installation: Installation, child: ServicePaths, parent: ServicePaths | None, capture: Capture
+) -> dict[str, Any]:
+    """Return the unlogged tables of a fork, and for one without a target where its history ends.
+
+    That is read from the parent's WAL as long as it is there: what committed next may be known only now.
+    """
+    found: dict[str, Any] = {"unlogged_tables": _unlogged_tables(child)}
+    if "cut" not in capture.facts and parent is not None and parent.data.is_dir():
+        found["cut"] = _cut(driver, installation, parent, capture)
+    return found
+
+
+def analyze(chores: Chores, installation: Installation, paths: ServicePaths, patience_seconds: float) -> str | None:
+    """Collect statistics for the planner and autovacuum; return how that ended, None while it is under way."""
+    command = [installation.program("vacuumdb"), "--all", "--analyze-only", "--quiet", "--no-password"]
+    finished = chores.run(paths, "analyze", command, patience_seconds)
+    if finished is None:
+        return None
+    return "collected" if finished.status == 0 else f"not collected: {finished.output or finished.status}"
+
+
+def _unlogged_tables(paths: ServicePaths) -> list[str]:
+    tables: list[str] = []
+    with sql.connect(paths) as connection:
+        databases = sql.tenant_databases(connection)
+    for database in databases:
+        with sql.connect(paths, database) as connection:
+            rows = connection.execute(
+                "SELECT current_database() || '.' || oid::regclass::text FROM pg_class"
+                " WHERE relpersistence = 'u' AND relkind IN ('r', 'm') ORDER BY 1 LIMIT %s",
+                (_SHOWN_TABLES,),
+            ).fetchall()
+            tables += [row[0] for row in rows]
+    return tables[:_SHOWN_TABLES]
+
+
+def _cut(driver: Driver, installation: Installation, parent: ServicePaths, capture: Capture) -> dict[str, Any]:
+    facts = capture.facts
+    border = segment_before(facts["timeline"], facts["end_lsn"])
+    first = min(segment_at(facts["timeline"], facts["start_lsn"]), border)
+    following = type(border)(border.timeline, border.number + 1)
+    source = WalSource(driver, live_and_archived(parent), 0)
+    there = [path for segment in segments_between(first, following) if (path := source.find(segment)) is not None]
+    return cut_at_lsn(installation.program("pg_waldump"), there, facts["end_lsn"]).facts()

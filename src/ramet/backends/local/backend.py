@@ -1,0 +1,417 @@
+"""The backend of this host: each service a PostgreSQL server with a volume, an archive and snapshots of its own."""
+
+import contextlib
+import errno
+import logging
+import math
+import shutil
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ramet.backends.base import Capture, Observation, Readiness, Server, SnapshotFacts, Source
+from ramet.backends.local import (
+    aftercare,
+    archive,
+    bases,
+    capture,
+    checking,
+    integrity,
+    processes,
+    recovery,
+    sessions,
+    snapshots,
+    sql,
+)
+from ramet.backends.local.account import server_account
+from ramet.backends.local.bases import Base
+from ramet.backends.local.capture import Capturing, check_boot
+from ramet.backends.local.configuration import first_boot
+from ramet.backends.local.controldata import read_control_data
+from ramet.backends.local.gaps import gaps
+from ramet.backends.local.installation import find_installations
+from ramet.backends.local.limits import NoLimits, open_limits
+from ramet.backends.local.logreader import read_log
+from ramet.backends.local.metering import measure
+from ramet.backends.local.observation import observe
+from ramet.backends.local.paths import ServicePaths, digest_of, layout_of
+from ramet.backends.local.pgbouncer import describe_pgbouncer, find_pgbouncer
+from ramet.backends.local.pooler import BALANCER, Poolers
+from ramet.backends.local.replica import Replicas
+from ramet.backends.local.rows import row
+from ramet.backends.local.servers import Servers
+from ramet.backends.local.tls import open_authority
+from ramet.backends.local.volumes.pool import Pool, close_pool, open_pool
+from ramet.backends.local.volumes.system import sync_tree
+from ramet.errors import Exhausted, Failed, Invalid, Unavailable
+from ramet.model.credentials import Secret
+from ramet.model.logs import LogPage, LogQuery
+from ramet.model.resources import Size
+from ramet.model.service import ServiceType
+from ramet.model.snapshot import Snapshot
+from ramet.model.window import Gap
+
+_log = logging.getLogger(__name__)
+_GIB = 1024**3
+_RESERVE_BYTES = 128 * 1024**2
+_WAL_BYTES = 64 * 1024**2
+_STOP_SECONDS = 120.0
+_KILL_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
+_SESSIONS_SECONDS = 10.0
+_INITIALIZED = "initialized"
+
+
+@dataclass(frozen=True)
+class LocalBackend:
+    """PostgreSQL servers as processes of this host; obeys ramet.backends.base.Backend."""
+
+    pool: Pool
+    servers: Servers
+    name: str = "local"
+
+    def host_size(self) -> Size:
+        """Return the CPU and memory of this host."""
+        return Size((psutil.cpu_count() or 1) * 1000, max(1, psutil.virtual_memory().total // _GIB))
+
+    def default_pg_major(self, service_type: ServiceType) -> int:
+        """Return the PostgreSQL major version of new services of a type."""
+        return self.servers.installations.for_type(service_type).major
+
+    def volume_type(self) -> str:
+        """Return the storage driver's name."""
+        return self.pool.driver.name
+
+    def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
+        """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
+        self.servers.check_service_type(service_type, pg_major)
+
+    def check_room(self, source: Source | None) -> None:
+        """Raise Exhausted when the volume has no room for a new service (None) or for such a fork."""
+        needed = _RESERVE_BYTES
+        if source is not None:
+            paths = self.servers.paths(source.parent.service_id)
+            tree = paths.data if source.snapshot_id is None else snapshots.data_of(paths, source.snapshot_id)
+            needed += self.pool.driver.estimate_bytes(tree, bases.NOT_DATA) if tree.is_dir() else 0
+        free = self.pool.free_bytes()
+        if free < needed:
+            raise Exhausted(
+                "NOT_ENOUGH_DISK",
+                f"The storage has {free // 1024**2} MiB left, and this needs {math.ceil(needed / 1024**2)} MiB.",
+                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
+            )
+
+    def port_is_free(self, port: int) -> bool:
+        """Tell whether nothing on the host listens on `port`."""
+        return all(_can_bind(family, port) for family in (socket.AF_INET, socket.AF_INET6))
+
+    def describe(self) -> Sequence[tuple[str, str]]:
+        """Return what is in force here, as (title, sentence) rows for `ramet doctor`."""
+        installations = self.servers.installations
+        tls = "Endpoints speak TLS." if installations.default.has_tls else "Without TLS: endpoints on loopback only."
+        return [
+            ("storage", self.pool.describe()),
+            ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in installations.found)),
+            ("tls", tls),
+            ("poolers", describe_pgbouncer()),
+            ("limits", self.servers.limits.describe()),
+            ("servers", f"They run as the user {self.servers.account.name}."),
+        ]
+
+    def initialize(self, server: Server) -> None:
+        """Make the volume with an empty cluster; what an earlier try left half made is made anew."""
+        paths = self.servers.make_directories(server)
+        done = paths.root / _INITIALIZED
+        if done.exists():
+            return
+        if paths.data.exists() and not processes.kill(paths, _KILL_SECONDS):
+            raise Unavailable("SERVER_ENDING", f"An earlier initdb of service {server.service_id} still ends.")
+        self.pool.driver.remove_tree(paths.data)
+        self.pool.driver.create_tree(paths.data)
+        self.servers.initialize(server)
+        sync_tree(paths.root)
+        self.servers.account.write(done, "")
+
+    def capture(self, child: Server, source: Source) -> Capture | None:
+        """Copy the data of `source` into the child's new volume; not where the parent's own WAL might not fit then."""
+        self._check_wal_room()
+        return Capturing(self.servers, self.pool.driver).capture(child, source)
+
+    def start(self, server: Server, capture: Capture | None = None) -> None:
+        """Start the server, closed to clients; with a capture, in recovery to the state it names."""
+        if not self.servers.paths(server.service_id).data.is_dir():
+            raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost.", "It cannot be started.")
+        overrides: dict[str, str] = {}
+        if capture is not None:
+            check_boot(self.servers.paths(server.service_id))
+            overrides = {**first_boot(), **recovery.recovery_settings(capture)}
+        self.servers.start(server, overrides)
+
+    def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
+        """Watch a starting server. Raises Failed, with what its log says, when it died."""
+        try:
+            return self.servers.await_ready(server, patience_seconds)
+        except Failed as failure:
+            raise recovery.explained(self.servers.paths(server.service_id), failure) from failure
+
+    def check_recovery(self, child: Server, capture: Capture) -> dict[str, Any]:
+        """Prove that recovery stopped where `capture` wanted; return its facts for the report."""
+        return recovery.check_stop_point(self.servers.paths(child.service_id), capture)
+
+    def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
+        """Give the server its own credentials; return what was neutralised, for the report."""
+        return self.servers.secure(server, newborn=newborn, quiet=quiet)
+
+    def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
+        """Return what a serving fork's report should add: what did not come along, where its history ends."""
+        paths = self.servers.paths(child.service_id)
+        parent = None if parent_id is None else self.servers.paths(parent_id)
+        installation = self.servers.installations.of(child.pg_major)
+        return aftercare.examine(self.pool.driver, installation, paths, parent, capture.capture_of(paths))
+
+    def analyze(self, server: Server, patience_seconds: float) -> str | None:
+        """Collect the statistics of a serving server; return how that ended, None while it is under way."""
+        paths, installation = self.servers.paths(server.service_id), self.servers.installations.of(server.pg_major)
+        return aftercare.analyze(self.servers.chores, installation, paths, patience_seconds)
+
+    def check_data(self, server: Server, patience_seconds: float) -> str | None:
+        """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
+        paths, installation = self.servers.paths(server.service_id), self.servers.installations.of(server.pg_major)
+        return checking.check_data(self.servers.chores, installation, paths, patience_seconds)
+
+    def tend_archive(self, service_id: str) -> str | None:
+        """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
+        paths = self.servers.paths(service_id)
+        integrity.note(paths, _LOOK_SECONDS)
+        return checking.archive_delay(paths)
+
+    def walk_archive(self, service_id: str, after: str) -> str | None:
+        """Compare archived WAL with what was noted, from the name `after` on, for a moment."""
+        paths = self.servers.paths(service_id)
+        reached = integrity.verify(paths, after, _LOOK_SECONDS)
+        if reached is None:
+            integrity.check(paths)
+        return reached
+
+    def open(self, server: Server) -> None:
+        """Let clients in, and return when the endpoint answers them, and its pooler if it has one.
+
+        A service whose pooler cannot be started serves without it.
+        """
+        self.servers.open(server)
+        if server.pooler_port is not None:
+            try:
+                self.start_pooler([server], server.pooler_port)
+            except (Failed, Invalid) as error:
+                _log.warning("service %s serves without its pooler: %s", server.service_id, error)
+
+    def set_password(self, server: Server, verifier: Secret) -> None:
+        """Give the admin of a serving server another password."""
+        self.servers.set_password(server, verifier)
+
+    def resize(self, server: Server) -> bool:
+        """Put the size of `server` in force as far as that goes while it serves; False when it must be restarted."""
+        return self.servers.resize(server)
+
+    def stop(self, server: Server) -> None:
+        """Turn clients away, and stop cleanly: PostgreSQL archives what was written on its way down.
+
+        A server that crashed is started once more for that, closed to clients: only what was stopped cleanly can be
+        copied as it is. Raises Unavailable while it takes longer than usual; asking again goes on.
+        """
+        paths = self.servers.paths(server.service_id)
+        Poolers(self.servers).stop_all(server.service_id)
+        if server.primary is not None:
+            self._stop_replica(server, paths)
+            return
+        if processes.running(paths) is None and not self._is_clean(server, paths):
+            self.start(server)
+            self._await(server, lambda: self.servers.await_ready(server, _LOOK_SECONDS).ready)
+        if processes.is_ready(paths):
+            with contextlib.suppress(Unavailable):  # it is on its way down already
+                self.servers.close(server)
+                sessions.end_all(paths, _SESSIONS_SECONDS)
+        self._await(server, lambda: self.servers.stop(server, _LOOK_SECONDS))
+        if not self._is_clean(server, paths):
+            raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed meanwhile.")
+
+    def _stop_replica(self, server: Server, paths: ServicePaths) -> None:
+        """Stop a replica: what it has not written yet it gets from its primary again."""
+        if processes.is_ready(paths):
+            with contextlib.suppress(Unavailable):  # it is on its way down already
+                self.servers.close(server)
+                sessions.end_all(paths, _SESSIONS_SECONDS)
+        self._await(server, lambda: self.servers.stop(server, _LOOK_SECONDS))
+
+    def destroy(self, service_id: str) -> None:
+        """Stop the server and remove all that it had on the host; its snapshots and archive too."""
+        paths = self.servers.paths(service_id)
+        Poolers(self.servers).stop_all(service_id)
+        self.servers.remove(service_id, _KILL_SECONDS)
+        self.pool.driver.remove_tree(capture.unfinished_of(paths))
+        self.pool.driver.remove_tree(paths.data)
+        snapshots.drop_all(self.pool.driver, paths)
+        if paths.root.exists():
+            shutil.rmtree(paths.root)
+
+    def check_pooler(self) -> None:
+        """Raise Invalid, saying what to install, when this host has no PgBouncer."""
+        find_pgbouncer()
+
+    def replicate(self, replica: Server) -> bool:
+        """Make the replica's volume from its primary; False means that that is not serving at this moment."""
+        return Replicas(self.servers, self.pool.driver).replicate(replica)
+
+    def start_balancer(self, servers: Sequence[Server], port: int) -> None:
+        """Make `port` the endpoint of several replicas that serve, in turns; it is the first one's."""
+        Poolers(self.servers, BALANCER).start(servers, port)
+
+    def balancer_serves(self, service_id: str) -> bool:
+        """Tell whether the balancer that a replica carries runs."""
+        return Poolers(self.servers, BALANCER).serves(service_id)
+
+    def start_pooler(self, servers: Sequence[Server], port: int) -> None:
+        """Make the pooler of serving servers answer clients on `port`; it is the first one's."""
+        Poolers(self.servers).start(servers, port)
+
+    def stop_pooler(self, service_id: str) -> None:
+        """End the pooler of a service, if it has one, and remove it."""
+        Poolers(self.servers).stop(service_id)
+
+    def pooler_serves(self, service_id: str) -> bool:
+        """Tell whether the pooler of a service runs."""
+        return Poolers(self.servers).serves(service_id)
+
+    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        """Make a snapshot; None means that the server is not serving at this moment."""
+        paths = self.servers.paths(server.service_id)
+        installation = self.servers.installations.of(server.pg_major)
+        driver = self.pool.driver
+        self._check_wal_room()
+
+        def copy(target: Path) -> Base:
+            if paused:
+                return bases.copy_stopped(driver, installation, paths, target)
+            return bases.copy_running(driver, paths, target)
+
+        try:
+            return snapshots.make(driver, paths, snapshot_id, copy).facts
+        except Unavailable:
+            return None
+
+    def drop_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        """Remove a snapshot."""
+        snapshots.drop(self.pool.driver, self.servers.paths(service_id), snapshot_id)
+
+    def trim_archive(self, service_id: str, timeline: int, before_lsn: str) -> int:
+        """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
+        return archive.trim(self.servers.paths(service_id).archive, timeline, before_lsn)
+
+    def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
+        """Return the moments after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
+        pg_waldump = self.servers.installations.default.program("pg_waldump")
+        paths = self.servers.paths(service_id)
+        return gaps(self.pool.driver, paths, pg_waldump, snapshots, integrity.faults(paths))
+
+    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
+        """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""
+        query = (
+            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,"
+            " pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s::text::pg_lsn)::bigint"
+        )
+        try:
+            with sql.connect(self.servers.paths(server.service_id)) as connection:
+                next_xid, written_bytes = row(connection, query, snapshot.end_lsn)
+        except Unavailable:
+            return None
+        return 0 if next_xid == snapshot.next_xid else max(1, written_bytes)
+
+    def observe(self, server: Server) -> Observation:
+        """Look at a server that should be serving."""
+        return observe(self.servers.paths(server.service_id))
+
+    def read_log(self, server: Server, query: LogQuery) -> LogPage:
+        """Return a page of the server's own log, newest first, without secrets."""
+        return read_log(self.servers.paths(server.service_id), query)
+
+    def measure(self, server: Server) -> dict[str, float] | None:
+        """Return what is measured of a server now; None when it does not serve."""
+        return measure(self.servers.paths(server.service_id))
+
+    def space_bytes(self, service_id: str) -> int | None:
+        """Return the bytes that the service alone occupies; None when it has no volume."""
+        root = self.servers.paths(service_id).root
+        return self.pool.driver.exclusive_bytes(root) if root.is_dir() else None
+
+    def stop_all(self) -> None:
+        """Stop every server of this data root cleanly, those of earlier processes too, and let go of its storage."""
+        services = self.servers.layout.services
+        found = [self.servers.paths(path.name) for path in services.iterdir()] if services.is_dir() else []
+        for paths in found:
+            Poolers(self.servers).stop_all(paths.service_id)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while waiting := [paths for paths in found if not processes.stop(paths, 0.05)]:
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    "SERVERS_STOPPING",
+                    f"{len(waiting)} servers take longer than {_STOP_SECONDS:g} s to stop.",
+                    ", ".join(paths.service_id for paths in waiting),
+                )
+        close_pool(self.pool)
+
+    def close(self) -> None:
+        """Let go of the host. Servers go on, and nothing else is held."""
+
+    def _check_wal_room(self) -> None:
+        """Raise Exhausted where a server that is made to begin a WAL segment could fail: it would go down."""
+        free = self.pool.free_bytes()
+        if free < _WAL_BYTES:
+            raise Exhausted(
+                "NOT_ENOUGH_DISK",
+                f"The storage has no room: {free // 1024**2} MiB are left.",
+                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
+            )
+
+    def _is_clean(self, server: Server, paths: ServicePaths) -> bool:
+        program = self.servers.installations.of(server.pg_major).program("pg_controldata")
+        return read_control_data(program, paths.data).is_clean
+
+    def _await(self, server: Server, seen: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _STOP_SECONDS
+        while not seen():
+            if time.monotonic() > deadline:
+                raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping.")
+
+
+def open_backend(
+    data_root: Path, driver: str = "auto", *, image_size_bytes: int | None = None, has_limits: bool = True
+) -> LocalBackend:
+    """Return the backend of a data root; its storage is made, or mounted again, when needed."""
+    pool = open_pool(data_root, driver=driver, image_size_bytes=image_size_bytes)
+    servers = Servers(
+        layout=layout_of(data_root, pool.path),
+        account=server_account(),
+        installations=find_installations(),
+        authority=open_authority(data_root / "secrets"),
+        limits=open_limits(digest_of(data_root)) if has_limits else NoLimits("RAMET_LIMITS is off"),
+        copy_on_write=pool.driver.shares_blocks,
+    )
+    return LocalBackend(pool, servers)
+
+
+def _can_bind(family: socket.AddressFamily, port: int) -> bool:
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family is socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(("", port))
+            probe.listen(1)
+            return True
+    except OSError as error:
+        return error.errno == errno.EAFNOSUPPORT

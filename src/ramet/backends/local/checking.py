@@ -1,0 +1,40 @@
+"""Reading all of a database for damage, and seeing whether WAL reaches the archive in time."""
+
+import time
+
+from ramet.backends.local.chores import Chores
+from ramet.backends.local.installation import Installation
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.wal import segment_named
+from ramet.backends.local.walsource import STATUS_DIRECTORY, WAL_DIRECTORY
+
+_LATE_SECONDS = 120.0
+_MANY_SEGMENTS = 64
+
+
+def check_data(chores: Chores, installation: Installation, paths: ServicePaths, patience_seconds: float) -> str | None:
+    """Read every table and index with pg_amcheck; None while it is at work, then what it complains of, or nothing.
+
+    Installs the extension amcheck, so it is for throw-away servers.
+    """
+    command = [installation.program("pg_amcheck"), "--all", "--install-missing", "--heapallindexed", "--parent-check"]
+    finished = chores.run(paths, "amcheck", [*command, "--no-password"], patience_seconds)
+    if finished is None:
+        return None
+    return "" if finished.status == 0 else finished.output or f"pg_amcheck ended with {finished.status}."
+
+
+def archive_delay(paths: ServicePaths) -> str | None:
+    """Say how far archiving is behind, in a sentence; None while it keeps up."""
+    waiting = []
+    for path in (paths.data / WAL_DIRECTORY / STATUS_DIRECTORY).glob("*.ready"):
+        if segment_named(path.stem) is not None:
+            try:
+                waiting.append(path.stat().st_mtime)
+            except FileNotFoundError:
+                continue
+    late = bool(waiting) and time.time() - min(waiting) > _LATE_SECONDS
+    if not late and len(waiting) < _MANY_SEGMENTS:
+        return None
+    minutes = int((time.time() - min(waiting)) // 60)
+    return f"Archiving is behind: {len(waiting)} WAL segments wait, the oldest for {minutes} minutes."

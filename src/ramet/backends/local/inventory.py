@@ -1,0 +1,107 @@
+"""What this host holds for the services of a data root: directories, processes, groups, sockets, mounts."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ramet.backends.inventory import Kind, Possession
+from ramet.backends.local import processes, snapshots
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.capture import unfinished_of
+from ramet.backends.local.limits import groups_of
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.pooler import Poolers
+from ramet.backends.local.process_identity import title_of
+from ramet.backends.local.volumes.mounts import mounts_below, unmount
+from ramet.errors import Unavailable
+
+_KILL_SECONDS = 10.0
+_PARTIAL = ".partial-"
+_POOLER = "pooler"
+
+
+@dataclass(frozen=True)
+class LocalInventory:
+    """Looks at the host of a local backend; obeys ramet.backends.inventory.Inventory."""
+
+    backend: LocalBackend
+
+    def possessions(self) -> Sequence[Possession]:
+        """Return all that the host holds for any service of the data root."""
+        return [*self._processes(), *self._directories(), *self._sockets(), *self._groups(), *self._mounts()]
+
+    def discard(self, possession: Possession) -> None:
+        """Remove one; of a directory, a process or a group: all that its service has."""
+        driver, paths = self.backend.pool.driver, self.backend.servers.paths(possession.service_id)
+        match possession.kind:
+            case Kind.MOUNT:
+                unmount(Path(possession.name))
+            case Kind.SNAPSHOT:
+                snapshots.drop(driver, paths, possession.name)
+            case Kind.UNFINISHED:
+                driver.remove_tree(paths.root / possession.name)
+            case Kind.POOLER:
+                self.backend.stop_pooler(possession.service_id)
+            case Kind.PROCESS if paths.data.is_dir():
+                if not processes.kill(paths, _KILL_SECONDS):
+                    raise Unavailable("SERVER_ENDING", f"{possession} still ends.")
+            case _:
+                self.backend.destroy(possession.service_id)
+
+    def _directories(self) -> Iterator[Possession]:
+        services = self.backend.servers.layout.services
+        for root in sorted(services.iterdir()) if services.is_dir() else ():
+            yield Possession(Kind.DIRECTORY, root.name, root.name)
+            yield from _snapshots(self.backend.servers.paths(root.name))
+            if (root / _POOLER).is_dir() and Poolers(self.backend.servers).serves(root.name):
+                yield Possession(Kind.POOLER, root.name, root.name)
+            for path in sorted(_unfinished(self.backend.servers.paths(root.name))):
+                yield Possession(Kind.UNFINISHED, root.name, str(path.relative_to(root)))
+
+    def _processes(self) -> Iterator[Possession]:
+        services = self.backend.servers.layout.services
+        for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208 - names, many of them
+            directory = _works_in(pid)
+            if directory is not None and directory != services and directory.is_relative_to(services):
+                service_id = directory.relative_to(services).parts[0]
+                if title_of(pid):  # a zombie has none, and is as good as gone
+                    yield Possession(Kind.PROCESS, service_id, str(pid))
+
+    def _sockets(self) -> Iterator[Possession]:
+        sockets = self.backend.servers.layout.sockets
+        for path in sorted(sockets.iterdir()) if sockets.is_dir() else ():
+            yield Possession(Kind.SOCKETS, path.name, path.name)
+
+    def _groups(self) -> Iterator[Possession]:
+        for name in groups_of(self.backend.servers.limits):
+            yield Possession(Kind.CGROUP, name, name)
+
+    def _mounts(self) -> Iterator[Possession]:
+        pool = self.backend.pool
+        for path in mounts_below(pool.root):
+            if path != pool.path:
+                yield Possession(Kind.MOUNT, "", str(path))
+
+
+def _snapshots(paths: ServicePaths) -> Iterator[Possession]:
+    for path in sorted(paths.snapshots.iterdir()) if paths.snapshots.is_dir() else ():
+        if not path.name.startswith("."):
+            yield Possession(Kind.SNAPSHOT, paths.service_id, path.name)
+
+
+def _unfinished(paths: ServicePaths) -> Iterator[Path]:
+    """Yield what only an operation under way may have: half made copies and snapshots."""
+    if unfinished_of(paths).exists():
+        yield unfinished_of(paths)
+    for directory in (paths.root, paths.snapshots, paths.archive):
+        for path in directory.iterdir() if directory.is_dir() else ():
+            if _PARTIAL in path.name or (directory == paths.snapshots and path.name.startswith(".")):
+                yield path
+
+
+def _works_in(pid: int) -> Path | None:
+    try:
+        return Path(str(Path(f"/proc/{pid}/cwd").readlink()).removesuffix(" (deleted)"))
+    except OSError:
+        return None

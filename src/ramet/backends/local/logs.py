@@ -1,0 +1,61 @@
+"""The log files of one server: PostgreSQL's own structured lines, and what it says before its collector runs."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ramet.backends.local.paths import ServicePaths
+
+_TAIL_BYTES = 64 * 1024
+_LAST_LINES = 20
+_KEPT_FILES = 8
+
+
+def files(paths: ServicePaths) -> list[Path]:
+    """Return the structured log files, oldest first."""
+    return sorted(paths.log.glob("server-*.json"))
+
+
+def entries(paths: ServicePaths) -> Iterator[dict[str, Any]]:
+    """Yield all structured entries, oldest first; a line that is still being written is left out."""
+    for file in files(paths):
+        yield from _parsed(file.read_bytes())
+
+
+def last_words(paths: ServicePaths) -> str:
+    """Return the last lines of the log: severity and message only, for statements may hold secrets."""
+    sources = [(paths.start_log, _start_lines), *((file, _messages) for file in files(paths)[-1:])]
+    written = sorted((file.stat().st_mtime_ns, file, lines_of) for file, lines_of in sources if file.exists())
+    lines = [line for _, file, lines_of in written for line in lines_of(file)]
+    return "\n".join(lines[-_LAST_LINES:])
+
+
+def prune(paths: ServicePaths) -> None:
+    """Remove all but the newest log files; for a server that does not run."""
+    for file in files(paths)[:-_KEPT_FILES]:
+        file.unlink(missing_ok=True)
+
+
+def _messages(file: Path) -> list[str]:
+    return [f"{entry.get('error_severity', '')}:  {entry.get('message', '')}" for entry in _parsed(_tail(file))]
+
+
+def _start_lines(file: Path) -> list[str]:
+    return [line for line in _tail(file).decode(errors="replace").splitlines() if "STATEMENT:" not in line]
+
+
+def _tail(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+        return opened.read()
+
+
+def _parsed(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield entry

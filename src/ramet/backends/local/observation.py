@@ -1,0 +1,28 @@
+"""What is seen of a server from outside, at the cost of reading a few small files."""
+
+from typing import Any
+
+from ramet.backends.base import Observation
+from ramet.backends.local import archive, processes
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.wal import segment_named
+from ramet.backends.local.walsource import STATUS_DIRECTORY, WAL_DIRECTORY
+
+
+def observe(paths: ServicePaths) -> Observation:
+    """Look at a server that should be serving."""
+    if not paths.data.is_dir():
+        return Observation(False, f"The volume of service {paths.service_id} is lost.")
+    if processes.is_ready(paths):
+        return Observation(True, facts=_archive_facts(paths))
+    if processes.running(paths) is not None:
+        return Observation(False, "Its server runs and does not accept connections yet.")
+    return Observation(False, "Its server is not running.")
+
+
+def _archive_facts(paths: ServicePaths) -> dict[str, Any]:
+    """Return the newest archived segment, and how many wait to be archived."""
+    status = paths.data / WAL_DIRECTORY / STATUS_DIRECTORY
+    waiting = [path for path in status.glob("*.ready") if segment_named(path.stem) is not None]
+    newest = archive.newest_segment(paths.archive)
+    return {"newest_archived_segment": None if newest is None else newest.name, "segments_to_archive": len(waiting)}

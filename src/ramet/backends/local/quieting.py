@@ -1,0 +1,143 @@
+"""Keep a fork from acting on the world that its parent acts on (forking.md, 15 and 18 to 22).
+
+Shared catalogs are updated directly: that reaches databases that accept no connections, and runs nothing that a tenant
+could have put in the way. What a tenant owns is never executed: only tables that belong to an extension are touched.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from ramet.backends.local import sql
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.sql import Connection
+
+# No host of this name: later commands on a detached subscription cannot reach the publisher, whose slots are the
+# parent's (they are named after the system identifier, which a fork shares).
+_NOWHERE = "host=/nonexistent"
+_SESSIONS_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class _JobTable:
+    """A table of scheduled jobs that an extension keeps; `user_jobs` leaves the extension's own upkeep alone."""
+
+    extension: str
+    table: str
+    active: str
+    name: str
+    user_jobs: str = "true"
+
+
+@dataclass(frozen=True)
+class _Calmed:
+    """What was found in one database."""
+
+    rolled_back: int
+    user_mappings: int
+    jobs: list[str]
+
+
+_JOB_TABLES = (
+    _JobTable("pg_cron", "cron.job", "active", "jobid"),
+    _JobTable("timescaledb", "_timescaledb_config.bgw_job", "scheduled", "id", "id >= 1000"),
+    _JobTable("timescaledb", "_timescaledb_catalog.bgw_job", "scheduled", "id", "id >= 1000"),
+)
+
+
+def remarkable(connection: Connection) -> dict[str, Any]:
+    """Return what a fork's report should name: prepared transactions, and databases that nobody can enter."""
+    closed = "SELECT datname FROM pg_database WHERE NOT datallowconn AND datname <> 'template0' ORDER BY 1"
+    prepared = "SELECT database || ': ' || gid FROM pg_prepared_xacts ORDER BY prepared"
+    return {
+        "prepared_transactions": _column(connection, prepared),
+        "databases_not_entered": _column(connection, closed),
+    }
+
+
+def calm(paths: ServicePaths, connection: Connection) -> dict[str, Any]:
+    """End prepared transactions, and take foreign credentials and scheduled jobs away, in every database.
+
+    Return what was found; `connection` is one that is open already.
+    """
+    databases = sql.tenant_databases(connection)
+    own = connection.info.dbname
+    # The first session in a database after a start takes long: it fills the caches that all later ones read.
+    with ThreadPoolExecutor(_SESSIONS_AT_ONCE, "calm") as sessions:
+        others = {name: sessions.submit(_enter_and_calm, paths, name) for name in databases if name != own}
+        calmed = [_calm_one(connection) if name == own else others[name].result() for name in databases]
+    return {
+        "prepared_transactions_rolled_back": sum(one.rolled_back for one in calmed),
+        "user_mappings": sum(one.user_mappings for one in calmed),
+        "jobs": [f"{name}: {job}" for name, one in zip(databases, calmed, strict=True) for job in one.jobs],
+    }
+
+
+def _enter_and_calm(paths: ServicePaths, database: str) -> _Calmed:
+    with sql.connect(paths, database) as connection:
+        return _calm_one(connection)
+
+
+def _calm_one(connection: Connection) -> _Calmed:
+    # A prepared transaction may hold locks that the others wait for.
+    rolled_back = _roll_back_prepared(connection)
+    return _Calmed(rolled_back, _clear_user_mappings(connection), _deactivate_jobs(connection))
+
+
+def detach_subscriptions(connection: Connection) -> list[str]:
+    """Disable every subscription, and let go of the publisher and of its slot without telling it; return their names.
+
+    May run again.
+    """
+    connection.execute(
+        "UPDATE pg_subscription SET subenabled = false, subslotname = NULL, subconninfo = %s"
+        " WHERE subenabled OR subslotname IS NOT NULL OR subconninfo <> %s",
+        (_NOWHERE, _NOWHERE),
+    )
+    return _column(
+        connection,
+        "SELECT datname || '.' || subname FROM pg_subscription JOIN pg_database d ON d.oid = subdbid ORDER BY 1",
+    )
+
+
+def _roll_back_prepared(connection: Connection) -> int:
+    names = _column(connection, "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+    for name in names:
+        sql.run(connection, "ROLLBACK PREPARED {name}", name=name)
+    return len(names)
+
+
+def _clear_user_mappings(connection: Connection) -> int:
+    """Take users and passwords of foreign servers away; wrappers that would object are not asked."""
+    return connection.execute("UPDATE pg_user_mapping SET umoptions = NULL WHERE umoptions IS NOT NULL").rowcount
+
+
+def _deactivate_jobs(connection: Connection) -> list[str]:
+    jobs: list[str] = []
+    extensions = _column(connection, "SELECT extname FROM pg_extension")
+    for kept in _JOB_TABLES:
+        if kept.extension in extensions and _belongs_to_extension(connection, kept):
+            query = (
+                f"UPDATE {kept.table} SET {kept.active} = false WHERE {kept.active} AND {kept.user_jobs}"  # noqa: S608
+                f" RETURNING {kept.name}::text"
+            )
+            jobs += [f"{kept.extension} job {row[0]}" for row in connection.execute(query.encode()).fetchall()]
+    return jobs
+
+
+def _belongs_to_extension(connection: Connection, kept: _JobTable) -> bool:
+    """Tell whether a table is the extension's, and a superuser's: a tenant's may carry triggers that run as we."""
+    row = connection.execute(
+        "SELECT 1 FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner AND r.rolsuper"
+        " JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'"
+        " JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid"
+        " WHERE c.oid = to_regclass(%s) AND c.relkind = 'r' AND e.extname = %s"
+        " AND NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgenabled"
+        " IN ('A', 'R'))",
+        (kept.table, kept.extension),
+    ).fetchone()
+    return row is not None
+
+
+def _column(connection: Connection, query: str) -> list[str]:
+    return [row[0] for row in connection.execute(query.encode()).fetchall()]

@@ -1,0 +1,87 @@
+"""The roles of a server: the tenants' admin, who is no superuser, and passwords that belong to one service alone."""
+
+import psycopg
+
+from ramet.backends.local import readonly, sql
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE, Connection
+from ramet.errors import Unavailable
+from ramet.model.credentials import Secret, new_password, scram_verifier
+
+# On PostgreSQL 15 CREATEROLE may grant any role but superusers, itself included: these three lead out of the database.
+# Without a row nobody can ever be a member; a name that begins with pg_ cannot be created.
+_HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
+_LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
+_ADMIN_MEMBERSHIPS = {"pg_monitor": 15, "pg_signal_backend": 15, "pg_checkpoint": 15, "pg_maintain": 17}
+_TEMPLATE = "template1"
+_ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_role")
+
+
+def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]) -> None:
+    """Give a newborn server its admin, its database, and the extensions that belong to it; may run again."""
+    with sql.connect(paths) as connection:
+        _lock_host_roles_away(connection)
+        _ensure_admin(connection, verifier)
+        if not _exists(connection, "pg_database", "datname", DATABASE):
+            readonly.install(paths, _TEMPLATE)
+            sql.run(connection, "CREATE DATABASE {} OWNER {}", DATABASE, ADMIN_ROLE)
+    with sql.connect(paths, DATABASE) as connection:
+        for extension in extensions:
+            sql.run(connection, "CREATE EXTENSION IF NOT EXISTS {} SCHEMA public CASCADE", extension)
+
+
+def rotate(connection: Connection, verifier: Secret) -> int:
+    """Set the admin's verifier, and give all other login roles passwords that nobody knows; return how many.
+
+    The admin of a fork can log in whatever its parent's tenants did to the role.
+    """
+    _ensure_admin(connection, verifier)
+    others = connection.execute(
+        "SELECT rolname FROM pg_authid WHERE rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)",
+        ([PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE, ADMIN_ROLE],),
+    ).fetchall()
+    for (name,) in others:
+        sql.run(connection, "ALTER ROLE {} PASSWORD {verifier}", name, verifier=_unknown_verifier().reveal())
+    return len(others) + 1
+
+
+def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
+    """Give the admin another password, and the right to log in with it. Raises Unavailable while a tenant locks it."""
+    try:
+        with sql.connect(paths) as connection, connection.transaction():
+            _ensure_admin(connection, verifier)
+    except psycopg.errors.LockNotAvailable as error:
+        raise Unavailable(
+            "ROLE_LOCKED",
+            f"A transaction in service {paths.service_id} keeps the role {ADMIN_ROLE} locked.",
+            "End that transaction, then try again.",
+        ) from error
+
+
+def _unknown_verifier() -> Secret:
+    return scram_verifier(new_password())
+
+
+def _lock_host_roles_away(connection: Connection) -> None:
+    if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
+        connection.execute("DELETE FROM pg_authid WHERE rolname = ANY(%s)", (list(_HOST_ROLES),))
+
+
+def _ensure_admin(connection: Connection, verifier: Secret) -> None:
+    verb = "ALTER" if _exists(connection, "pg_authid", "rolname", ADMIN_ROLE) else "CREATE"
+    sql.run(
+        connection,
+        verb + " ROLE {} NOSUPERUSER NOREPLICATION NOBYPASSRLS LOGIN CREATEDB CREATEROLE INHERIT CONNECTION LIMIT -1"
+        " VALID UNTIL 'infinity' PASSWORD {verifier}",
+        ADMIN_ROLE,
+        verifier=verifier.reveal(),
+    )
+    major = connection.info.server_version // 10000
+    memberships = ", ".join(role for role, since in _ADMIN_MEMBERSHIPS.items() if major >= since)
+    sql.run(connection, f"GRANT {memberships} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
+    sql.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)
+
+
+def _exists(connection: Connection, catalog: str, column: str, name: str) -> bool:
+    query = f"SELECT 1 FROM {catalog} WHERE {column} = %s"  # noqa: S608 - both are names of ours
+    return connection.execute(query.encode(), (name,)).fetchone() is not None

@@ -1,0 +1,226 @@
+"""One server of the local backend from its files to its endpoint: prepare, start, open, close, stop.
+
+What is in its data directory (capture, recovery) and in its database (roles) is left to others.
+"""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from ramet.backends.base import Readiness, Server
+from ramet.backends.local import configuration, logs, probe, processes, quieting, roles, sql
+from ramet.backends.local.account import Account
+from ramet.backends.local.chores import Chores
+from ramet.backends.local.configuration import Features, Phase
+from ramet.backends.local.installation import Installation, Installations, extension_of
+from ramet.backends.local.limits import Limits
+from ramet.backends.local.paths import Layout, ServicePaths, make_passage, make_private_parents
+from ramet.backends.local.process_identity import children_of
+from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
+from ramet.backends.local.tls import Authority
+from ramet.errors import Failed, Unavailable
+from ramet.model.credentials import Secret
+from ramet.model.service import ServiceType
+
+_OPEN_WITHIN_SECONDS = 5.0
+_PROBE_EVERY_SECONDS = 0.002
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The servers of one data root, and what they all share."""
+
+    layout: Layout
+    account: Account
+    installations: Installations
+    authority: Authority
+    limits: Limits
+    copy_on_write: bool = True
+
+    @cached_property
+    def chores(self) -> Chores:
+        """The programs that work on these servers in the background."""
+        return Chores(self.account)
+
+    def paths(self, service_id: str) -> ServicePaths:
+        """Return the places of a service."""
+        return self.layout.service(service_id)
+
+    def make_directories(self, server: Server) -> ServicePaths:
+        """Make all directories of a service but its data directory; those that are there stay."""
+        paths = self.paths(server.service_id)
+        make_passage(self.layout.services)
+        self.account.check_reach(self.layout.services)
+        for directory in (paths.root, paths.conf, paths.tls, paths.archive, paths.snapshots, paths.log):
+            self.account.make_directory(directory)
+        return paths
+
+    def initialize(self, server: Server) -> None:
+        """Make an empty cluster in the data directory, which the caller has made, empty."""
+        installation = self._installation(server)
+        self.account.check_reach(installation.bin)
+        paths = self.paths(server.service_id)
+        self.account.make_directory(paths.data)
+        processes.initialize(paths, installation, self.account, PLATFORM_ROLE)
+
+    def start(self, server: Server, overrides: Mapping[str, str] | None = None) -> None:
+        """Start the server closed to clients, unless it runs. `overrides` hold for this run only.
+
+        For the first run of a fork, `configuration.first_boot()` belongs among them.
+        """
+        paths = self.paths(server.service_id)
+        if processes.running(paths) is not None:
+            return
+        make_private_parents(paths.sockets)
+        self.account.make_directory(paths.sockets)
+        logs.prune(paths)
+        self.prepare(server)
+        self._write_configuration(server, paths, Phase.CLOSED)
+        pid = processes.start(paths, self._installation(server), self.account, overrides)
+        self.limits.apply(server.service_id, server.size, [pid])
+
+    def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
+        """Watch a starting server for at most `patience_seconds`. Raises Failed, with its log, when it died."""
+        paths = self.paths(server.service_id)
+        readiness = processes.await_ready(paths, patience_seconds)
+        if readiness.ready:
+            self._limit_all(server, paths)
+        return readiness
+
+    def open(self, server: Server) -> None:
+        """Let clients in, and return when the endpoint asks them for their password."""
+        self._switch(server, Phase.OPEN, probe.Answer.ASKS_PASSWORD)
+
+    def set_password(self, server: Server, verifier: Secret) -> None:
+        """Give the admin of a serving server another password."""
+        roles.set_admin_verifier(self.paths(server.service_id), verifier)
+
+    def resize(self, server: Server) -> bool:
+        """Put another size in force while the server serves; False when it must be restarted, or does not serve."""
+        paths = self.paths(server.service_id)
+        if not processes.is_ready(paths):
+            return False
+        self._write_configuration(server, paths, Phase.OPEN)
+        try:
+            self._limit_all(server, paths)
+            with sql.connect(paths) as connection:
+                kept_back = connection.execute("SELECT FROM pg_file_settings WHERE NOT applied").fetchone()
+        except (OSError, Unavailable):  # memory in use cannot be taken away from processes that go on
+            return False
+        if kept_back is None:
+            processes.reload(paths)
+        return kept_back is None
+
+    def close(self, server: Server) -> None:
+        """Turn new clients away, and return when the endpoint does so; sessions go on, see `sessions.end_all`."""
+        self._switch(server, Phase.CLOSED, probe.Answer.REFUSES)
+
+    def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
+        """Give the server credentials of its own, and quiet a fork; return what was neutralised. May run again."""
+        paths = self.paths(server.service_id)
+        if newborn:
+            roles.bootstrap(paths, server.verifier, self._extensions(server))
+            return {}
+        with sql.connect(paths) as connection:
+            found = quieting.remarkable(connection)
+            # First of all: a prepared transaction may hold locks on the very rows that are changed below.
+            found |= quieting.calm(paths, connection) if quiet else {}
+            with connection.transaction():
+                found["subscriptions"] = quieting.detach_subscriptions(connection)
+                found["roles_rotated"] = roles.rotate(connection, server.verifier)
+        return found
+
+    def stop(self, server: Server, patience_seconds: float) -> bool:
+        """Ask for a clean stop, and watch for at most `patience_seconds`; True when the server is gone."""
+        self.chores.end(server.service_id)
+        return processes.stop(self.paths(server.service_id), patience_seconds)
+
+    def remove(self, service_id: str, patience_seconds: float) -> None:
+        """End the server at once, and remove its sockets, limits and directories but `data` and `snapshots`.
+
+        Those two are trees of the volume driver. Raises Unavailable while processes still end.
+        """
+        paths = self.paths(service_id)
+        self.chores.end(service_id)
+        if not processes.kill(paths, patience_seconds):
+            raise Unavailable("SERVER_ENDING", f"Processes of the server of service {service_id} still end.")
+        self.limits.remove(service_id)
+        for directory in (paths.sockets, paths.conf, paths.tls, paths.archive, paths.log):
+            shutil.rmtree(directory, ignore_errors=not directory.exists())
+        for file in (paths.process_record, paths.start_lock):
+            file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.layout.sockets.rmdir()  # with the last service
+
+    def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
+        """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
+        self.installations.of(pg_major).check_service_type(service_type)
+
+    def features(self, server: Server) -> Features:
+        """Return what the installation can do for a server."""
+        installation = self._installation(server)
+        wanted = [extension_of(server.service_type)] if server.service_type is ServiceType.TIMESERIESDB else []
+        preload = [name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name)]
+        return Features(installation.has_tls, tuple(preload), self.copy_on_write)
+
+    def _extensions(self, server: Server) -> tuple[str, ...]:
+        own = extension_of(server.service_type)
+        statistics = "pg_stat_statements" if "pg_stat_statements" in self.features(server).preload else None
+        return tuple(name for name in (own, statistics) if name is not None)
+
+    def _installation(self, server: Server) -> Installation:
+        return self.installations.of(server.pg_major)
+
+    def prepare(self, server: Server) -> None:
+        """Give the server a certificate that clients will believe, unless it has one; `start` does so too."""
+        paths = self.paths(server.service_id)
+        certificate, now = paths.tls / "server.crt", datetime.now(UTC)
+        if not self._installation(server).has_tls:
+            return
+        key = paths.tls / "server.key"
+        found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
+        if self.authority.still_serves(found, found_key, server.host, now):
+            return
+        issued = self.authority.issue(server.service_id, server.host, now)
+        # Not flushed: what a power cut spoils does not serve, and is made anew.
+        self.account.write(key, issued.key, durable=False)
+        self.account.write(certificate, issued.certificate, durable=False)
+
+    def _write_configuration(self, server: Server, paths: ServicePaths, phase: Phase) -> None:
+        features = self.features(server)
+        users = ("root", self.account.name) if self.account.lent else (self.account.name,)
+        for path, text in (
+            (paths.config_file, configuration.postgresql_conf(server, paths, features, phase)),
+            (paths.hba_file, configuration.pg_hba_conf(features, phase)),
+            (paths.ident_file, configuration.pg_ident_conf(users)),
+        ):
+            if not path.exists() or path.read_text() != text:
+                self.account.write(path, text, durable=False)
+
+    def _limit_all(self, server: Server, paths: ServicePaths) -> None:
+        # Children that were born before the first of them was moved are still outside.
+        pid = processes.running(paths)
+        if pid is not None:
+            self.limits.apply(server.service_id, server.size, [pid, *(child for child, _ in children_of(pid))])
+
+    def _switch(self, server: Server, phase: Phase, wanted: probe.Answer) -> None:
+        paths = self.paths(server.service_id)
+        self._write_configuration(server, paths, phase)
+        processes.reload(paths)
+        tls = self._installation(server).has_tls
+        deadline = time.monotonic() + _OPEN_WITHIN_SECONDS
+        while (answer := probe.ask("localhost", server.port, ADMIN_ROLE, DATABASE, tls=tls)) is not wanted:
+            if processes.running(paths) is None:
+                raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running.")
+            if time.monotonic() > deadline:
+                raise Failed(
+                    "ENDPOINT_NOT_SWITCHED",
+                    f"The endpoint of service {server.service_id} on port {server.port} {answer} when it should not.",
+                    logs.last_words(paths),
+                )
+            time.sleep(_PROBE_EVERY_SECONDS)

@@ -1,0 +1,100 @@
+"""Snapshots of a service: each a base under its own name, complete in itself, beside a note of what it holds."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from ramet.backends.local import owned
+from ramet.backends.local.bases import Base
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.system import sync_tree
+from ramet.errors import Failed, Unavailable
+
+_DATA = "data"
+_NOTE = "base.json"
+
+
+def data_of(paths: ServicePaths, snapshot_id: str) -> Path:
+    """Return the tree of a snapshot."""
+    return paths.snapshots / snapshot_id / _DATA
+
+
+def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[Path], Base]) -> Base:
+    """Make a snapshot with `copy`, which fills the tree whose path it is given; or return the one that is there.
+
+    The snapshot is on disk when this returns, and its name appears last: what a crash leaves half made has another.
+    """
+    final = paths.snapshots / snapshot_id
+    if not final.exists():
+        _remove_unfinished(driver, paths, snapshot_id)
+        unfinished = owned.make_directory(paths.snapshots, _unfinished(snapshot_id))
+        base = copy(unfinished / _DATA)
+        owned.write_file(unfinished, _NOTE, json.dumps(msgspec.to_builtins(base)))
+        sync_tree(unfinished)
+        unfinished.rename(final)
+        sync_tree(final)
+    return base_of(paths, snapshot_id)
+
+
+def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
+    """Return what a snapshot holds. Raises Failed when its files are gone."""
+    try:
+        return msgspec.json.decode((paths.snapshots / snapshot_id / _NOTE).read_bytes(), type=Base)
+    except FileNotFoundError as error:
+        raise Failed(
+            "SNAPSHOT_LOST",
+            f"The files of snapshot {snapshot_id} of service {paths.service_id} are gone.",
+            "Fork the service as of now, or from another moment.",
+        ) from error
+
+
+def all_bases(paths: ServicePaths) -> list[Base]:
+    """Return what the snapshots of a service hold, in order of time."""
+    return sorted((base_of(paths, name) for name in _names(paths)), key=lambda base: base.facts.taken_at)
+
+
+def newest(paths: ServicePaths) -> str:
+    """Return the id of the newest snapshot. Raises Unavailable while there is none."""
+    names = sorted(_names(paths), key=lambda name: base_of(paths, name).facts.taken_at)
+    if not names:
+        raise Unavailable("NO_SNAPSHOT", f"Service {paths.service_id} has no snapshot, and its server is down.")
+    return names[-1]
+
+
+def _names(paths: ServicePaths) -> list[str]:
+    return [note.parent.name for note in paths.snapshots.glob(f"*/{_NOTE}") if not note.parent.name.startswith(".")]
+
+
+def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
+    """Remove a snapshot, also a half made or half removed one. May run twice."""
+    _remove_unfinished(driver, paths, snapshot_id)
+    final = paths.snapshots / snapshot_id
+    if final.exists():
+        final.rename(paths.snapshots / _unfinished(snapshot_id))
+        _remove_unfinished(driver, paths, snapshot_id)
+
+
+def drop_all(driver: Driver, paths: ServicePaths) -> None:
+    """Remove every snapshot of a service, and what is half made. May run twice."""
+    if paths.snapshots.is_dir():
+        for path in list(paths.snapshots.iterdir()):
+            _remove(driver, path)
+
+
+def _unfinished(snapshot_id: str) -> str:
+    return f".{snapshot_id}.unfinished"
+
+
+def _remove_unfinished(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
+    unfinished = paths.snapshots / _unfinished(snapshot_id)
+    if unfinished.exists():
+        _remove(driver, unfinished)
+
+
+def _remove(driver: Driver, directory: Path) -> None:
+    driver.remove_tree(directory / _DATA)
+    shutil.rmtree(directory, ignore_errors=not directory.exists())

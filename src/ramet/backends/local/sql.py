@@ -1,0 +1,142 @@
+"""The platform's own connections: over the private socket, as the superuser, deaf to whatever tenants have set."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from ramet.backends.local.paths import ServicePaths
+from ramet.errors import Unavailable
+
+PLATFORM_ROLE = "ramet"
+POOLER_ROLE = "ramet_pooler"
+REPLICA_ROLE = "ramet_replica"
+ADMIN_ROLE = "tsdbadmin"
+DATABASE = "tsdb"
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# Tenants may ALTER DATABASE ... SET almost anything; what a client asks for on connecting wins over that.
+_SETTINGS = {
+    "search_path": "pg_catalog",
+    "role": "none",
+    "default_transaction_read_only": "off",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
+    "session_replication_role": "replica",
+    "row_security": "off",
+    "lock_timeout": "5s",
+    "statement_timeout": "60s",
+    "idle_in_transaction_session_timeout": "0",
+    "synchronous_commit": "local",
+    "standard_conforming_strings": "on",
+    "escape_string_warning": "off",
+    "check_function_bodies": "off",
+    "jit": "off",
+    "timezone": "UTC",
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "local_preload_libraries": "",
+    "session_preload_libraries": "",
+    # Statements that carry verifiers must not reach the log, not even when they fail.
+    "log_statement": "none",
+    "log_min_duration_statement": "-1",
+    "log_min_error_statement": "panic",
+    "log_parameter_max_length_on_error": "0",
+    "pg_stat_statements.track": "none",
+}
+_SETTINGS_SINCE = {17: {"event_triggers": "off", "transaction_timeout": "0"}}
+
+
+@contextmanager
+def connect(paths: ServicePaths, database: str = "postgres", **settings: str) -> Iterator[Connection]:
+    """Open a connection in autocommit mode, and close it at the end.
+
+    `settings` override the usual ones (statement_timeout, lock_timeout). Raises Unavailable when the server does not
+    accept connections, also when it goes away meanwhile.
+    """
+    try:
+        with psycopg.connect(
+            host=str(paths.sockets),
+            port=_port(paths),
+            user=PLATFORM_ROLE,
+            dbname=database,
+            application_name="ramet",
+            client_encoding="UTF8",
+            sslmode="disable",
+            gssencmode="disable",
+            passfile="/nonexistent",
+            connect_timeout=10,
+            autocommit=True,
+            options=_options({**_usual_settings(paths), **settings}),
+        ) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P", "53300")):
+            raise
+        raise Unavailable(
+            "SERVER_UNREACHABLE",
+            f"The server of service {paths.service_id} does not accept connections.",
+            str(error).strip(),
+        ) from error
+
+
+def _port(paths: ServicePaths) -> int:
+    """Return the port that names the socket: line 4 of the lock file."""
+    try:
+        return int(paths.pid_file.read_text().splitlines()[3])
+    except (OSError, IndexError, ValueError) as error:
+        raise Unavailable(
+            "SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running.", str(error)
+        ) from error
+
+
+def _usual_settings(paths: ServicePaths) -> dict[str, str]:
+    major = int((paths.data / "PG_VERSION").read_text())
+    newer = (settings for since, settings in _SETTINGS_SINCE.items() if major >= since)
+    return {name: value for settings in (_SETTINGS, *newer) for name, value in settings.items()}
+
+
+def _options(settings: Mapping[str, str]) -> str:
+    return " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace(" ", r"\ ")
+
+
+def environment(paths: ServicePaths) -> dict[str, str]:
+    """Return what lets one of PostgreSQL's programs connect as the platform, for as long as it takes."""
+    settings = {**_usual_settings(paths), "statement_timeout": "0"}
+    return {
+        "PGHOST": str(paths.sockets),
+        "PGPORT": str(_port(paths)),
+        "PGUSER": PLATFORM_ROLE,
+        "PGDATABASE": "postgres",
+        "PGAPPNAME": "ramet",
+        "PGSSLMODE": "disable",
+        "PGGSSENCMODE": "disable",
+        "PGPASSFILE": "/nonexistent",
+        "PGOPTIONS": _options(settings),
+    }
+
+
+def tenant_databases(connection: Connection) -> list[str]:
+    """Return the databases that accept connections and that a tenant may have written to, in order of name."""
+    rows = connection.execute(
+        "SELECT datname FROM pg_database WHERE datallowconn AND datconnlimit <> -2 AND datname <> 'template1'"
+        " ORDER BY datname"
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def run(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> None:
+    """Execute a utility statement, with `names` quoted for {} and `literals` for {key}; both may hold anything."""
+    composed = sql.SQL(statement).format(
+        *(sql.Identifier(name) for name in names),
+        **{key: sql.Literal(value) for key, value in literals.items()},
+    )
+    connection.execute(composed)

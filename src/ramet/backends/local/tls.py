@@ -1,0 +1,140 @@
+"""The local certificate authority of a data root, and one server certificate a service."""
+
+import fcntl
+import ipaddress
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_AUTHORITY_DAYS = 3650
+_SERVER_DAYS = 825
+_RENEW_BEFORE = timedelta(days=60)
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A certificate and its key, as PEM. The key must stay private."""
+
+    certificate: str
+    key: str
+
+    def __repr__(self) -> str:
+        return "Issued(***)"
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Signs certificates for servers. Clients that want to verify them get `certificate`."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def pem(self) -> str:
+        """The authority's certificate, for clients."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+    def issue(self, service_id: str, host: str, now: datetime) -> Issued:
+        """Return a certificate for a service at an endpoint host and on this machine."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [_general_name(name) for name in dict.fromkeys((*_LOCAL_NAMES, host))]
+        certificate = (
+            _builder(service_id, self.certificate.subject, key, now, _SERVER_DAYS)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+        return Issued(certificate.public_bytes(serialization.Encoding.PEM).decode(), _key_pem(key))
+
+    def still_serves(self, certificate_pem: bytes, key_pem: bytes, host: str, now: datetime) -> bool:
+        """Tell whether a certificate is ours, has its key, names the host, and is not about to expire."""
+        try:
+            certificate = x509.load_pem_x509_certificate(certificate_pem)
+            certificate.verify_directly_issued_by(self.certificate)
+            key = serialization.load_pem_private_key(key_pem, None)
+            if key.public_key() != certificate.public_key():
+                return False
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is the answer
+            return False
+        return _general_name(host) in names and now + _RENEW_BEFORE < certificate.not_valid_after_utc
+
+
+def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
+    """Return the authority kept in a private directory, made on first use; several processes may ask at once."""
+    secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (secrets / "ca.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (secrets / "ca.crt").exists():
+            _make(secrets, now or datetime.now(UTC))
+    key = serialization.load_pem_private_key((secrets / "ca.key").read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise AssertionError("BUG: the authority's key is of another kind")
+    return Authority(x509.load_pem_x509_certificate((secrets / "ca.crt").read_bytes()), key)
+
+
+def _make(secrets: Path, now: datetime) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Ramet local authority")])
+    certificate = (
+        _builder("Ramet local authority", name, key, now, _AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_signing_only(), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    _write_private(secrets / "ca.key", _key_pem(key).encode())
+    _write_private(secrets / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _builder(
+    common_name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _signing_only() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    partial = path.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

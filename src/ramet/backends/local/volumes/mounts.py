@@ -1,0 +1,117 @@
+"""Mount and unmount file system images, and see what is mounted. Needs root but for looking."""
+
+import contextlib
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ramet.backends.local.volumes.system import run
+from ramet.errors import Failed, WrongState
+
+_MOUNTINFO = Path("/proc/self/mountinfo")
+_OPTIONS = "loop,nodev,nosuid,noatime"
+_BUSY_STATUS = "target is busy"
+_UNMOUNT_SECONDS = 3.0
+_UNMOUNT_PAUSE_SECONDS = 0.05
+_SHOWN_USERS = 10
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of mountinfo."""
+
+    path: Path
+    file_system: str
+    source: str
+
+    @property
+    def image(self) -> Path | None:
+        """Return the file behind a loop device; None for every other device."""
+        with contextlib.suppress(OSError):
+            return Path(_loop_directory(self.source, "backing_file").read_text().rstrip("\n"))
+        return None
+
+    @property
+    def has_direct_io(self) -> bool:
+        """Say whether the loop device passes the page cache of the outer file system by."""
+        with contextlib.suppress(OSError):
+            return _loop_directory(self.source, "dio").read_text().strip() == "1"
+        return False
+
+
+def mounted_at(path: Path) -> Mount | None:
+    """Return what is mounted at exactly this path; the topmost when there are several."""
+    wanted = path.resolve()
+    for line in reversed(_MOUNTINFO.read_text().splitlines()):
+        before, _, after = line.partition(" - ")
+        mount_point = Path(_unescape(before.split(" ")[4]))
+        if mount_point == wanted:
+            file_system, source = after.split(" ")[:2]
+            return Mount(mount_point, file_system, _unescape(source))
+    return None
+
+
+def mounts_below(directory: Path) -> list[Path]:
+    """Return the mount points inside a directory."""
+    wanted = directory.resolve()
+    points = [Path(_unescape(line.split(" ")[4])) for line in _MOUNTINFO.read_text().splitlines()]
+    return [point for point in points if point != wanted and point.is_relative_to(wanted)]
+
+
+def mount_image(image: Path, path: Path, file_system: str) -> None:
+    """Mount an image through a loop device that goes away with the mount."""
+    run(["mount", "-t", file_system, "-o", _OPTIONS, str(image), str(path)])
+    mount = mounted_at(path)
+    if mount is None:
+        raise Failed("MOUNT_VANISHED", f"{image} was mounted at {path} and is not there any more.")
+    # Without direct I/O all data is cached twice; an outer file system that has none (tmpfs) works all the same.
+    with contextlib.suppress(Failed):
+        run(["losetup", "--direct-io=on", mount.source])
+
+
+def unmount(path: Path) -> None:
+    """Unmount, waiting a moment for processes that are just ending; raise WrongState naming who stays."""
+    deadline = time.monotonic() + _UNMOUNT_SECONDS
+    while True:
+        try:
+            run(["umount", str(path)])
+        except Failed as error:
+            if _BUSY_STATUS not in error.details:
+                raise
+            if time.monotonic() > deadline:
+                users = ", ".join(users_of(path)[:_SHOWN_USERS]) or "something that /proc does not show"
+                raise WrongState("POOL_BUSY", f"{path} is still used by {users}. Stop it and try again.") from error
+        else:
+            return
+        time.sleep(_UNMOUNT_PAUSE_SECONDS)
+
+
+def users_of(path: Path) -> list[str]:
+    """Return pid and name of the processes that work in `path` or hold a file there."""
+    wanted = path.resolve()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if _uses(process, wanted):
+                name = (process / "comm").read_text().strip()
+                found.append(f"{name} (process {process.name})")
+    return found
+
+
+def _uses(process: Path, wanted: Path) -> bool:
+    links = [process / "cwd", process / "root", process / "exe", *(process / "fd").iterdir()]
+    for link in links:
+        with contextlib.suppress(OSError):
+            if link.readlink().is_relative_to(wanted):
+                return True
+    return False
+
+
+def _loop_directory(source: str, name: str) -> Path:
+    return Path("/sys/block", Path(source).name, "loop", name)
+
+
+def _unescape(field: str) -> str:
+    """Undo the octal escapes of mountinfo (proc(5)): space, tab, newline, backslash."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)

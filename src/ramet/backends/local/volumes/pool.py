@@ -1,0 +1,221 @@
+"""The pool of a data root: the file system in which all services of this host live, and its driver.
+
+The first opening decides how a pool is made and records it; every later one makes the same pool available again, after
+a reboot too. What lies inside the pool is left to others.
+"""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ramet.backends.local.volumes import image as images
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.mounts import mount_image, mounted_at, unmount
+from ramet.backends.local.volumes.probe import DRIVERS, best_driver, supports
+from ramet.backends.local.volumes.record import Record, read_record, write_record
+from ramet.backends.local.volumes.space import free_bytes
+from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
+
+_IMAGE_FILE_SYSTEMS = {"reflink": "xfs", "btrfs": "btrfs"}
+_LOCK_SECONDS = 120.0
+_LOCK_PAUSE_SECONDS = 0.02
+_BLOCK_BYTES = 512
+# Servers that run as another user pass through to their own directories; nobody lists what is there.
+_PASS_THROUGH = 0o711
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An open pool: services live under `path`, `driver` copies their trees."""
+
+    root: Path
+    path: Path
+    driver: Driver
+    image: Path | None
+    reason: str
+
+    def free_bytes(self) -> int:
+        """Return what can still be written, no matter how much room a sparse image promises."""
+        inside = free_bytes(self.path)
+        if self.image is None:
+            return inside
+        status = os.statvfs(self.path)
+        used = (status.f_blocks - status.f_bfree) * status.f_frsize
+        taken = self.image.stat().st_blocks * _BLOCK_BYTES
+        return min(inside, free_bytes(self.root) + max(taken - used, 0))
+
+    def total_bytes(self) -> int:
+        """Return the size of the file system that holds the pool."""
+        status = os.statvfs(self.path)
+        return status.f_blocks * status.f_frsize
+
+    def describe(self) -> str:
+        """Say in a few sentences what the pool is and what a fork costs in it."""
+        where = f"image {self.image} mounted at {self.path}" if self.image else f"directory {self.path}"
+        return f"{self.driver.name}, {where}: {self.reason}. {self.driver.describe()}"
+
+
+def open_pool(root: Path, *, driver: str = "auto", image_size_bytes: int | None = None) -> Pool:
+    """Make the pool of `root` available, and make it first when there is none.
+
+    `driver` is auto, reflink, btrfs or copy; `image_size_bytes` counts for a new image only, None means half of the
+    free space. May run twice, also at once in two processes. Raises Invalid when another driver than the recorded one
+    is asked for, Failed when the recorded pool cannot be had.
+    """
+    if driver != "auto" and driver not in DRIVERS:
+        raise Invalid("STORAGE_DRIVER_UNKNOWN", f"{driver!r} is no storage driver; give auto, reflink, btrfs or copy.")
+    root = root.resolve()
+    root.mkdir(parents=True, exist_ok=True)
+    with _locked(root):
+        record = read_record(_record_path(root)) or _make(root, driver, image_size_bytes)
+        if driver not in ("auto", record.driver):
+            raise Invalid(
+                "STORAGE_DRIVER_DIFFERS",
+                f"The pool at {root} was made with the driver {record.driver}; {driver} needs a data root of its own.",
+            )
+        return _attach(root, record)
+
+
+def close_pool(pool: Pool) -> None:
+    """Unmount the pool's image, when it has one; raise WrongState naming the processes that still use it."""
+    if pool.image is None:
+        return
+    with _locked(pool.root):
+        if mounted_at(pool.path):
+            unmount(pool.path)
+
+
+def _make(root: Path, driver: str, size_bytes: int | None) -> Record:
+    """Decide how the pool is made, make its image when it needs one, and record it."""
+    for file_system in _IMAGE_FILE_SYSTEMS.values():
+        image = root / f"pool.{file_system}"
+        if image.exists():
+            raise Failed(
+                "POOL_RECORD_MISSING",
+                f"{image} has no {_record_path(root).name} beside it. Restore that file, or move the image away.",
+            )
+    record = _without_image(root, driver) or _with_image(root, driver, size_bytes)
+    write_record(_record_path(root), record)
+    return record
+
+
+def _without_image(root: Path, driver: str) -> Record | None:
+    chosen = best_driver(root) if driver == "auto" else driver
+    if driver == "auto" and chosen == "copy":
+        return None
+    return Record(chosen, f"the file system of {root} serves it") if supports(root, chosen) else None
+
+
+def _with_image(root: Path, driver: str, size_bytes: int | None) -> Record:
+    wanted = "reflink" if driver == "auto" else driver
+    file_system = _IMAGE_FILE_SYSTEMS[wanted]
+    why = images.why_impossible(file_system)
+    if why is None:
+        try:
+            return _make_image(root, wanted, file_system, size_bytes)
+        except (Failed, Exhausted) as error:
+            if driver != "auto" or (size_bytes is not None and isinstance(error, Exhausted)):
+                raise
+            why = f"no image could be made: {error}"
+    if driver == "auto":
+        return Record("copy", f"the file system of {root} cannot share blocks, and {why}")
+    raise Invalid(
+        "STORAGE_DRIVER_UNSUPPORTED",
+        f"The file system of {root} cannot serve the driver {driver}, and {why}. Use another data root or driver copy.",
+    )
+
+
+def _make_image(root: Path, driver: str, file_system: str, size_bytes: int | None) -> Record:
+    """Make an image under its partial name, which becomes the real one after the record is written."""
+    partial = _partial_image(root, file_system)
+    path = _make_path(root)
+    if mounted_at(path):
+        unmount(path)
+    size_bytes = size_bytes or images.default_size(root)
+    try:
+        identifier = images.make_image(partial, file_system, size_bytes)
+        mount_image(partial, path, file_system)
+        unmount(path)
+    except Error:
+        partial.unlink(missing_ok=True)
+        raise
+    reason = f"the file system of {root} cannot share blocks"
+    return Record(driver, reason, f"pool.{file_system}", file_system, identifier, size_bytes)
+
+
+def _attach(root: Path, record: Record) -> Pool:
+    path = _make_path(root)
+    driver = DRIVERS[record.driver]
+    if record.image is None or record.file_system is None:
+        if not supports(path, record.driver):
+            raise Failed(
+                "POOL_STORAGE_CHANGED",
+                f"{_record_path(root)} says {record.driver}, which the file system of {path} cannot serve."
+                " Mount what was there when the pool was made.",
+            )
+        return Pool(root, path, driver, None, record.reason)
+    image = _checked_image(root, record, record.file_system)
+    mount = mounted_at(path)
+    if mount is None:
+        _mount(image, path, record.file_system)
+    elif mount.image != image:
+        raise Failed("POOL_PATH_TAKEN", f"{mount.source} is mounted at {path}, where {image} belongs. Unmount it.")
+    return Pool(root, path, driver, image, record.reason)
+
+
+def _checked_image(root: Path, record: Record, file_system: str) -> Path:
+    """Return the path of the recorded image after making sure that it is that one."""
+    image = root / f"pool.{file_system}"
+    partial = _partial_image(root, file_system)
+    if not image.exists() and partial.exists() and images.identifier_of(partial, file_system) == record.identifier:
+        partial.rename(image)
+    if not image.exists():
+        raise Failed("POOL_IMAGE_MISSING", f"The image {image}, which holds all services, is missing. Put it back.")
+    if images.identifier_of(image, file_system) != record.identifier:
+        raise Failed("POOL_IMAGE_FOREIGN", f"{image} is not the image that {_record_path(root)} names. Put that back.")
+    return image
+
+
+def _mount(image: Path, path: Path, file_system: str) -> None:
+    if os.geteuid() != 0:
+        raise Failed("POOL_NEEDS_ROOT", f"{image} is not mounted, and only root can mount it. Run this as root.")
+    mount_image(image, path, file_system)
+    path.chmod(_PASS_THROUGH)
+
+
+def _make_path(root: Path) -> Path:
+    path = root / "pool"
+    if not path.exists():
+        path.mkdir(_PASS_THROUGH)
+        path.chmod(_PASS_THROUGH)
+    return path
+
+
+def _partial_image(root: Path, file_system: str) -> Path:
+    return root / f"pool.{file_system}.partial"
+
+
+def _record_path(root: Path) -> Path:
+    return root / "pool.json"
+
+
+@contextlib.contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Keep every other process from making, mounting or unmounting the same pool."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    with (root / "pool.lock").open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        "POOL_LOCKED", f"Another process has been opening the pool at {root} for {_LOCK_SECONDS:g} s."
+                    ) from error
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        yield

@@ -1,0 +1,43 @@
+"""Find out which driver a directory's file system can serve, by trying."""
+
+import tempfile
+from pathlib import Path
+
+from ramet.backends.local.volumes.btrfs import BtrfsDriver, is_btrfs
+from ramet.backends.local.volumes.copying import CopyDriver
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.reflink import ReflinkDriver
+
+DRIVERS: dict[str, Driver] = {driver.name: driver for driver in (ReflinkDriver(), BtrfsDriver(), CopyDriver())}
+
+_PROBE_BYTES = 64 * 1024
+
+
+def best_driver(directory: Path) -> str:
+    """Return the name of the driver that makes the most of the file system of `directory`."""
+    if is_btrfs(directory):
+        return "btrfs"
+    return "reflink" if clones_files(directory) else "copy"
+
+
+def supports(directory: Path, driver: str) -> bool:
+    """Say whether the file system of `directory` can serve this driver."""
+    match driver:
+        case "btrfs":
+            return is_btrfs(directory)
+        case "reflink":
+            return clones_files(directory)
+        case _:
+            return True
+
+
+def clones_files(directory: Path) -> bool:
+    """Say whether files in `directory` can share blocks."""
+    with tempfile.TemporaryDirectory(prefix=".probe-", dir=directory) as scratch:
+        source = Path(scratch, "source")
+        source.write_bytes(bytes(_PROBE_BYTES))
+        try:
+            ReflinkDriver().clone_file(source, Path(scratch, "target"))
+        except OSError:
+            return False
+    return True

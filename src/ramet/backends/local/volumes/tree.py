@@ -1,0 +1,158 @@
+"""Copy a directory tree file by file, from a source that may be written to meanwhile.
+
+How the bytes of one file get across is the caller's function. Directories are walked relative to open descriptors, so
+that the cost of a file is its own system calls and nothing for the length of its path.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from ramet.backends.local.volumes.driver import CloneStatistics, Exclusions
+from ramet.errors import Failed
+
+# (source descriptor, target descriptor, status of the source)
+Transfer = Callable[[int, int, os.stat_result], None]
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_DIRECTORY = _READ | os.O_DIRECTORY
+_WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+# PostgreSQL 15 docs, 26.3.3 and backup sources: the control file is copied after all else, so that it is never older
+# than a data file beside it.
+_HELD_BACK = {"global": "pg_control"}
+
+
+def copy_tree(source: Path, target: Path, exclusions: Exclusions, transfer: Transfer) -> CloneStatistics:
+    """Copy the tree `source` to the new directory `target`."""
+    copying = _Copying(source, exclusions, transfer)
+    root = os.open(source, _READ_DIRECTORY)
+    try:
+        copying.directory(root, os.fspath(target), None, "")
+    finally:
+        os.close(root)
+    for directory, name in _HELD_BACK.items():
+        copying.held_back(source / directory, target / directory, name)
+    return CloneStatistics(copying.files, copying.size_bytes)
+
+
+def copy_file(source: Path, target: Path, transfer: Transfer) -> None:
+    """Copy one file to the new name `target`, with mode and owner."""
+    descriptor = os.open(source, _READ)
+    try:
+        _copy_open_file(descriptor, os.fspath(target), None, transfer)
+    finally:
+        os.close(descriptor)
+
+
+class _Copying:
+    """One run of copy_tree, and what it has counted."""
+
+    def __init__(self, source: Path, exclusions: Exclusions, transfer: Transfer) -> None:
+        self.files = 0
+        self.size_bytes = 0
+        self._source = source
+        self._exclusions = exclusions
+        self._transfer = transfer
+
+    def directory(self, source: int, name: str, parent: int | None, relative: str) -> None:
+        """Make the directory `name` in `parent` and fill it from the open directory `source`."""
+        status = os.fstat(source)
+        os.mkdir(name, 0o700, dir_fd=parent)
+        target = os.open(name, _READ_DIRECTORY, dir_fd=parent)
+        try:
+            _take_owner_and_mode(target, status, made_with=0o700)
+            if relative not in self._exclusions.emptied:
+                self._fill(source, target, relative)
+        finally:
+            os.close(target)
+
+    def _fill(self, source: int, target: int, relative: str) -> None:
+        held_back = _HELD_BACK.get(relative)
+        with os.scandir(source) as scan:
+            entries = [entry for entry in scan if not self._exclusions.leaves_out(entry.name)]
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                if entry.name != held_back:
+                    self._file(source, target, entry.name)
+            else:
+                self._other(source, target, entry, f"{relative}/{entry.name}" if relative else entry.name)
+
+    def _other(self, source: int, target: int, entry: os.DirEntry[str], relative: str) -> None:
+        if entry.is_symlink():
+            if relative not in self._exclusions.emptied:
+                raise symlink_refused(self._source / relative)
+            os.mkdir(entry.name, 0o700, dir_fd=target)
+            _take_owner_of(source, target, entry.name)
+        elif entry.is_dir(follow_symlinks=False):
+            try:
+                descriptor = os.open(entry.name, _READ_DIRECTORY, dir_fd=source)
+            except FileNotFoundError:
+                return
+            try:
+                self.directory(descriptor, entry.name, target, relative)
+            finally:
+                os.close(descriptor)
+
+    def _file(self, source: int, target: int, name: str) -> None:
+        try:
+            descriptor = os.open(name, _READ, dir_fd=source)
+        except FileNotFoundError:
+            return
+        try:
+            self.size_bytes += _copy_open_file(descriptor, name, target, self._transfer)
+            self.files += 1
+        finally:
+            os.close(descriptor)
+
+    def held_back(self, source: Path, target: Path, name: str) -> None:
+        """Copy one file that the walk has passed over, when there is one."""
+        if self._exclusions.leaves_out(name) or not target.is_dir() or not (source / name).exists():
+            return
+        source_directory = os.open(source, _READ_DIRECTORY)
+        try:
+            target_directory = os.open(target, _READ_DIRECTORY)
+            try:
+                self._file(source_directory, target_directory, name)
+            finally:
+                os.close(target_directory)
+        finally:
+            os.close(source_directory)
+
+
+def _copy_open_file(source: int, name: str, parent: int | None, transfer: Transfer) -> int:
+    status = os.fstat(source)
+    mode = stat.S_IMODE(status.st_mode)
+    target = os.open(name, _WRITE_NEW, mode, dir_fd=parent)
+    try:
+        _take_owner_and_mode(target, status, made_with=mode)
+        if status.st_size:
+            transfer(source, target, status)
+    finally:
+        os.close(target)
+    return status.st_size
+
+
+def _take_owner_and_mode(descriptor: int, status: os.stat_result, *, made_with: int) -> None:
+    if os.geteuid() == 0 and (status.st_uid, status.st_gid) != (0, 0):
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+    mode = stat.S_IMODE(status.st_mode)
+    # The umask may have taken bits of group and others away; nobody's umask takes the owner's.
+    if mode != made_with or mode & 0o077:
+        os.fchmod(descriptor, mode)
+
+
+def _take_owner_of(source: int, target: int, name: str) -> None:
+    if os.geteuid() == 0:
+        status = os.fstat(source)
+        os.chown(name, status.st_uid, status.st_gid, dir_fd=target, follow_symlinks=False)
+
+
+def symlink_refused(path: Path) -> Failed:
+    """Return the error for a symbolic link: a copy of it would lead back into the source's files."""
+    return Failed(
+        "SYMLINK_IN_DATA",
+        f"{path} is a symbolic link to {path.readlink()}; a copy would write through it into the original."
+        " Move what it points to (a tablespace, for instance) into the data directory.",
+    )

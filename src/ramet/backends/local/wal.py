@@ -1,0 +1,134 @@
+"""WAL segments as files: their names, their place in the stream of WAL, and whether a file is what its name says.
+
+The check reads page headers only. The content of records is PostgreSQL's to verify, by the checksum of each.
+"""
+
+import mmap
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ramet.model.snapshot import lsn_number
+
+SEGMENT_BYTES = 16 * 1024 * 1024
+PAGE_BYTES = 8192
+
+_NAME = re.compile(r"[0-9A-F]{24}")
+_SEGMENTS_PER_LOG = 0x100000000 // SEGMENT_BYTES
+
+# XLogPageHeaderData and XLogLongPageHeaderData of PostgreSQL 15 to 18, little endian.
+_HEADER = struct.Struct("<HHIQIxxxx")
+_LONG_HEADER = struct.Struct("<QII")
+_LONG_HEADER_FLAG = 0x0002
+_BLANK = bytes(_HEADER.size)
+
+
+@dataclass(frozen=True, order=True)
+class Segment:
+    """A place in the stream of WAL: the 16 MiB with this number, as written on one timeline."""
+
+    timeline: int
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Return the name of its file."""
+        log, part = divmod(self.number, _SEGMENTS_PER_LOG)
+        return f"{self.timeline:08X}{log:08X}{part:08X}"
+
+    @property
+    def start(self) -> int:
+        """Return the LSN of its first byte."""
+        return self.number * SEGMENT_BYTES
+
+    @property
+    def end(self) -> int:
+        """Return the LSN behind its last byte."""
+        return self.start + SEGMENT_BYTES
+
+
+def segment_named(name: str) -> Segment | None:
+    """Return the segment that a file name names, or None for other files (history, backup, temporary)."""
+    if _NAME.fullmatch(name) is None:
+        return None
+    timeline, log, part = (int(name[at : at + 8], 16) for at in (0, 8, 16))
+    return Segment(timeline, log * _SEGMENTS_PER_LOG + part)
+
+
+def segment_at(timeline: int, lsn: str) -> Segment:
+    """Return the segment that holds the byte at `lsn`."""
+    return Segment(timeline, lsn_number(lsn) // SEGMENT_BYTES)
+
+
+def segment_before(timeline: int, lsn: str) -> Segment:
+    """Return the segment that holds the last byte before `lsn`: where WAL that ends at `lsn` ends."""
+    return Segment(timeline, (lsn_number(lsn) - 1) // SEGMENT_BYTES)
+
+
+def segments_between(first: Segment, last: Segment) -> Iterator[Segment]:
+    """Yield the segments from `first` to `last`, both included, on the timeline of `first`."""
+    for number in range(first.number, last.number + 1):
+        yield Segment(first.timeline, number)
+
+
+def shown_lsn(number: int) -> str:
+    """Return an LSN in PostgreSQL's notation."""
+    return f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
+
+
+def segments_in(directory: Path) -> list[Segment]:
+    """Return the segments whose files lie in a directory, in order."""
+    found = (segment_named(path.name) for path in directory.iterdir())
+    return sorted(segment for segment in found if segment is not None)
+
+
+def fault_of(path: Path, segment: Segment, system_identifier: int, until_lsn: int | None = None) -> str | None:
+    """Say what shows that a file is not the segment of its name, as the end of a sentence; None when nothing does.
+
+    Looks at size, cluster, timeline, segment size and the address of each page before `until_lsn` (None: all).
+    A segment that was switched early is blank behind the switch; blank pages followed by written ones are a fault.
+    """
+    size = path.stat().st_size
+    if size != SEGMENT_BYTES:
+        return f"has {size} bytes instead of {SEGMENT_BYTES}"
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+        return _first_page_fault(pages, segment, system_identifier) or _page_fault(pages, segment, until_lsn)
+
+
+def _first_page_fault(pages: mmap.mmap, segment: Segment, system_identifier: int) -> str | None:
+    _, info, _, address, _ = _HEADER.unpack_from(pages, 0)
+    if not info & _LONG_HEADER_FLAG:
+        return "does not begin with the header of a WAL segment"
+    identifier, segment_bytes, page_bytes = _LONG_HEADER.unpack_from(pages, _HEADER.size)
+    if identifier != system_identifier:
+        return f"belongs to the cluster {identifier}, not to {system_identifier}"
+    if (segment_bytes, page_bytes) != (SEGMENT_BYTES, PAGE_BYTES):
+        return f"has segments of {segment_bytes} and pages of {page_bytes} bytes"
+    if address != segment.start:
+        return f"holds the WAL from {shown_lsn(address)}, not from {shown_lsn(segment.start)}"
+    return None
+
+
+def _page_fault(pages: mmap.mmap, segment: Segment, until_lsn: int | None) -> str | None:
+    length = SEGMENT_BYTES if until_lsn is None else min(SEGMENT_BYTES, until_lsn - segment.start)
+    magic = timeline = blank_at = 0
+    for offset in range(0, length, PAGE_BYTES):
+        if pages[offset : offset + _HEADER.size] == _BLANK:
+            blank_at = blank_at or offset
+            continue
+        page_magic, _, page_timeline, address, _ = _HEADER.unpack_from(pages, offset)
+        lsn = segment.start + offset
+        if blank_at:
+            return f"has a hole at {shown_lsn(segment.start + blank_at)}"
+        if address != lsn:
+            return f"has at {shown_lsn(lsn)} the page of {shown_lsn(address)}"
+        if not timeline <= page_timeline <= segment.timeline:
+            return f"has at {shown_lsn(lsn)} a page of timeline {page_timeline}"
+        if page_magic != (magic or page_magic):
+            return f"has at {shown_lsn(lsn)} a page of another PostgreSQL version"
+        magic, timeline = page_magic, page_timeline
+    if blank_at and until_lsn is not None:
+        return f"ends at {shown_lsn(segment.start + blank_at)}, before {shown_lsn(until_lsn)}"
+    return None

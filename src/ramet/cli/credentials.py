@@ -1,0 +1,86 @@
+"""Which server, project and key a command uses, and where they are kept.
+
+A file that is named goes before RAMET_* variables, and those, one by one, before the user's own file.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ramet.cli.files import write_private
+from ramet.errors import Invalid, Unauthorized
+
+_VARIABLES = {
+    "base_url": "RAMET_BASE_URL",
+    "project_id": "RAMET_PROJECT_ID",
+    "public_key": "RAMET_PUBLIC_KEY",
+    "secret_key": "RAMET_SECRET_KEY",
+}
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """All that a client needs to reach its project."""
+
+    base_url: str
+    project_id: str
+    public_key: str
+    secret_key: str
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.base_url!r}, {self.project_id!r}, {self.public_key!r}, ***)"
+
+
+def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory of the user's own files."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "ramet"
+
+
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the user's credentials are kept."""
+    return config_dir(environ) / "credentials.json"
+
+
+def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ) -> Credentials:
+    """Return what a command is to use. Raises Unauthorized, saying what is missing and how to get it."""
+    if named is not None:
+        found = read_credentials(named)
+        if found is None:
+            raise Unauthorized("NO_CREDENTIALS", f"There is no credentials file at {named}.", _REMEDY)
+        return found
+    kept = read_credentials(config_path(environ))
+    values = {} if kept is None else msgspec.structs.asdict(kept)
+    values |= {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
+    missing = [name for name in _VARIABLES if name not in values]
+    if missing:
+        raise Unauthorized(
+            "NO_CREDENTIALS",
+            f"No credentials: {', '.join(missing)} is in neither {config_path(environ)} nor the environment.",
+            _REMEDY,
+        )
+    return Credentials(**values)
+
+
+def read_credentials(path: Path) -> Credentials | None:
+    """Return what a file holds, or None when there is none. Raises Invalid when it cannot be understood."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Credentials)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise Invalid(
+            "BAD_CREDENTIALS_FILE", f"{path} holds no credentials: {error}.", f"It needs {', '.join(_VARIABLES)}."
+        ) from error
+
+
+def write_credentials(path: Path, credentials: Credentials) -> None:
+    """Keep credentials in a file, readable by its owner only."""
+    write_private(path, msgspec.json.format(msgspec.json.encode(credentials), indent=2) + b"\n")
+
+
+_REMEDY = (
+    "Start a server with 'ramet up', which writes them; or set RAMET_BASE_URL, RAMET_PROJECT_ID, RAMET_PUBLIC_KEY "
+    "and RAMET_SECRET_KEY; or give --credentials-file."
+)

@@ -1,0 +1,113 @@
+"""`ramet db`: connection strings, and psql."""
+
+import os
+import shutil
+from pathlib import Path
+
+import click
+
+from ramet.api.wire import Endpoint
+from ramet.backends.local.installation import find_installations
+from ramet.cli.connection import connection_string
+from ramet.cli.options import credentials_option, find_service, open_client, service_argument
+from ramet.cli.passwords import find_password, passwords_path, save_password
+from ramet.client import Client
+from ramet.errors import Error, Failed, NotFound
+
+_READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
+_pooled_option = click.option("--pooled", is_flag=True, help="Through the pooler of the service: its session pool.")
+
+
+@click.group("db")
+def database_group() -> None:
+    """Connect to the databases of services."""
+
+
+@database_group.command("connection-string")
+@service_argument
+@click.option("--with-password", is_flag=True, help="Put the kept password into it.")
+@_pooled_option
+@credentials_option
+def show_connection_string(service: str, with_password: bool, pooled: bool, credentials_file: Path | None) -> None:
+    """Print the URI of a service for psql and drivers.
+
+    \b
+    Examples:
+      psql "$(ramet db connection-string shop --with-password)"
+      DATABASE_URL=$(ramet db connection-string preview-42 --with-password) make test
+    """
+    with open_client(credentials_file) as client:
+        endpoint = _endpoint(client, service, pooled)
+    password = find_password(endpoint) if with_password else None
+    if with_password and password is None:
+        raise NotFound(
+            "PASSWORD_NOT_KEPT",
+            f"The password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}.",
+            "It is kept there by 'ramet service create' and 'ramet service fork', for the user who ran them.",
+        )
+    click.echo(connection_string(endpoint, password))
+
+
+@database_group.command("connect", context_settings={"ignore_unknown_options": True})
+@service_argument
+@click.argument("psql_arguments", nargs=-1, type=click.UNPROCESSED)
+@_pooled_option
+@click.option("--read-only", is_flag=True, help="In a session that cannot write; see docs/read-only.md.")
+@credentials_option
+def connect(
+    service: str, psql_arguments: tuple[str, ...], pooled: bool, read_only: bool, credentials_file: Path | None
+) -> None:
+    """Open psql on a service, with the password that was kept for it. Further arguments go to psql.
+
+    \b
+    Examples:
+      ramet db connect shop
+      ramet db connect --pooled shop
+      ramet db connect --read-only shop
+      ramet db connect shop -- -c 'SELECT count(*) FROM orders'
+    """
+    if pooled and read_only:
+        raise click.UsageError("A pooler shares its sessions, so --read-only goes without --pooled.")
+    with open_client(credentials_file) as client:
+        endpoint = _endpoint(client, service, pooled)
+    program = _psql()
+    environ = {**os.environ, **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
+    if find_password(endpoint) is not None:
+        environ["PGPASSFILE"] = str(passwords_path())
+    os.execve(program, ["psql", connection_string(endpoint), *psql_arguments], environ)  # noqa: S606 - no shell is meant
+
+
+def _endpoint(client: Client, service: str, pooled: bool) -> Endpoint:
+    """Return where to connect, with the password of the service kept for that address too.
+
+    The pooler of a service, its replicas and their poolers open with the same passwords at other ports.
+    """
+    found = find_service(client, service)
+    endpoint = found.endpoint
+    if pooled:
+        if found.connection_pooler is None:
+            raise NotFound(
+                "NO_POOLER", f"{found.name} has no pooler.", f"Make one: ramet service pooler enable {found.service_id}"
+            )
+        endpoint = found.connection_pooler.endpoint
+    origin = found.forked_from
+    is_replica = origin is not None and origin.is_standby
+    owner = client.get_service(origin.service_id).endpoint if origin is not None and is_replica else found.endpoint
+    password = find_password(owner)
+    if password is not None and endpoint != owner:
+        save_password(endpoint, password)
+    return endpoint
+
+
+def _psql() -> str:
+    """Return the path of psql: the user's, else that of an installed server."""
+    found = shutil.which("psql")
+    if found is not None:
+        return found
+    try:
+        program = find_installations().default.bin / "psql"
+    except Error:
+        program = None
+    if program is None or not os.access(program, os.X_OK):
+        raise Failed("NO_PSQL", "psql is not installed on this host.", "Install it (Debian: postgresql-client).")
+    return str(program)

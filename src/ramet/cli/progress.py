@@ -1,0 +1,46 @@
+"""One line on standard error while a command waits: what the service is doing, and for how long."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+
+from ramet.api.wire import Service
+from ramet.cli.durations import shown_duration
+
+
+class Progress:
+    """What is shown of a wait. On a terminal the line moves; elsewhere each new status is a line."""
+
+    def __init__(self, live: Live | None, begun: float, goal: str) -> None:
+        self._live = live
+        self._begun = begun
+        self._goal = goal
+        self._last = ""
+
+    def seen(self, service: Service) -> None:
+        """Show the latest look at a service."""
+        elapsed = shown_duration(time.monotonic() - self._begun)
+        if self._live is not None:
+            self._live.update(Spinner("dots", f"{self._goal}: {service.status}, {elapsed}"))
+        elif service.status != self._last:
+            Console(stderr=True, highlight=False, soft_wrap=True).print(f"{self._goal}: {service.status}, {elapsed}")
+        self._last = service.status
+
+    def elapsed(self) -> str:
+        """Return how long it has taken."""
+        return shown_duration(time.monotonic() - self._begun)
+
+
+@contextmanager
+def showing_progress(goal: str, begun: float) -> Iterator[Progress]:
+    """Show progress towards a goal until the end of the block; `begun` is by the monotonic clock."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield Progress(None, begun, goal)
+        return
+    with Live(console=console, transient=True, refresh_per_second=12) as live:
+        yield Progress(live, begun, goal)

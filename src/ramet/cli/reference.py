@@ -1,0 +1,68 @@
+"""docs/cli.md, made from the commands themselves: `python -m ramet.cli.reference` prints it."""
+
+import inspect
+import sys
+from collections.abc import Iterator
+
+import click
+
+from ramet.cli.commands import cli
+from ramet.settings import table_of_settings
+
+_HEAD = """# The command line
+
+Made from the code by `script/reference`; do not edit.
+
+Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 failed; 2 the wait timed out;
+3 refused as it stands, or wrong words; 4 no valid key; 5 not allowed; 6 no such thing; 130 interrupted.
+
+A SERVICE is an id, or a name that only one service has. Which server and key a command uses: `--credentials-file` (or
+`RAMET_CREDENTIALS_FILE`), else `RAMET_BASE_URL`, `RAMET_PROJECT_ID`, `RAMET_PUBLIC_KEY` and `RAMET_SECRET_KEY`, else
+what `ramet up` wrote to the user's configuration (`~/.config/ramet/credentials.json`).
+"""
+
+
+def reference() -> str:
+    """Return the whole page."""
+    parts = [_HEAD, *(_section(path, command) for path, command in commands(cli)), _settings()]
+    return "\n".join(parts)
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ("ramet",)) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Return every command that does something, with the words that lead to it, in the order of the help."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if isinstance(found, click.Group):
+            yield from commands(found, (*path, name))
+        elif found is not None and not found.hidden:
+            yield (*path, name), found
+
+
+def _section(path: tuple[str, ...], command: click.Command) -> str:
+    words = " ".join(path)
+    context = click.Context(command, info_name=words)
+    usage = " ".join((words, *command.collect_usage_pieces(context)))
+    text, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
+    lines = [f"## {words}", "", text.strip(), "", f"    {usage}", ""]
+    if examples:
+        lines += ["```sh", *(line.strip() for line in examples.splitlines()[1:]), "```", ""]
+    given = [one for one in command.params if isinstance(one, click.Option)]
+    options = [record for one in given if (record := one.get_help_record(context)) is not None]
+    if options:
+        lines += ["| option | meaning |", "|---|---|", *(_row(*option) for option in options), ""]
+    return "\n".join(lines)
+
+
+def _settings() -> str:
+    rows = [f"| `{name}` | {value} | {meaning} |" for name, value, meaning in table_of_settings()]
+    return "\n".join(["## Settings", "", "| variable | default | meaning |", "|---|---|---|", *rows, ""])
+
+
+def _row(option: str, meaning: str) -> str:
+    escaped = meaning.replace("|", "\\|")
+    return f"| `{option.replace('|', ' or ')}` | {escaped} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,158 @@
+"""`ramet service`: window, report, snapshots, snapshot."""
+
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from ramet.api.wire_restore import ForkPlan, ForkReport, RestoreWindow, Snapshot, TransactionMark
+from ramet.cli.durations import shown_duration
+from ramet.cli.options import credentials_option, find_service, open_client, output_option, service_argument
+from ramet.cli.output import print_data, print_pairs, print_rows, say
+from ramet.model.fork import shown
+
+_MIB = 1024**2
+
+
+@click.command("window")
+@service_argument
+@output_option
+@credentials_option
+def show_window(service: str, output: str, credentials_file: Path | None) -> None:
+    """Show the moments that a fork of a service can have: from, to, and the gaps in between with their reasons.
+
+    \b
+    Example:
+      ramet service window shop
+    """
+    with open_client(credentials_file) as client:
+        window = client.restore_window(find_service(client, service).service_id)
+    if output == "table":
+        print_pairs(_window_pairs(window))
+    else:
+        print_data(window, output)
+
+
+@click.command("report")
+@service_argument
+@output_option
+@credentials_option
+def show_report(service: str, output: str, credentials_file: Path | None) -> None:
+    """Show what exactly a fork holds, how it was made, and what was checked.
+
+    \b
+    Example:
+      ramet service report shop-fork
+    """
+    with open_client(credentials_file) as client:
+        report = client.fork_report(find_service(client, service).service_id)
+    if output == "table":
+        print_pairs(_report_pairs(report))
+    else:
+        print_data(report, output)
+
+
+@click.command("snapshots")
+@service_argument
+@output_option
+@credentials_option
+def list_snapshots(service: str, output: str, credentials_file: Path | None) -> None:
+    """List the snapshots of a service, oldest first.
+
+    \b
+    Example:
+      ramet service snapshots shop
+    """
+    with open_client(credentials_file) as client:
+        found = client.list_snapshots(find_service(client, service).service_id)
+    if output == "table":
+        print_rows(("id", "time", "kind", "size", "name", "status"), [_snapshot_row(one) for one in found])
+    else:
+        print_data(found, output)
+
+
+@click.command("snapshot")
+@service_argument
+@click.option("--name", help="What to call it.")
+@click.option("--delete", "snapshot_id", metavar="ID", help="Delete this manual snapshot instead of taking one.")
+@credentials_option
+def take_snapshot(service: str, name: str | None, snapshot_id: str | None, credentials_file: Path | None) -> None:
+    """Take a snapshot of a service, which stays until it is deleted, or delete one.
+
+    \b
+    Examples:
+      ramet service snapshot shop --name before-the-migration
+      ramet service snapshot shop --delete k3v9x1m2qa
+    """
+    with open_client(credentials_file) as client:
+        service_id = find_service(client, service).service_id
+        if snapshot_id is not None:
+            client.delete_snapshot(service_id, snapshot_id)
+            say(f"Snapshot {snapshot_id} is being deleted.")
+            return
+        print_pairs([("id", client.take_snapshot(service_id, name).id)])
+
+
+def print_plan(plan: ForkPlan, output: str) -> None:
+    """Print what a fork would be."""
+    if output != "table":
+        print_data(plan, output)
+        return
+    base = plan.base_snapshot
+    target = "" if plan.target_time is None else f" at {shown(plan.target_time)}"
+    print_pairs(
+        [
+            ("would be", plan.name),
+            ("data", f"{plan.strategy}{target}"),
+            ("from snapshot", "-" if base is None else f"{base.id} of {_time(base)}"),
+            ("WAL to replay", "-" if plan.wal_bytes is None else f"{plan.wal_bytes / _MIB:.1f} MiB"),
+            ("takes about", shown_duration(plan.estimated_seconds)),
+        ]
+    )
+
+
+def _window_pairs(window: RestoreWindow) -> list[tuple[str, str | Text]]:
+    pairs: list[tuple[str, str | Text]] = [
+        ("earliest", "none yet" if window.earliest is None else shown(window.earliest)),
+        ("latest", "none yet" if window.latest is None else shown(window.latest)),
+        ("snapshots", str(len(window.snapshots))),
+        ("kept for", f"{window.window_days} days"),
+        ("a snapshot", f"after {window.snapshot_interval_seconds} s or {window.snapshot_wal_bytes // _MIB} MiB of WAL"),
+    ]
+    for gap in window.gaps:
+        until = "now" if gap.ends_at is None else shown(gap.ends_at)
+        pairs.append(("gap", Text(f"{shown(gap.begins_at)} to {until}: {gap.reason}", style="red")))
+    return pairs
+
+
+def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
+    pairs: list[tuple[str, str | Text]] = [
+        ("parent", f"{report.parent_name} ({report.parent_service_id})"),
+        ("strategy", report.strategy),
+        ("asked for", report.requested_target or "-"),
+        ("base", f"{report.base.id or 'made for this fork'} of {report.base.time}"),
+        ("last included", _mark(report.last_included)),
+        ("first left out", _mark(report.first_excluded)),
+        (
+            "WAL",
+            f"{report.wal.start_lsn} to {report.wal.stop_lsn}, {report.wal.replayed_bytes / _MIB:.1f} MiB replayed",
+        ),
+        ("timeline", str(report.timeline)),
+        ("took", "-" if report.total_seconds is None else shown_duration(report.total_seconds)),
+        ("steps", ", ".join(f"{one.step} {shown_duration(one.seconds)}" for one in report.steps)),
+    ]
+    pairs += [("left behind", f"{one.what} {', '.join(one.names)}: {one.remedy}") for one in report.not_carried_over]
+    return [*pairs, *(("checked", check) for check in report.checks)]
+
+
+def _snapshot_row(snapshot: Snapshot) -> list[str | Text]:
+    size = "" if snapshot.size_bytes is None else f"{snapshot.size_bytes / _MIB:.1f} MiB"
+    return [snapshot.id, _time(snapshot), snapshot.kind, size, snapshot.name or "", snapshot.status]
+
+
+def _time(snapshot: Snapshot) -> str:
+    return "" if snapshot.time is None else shown(snapshot.time)
+
+
+def _mark(mark: TransactionMark | None) -> str:
+    return "-" if mark is None else f"transaction {mark.xid} of {mark.time} at {mark.lsn}"

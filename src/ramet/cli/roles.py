@@ -1,0 +1,103 @@
+"""`ramet db create role`: roles of a service's database, read-only ones too."""
+
+import sys
+from pathlib import Path
+
+import click
+import psycopg
+from psycopg import sql
+
+from ramet.cli.connection import connection_string
+from ramet.cli.options import credentials_option, find_service, open_client, service_argument
+from ramet.cli.output import say
+from ramet.cli.passwords import find_password, passwords_path
+from ramet.errors import Failed, NotFound
+from ramet.model.credentials import Secret, new_password, scram_verifier
+
+_SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+
+
+@click.group("create")
+def create_group() -> None:
+    """Create things in the databases of services."""
+
+
+@create_group.command("role")
+@service_argument
+@click.argument("name")
+@click.option("--read-only", is_flag=True, help="It can read what is there and what will come, and cannot write.")
+@click.option("--from", "parents", multiple=True, metavar="ROLE", help="Give it the rights of ROLE; may be repeated.")
+@click.option("--statement-timeout", metavar="TIME", help="End its statements after TIME, such as 30s.")
+@click.option("--stdin", "from_stdin", is_flag=True, help="Read its password from standard input, one line.")
+@credentials_option
+def create_role(
+    service: str,
+    name: str,
+    read_only: bool,
+    parents: tuple[str, ...],
+    statement_timeout: str | None,
+    from_stdin: bool,
+    credentials_file: Path | None,
+) -> None:
+    """Create a role that can log in, and print its password. What a read-only role cannot do: docs/read-only.md.
+
+    \b
+    Examples:
+      ramet db create role shop reporting --read-only --statement-timeout 30s
+      pass show app | ramet db create role shop app --from tsdbadmin --stdin
+    """
+    with open_client(credentials_file) as client:
+        endpoint = find_service(client, service).endpoint
+    password = Secret(sys.stdin.readline().rstrip("\r\n")) if from_stdin else new_password()
+    admin = find_password(endpoint)
+    if admin is None:
+        raise NotFound(
+            "PASSWORD_NOT_KEPT",
+            f"The admin's password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}.",
+            "Set another one with 'ramet service update-password'.",
+        )
+    try:
+        with psycopg.connect(connection_string(endpoint, admin)) as connection:
+            for statement in _statements(connection, name, password, read_only, parents, statement_timeout):
+                connection.execute(statement)
+    except psycopg.Error as error:
+        raise Failed("ROLE_NOT_CREATED", f"Role {name!r} was not created.", str(error).strip()) from error
+    say(f"Role {name} is created{' and reads only' if read_only else ''}.", "green")
+    if not from_stdin:
+        click.echo(password.reveal())
+
+
+def _statements(
+    connection: psycopg.Connection[tuple[str]],
+    name: str,
+    password: Secret,
+    read_only: bool,
+    parents: tuple[str, ...],
+    statement_timeout: str | None,
+) -> list[sql.Composed]:
+    role, verifier = sql.Identifier(name), sql.Literal(scram_verifier(password).reveal())
+    wanted = [sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, verifier)]
+    wanted += [sql.SQL("GRANT {} TO {}").format(sql.Identifier(parent), role) for parent in parents]
+    if statement_timeout is not None:
+        setting = sql.SQL("ALTER ROLE {} SET statement_timeout = {}")
+        wanted.append(setting.format(role, sql.Literal(statement_timeout)))
+    if read_only:
+        for parameter, value in (("tsdb_admin.read_only_role", "true"), ("default_transaction_read_only", "on")):
+            setting = sql.SQL(f"ALTER ROLE {{}} SET {parameter} = {value}")
+            wanted.append(setting.format(role))
+        for (schema,) in connection.execute(_SCHEMAS).fetchall():
+            wanted += _reading(sql.Identifier(schema), role)
+    return wanted
+
+
+def _reading(schema: sql.Identifier, role: sql.Identifier) -> list[sql.Composed]:
+    """Return what lets a role read all tables of a schema, those to come included when the admin makes them."""
+    return [
+        sql.SQL(text).format(schema, role)
+        for text in (
+            "GRANT USAGE ON SCHEMA {} TO {}",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}",
+            "GRANT SELECT ON ALL SEQUENCES IN SCHEMA {} TO {}",
+            "ALTER DEFAULT PRIVILEGES IN SCHEMA {} GRANT SELECT ON TABLES TO {}",
+        )
+    ]

@@ -1,0 +1,99 @@
+"""HTTP for one process: the socket, uvicorn over it, and an end by signal that counts as success."""
+
+import contextlib
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from ramet.api.application import BASE_PATH
+from ramet.app import Runtime
+from ramet.errors import Failed
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_BACKLOG = 2048
+_GRACE_SECONDS = 5
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that tells when it is ready and when it ends, and does not raise the signal again that ended it."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+        self._on_end = on_end
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and tell so."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell what never ends by itself to end, then wait for all requests."""
+        self._on_end()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End in order at the first signal, at once at a second SIGINT."""
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raises Failed, naming host and port, when there can be none."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        raise Failed(
+            "CANNOT_LISTEN",
+            f"HTTP cannot listen on {host} port {port}: {error.strerror}.",
+            "Choose another --port, or 0 for a free one.",
+        ) from error
+    return listening
+
+
+def base_url(listening: socket.socket, host: str) -> str:
+    """Return where clients on this host reach what is served on the socket."""
+    shown = "127.0.0.1" if _is_wildcard(host) else host
+    shown = f"[{shown}]" if ":" in shown else shown
+    return f"http://{shown}:{listening.getsockname()[1]}{BASE_PATH}"
+
+
+def default_url(port: int) -> str:
+    """Return where a server of this host is reached that is not up now."""
+    return f"http://127.0.0.1:{port}{BASE_PATH}"
+
+
+def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Answer requests until a signal says to end."""
+    config = uvicorn.Config(
+        runtime.http(),
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    _Server(config, on_ready, runtime.console.close).run([listening])
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

@@ -1,0 +1,97 @@
+"""The console put together: its routes over the verbs that it is given, ready to be mounted beside the interface."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from litestar import Request, Response, Router, get
+from litestar.params import FromPath
+from litestar.types import ControllerRouterHandler
+
+from ramet.console import assets, births, changes, lineage, listing, service, signin, streams, watching
+from ramet.console.help import help_page
+from ramet.console.live import Pulses
+from ramet.console.pages import HEADERS
+from ramet.console.parts import Entry, Parts, dependencies
+from ramet.console.problems import exception_handlers
+from ramet.console.session import Attempts, Links, Sealer
+from ramet.console.spaces import Spaces
+from ramet.control.control import Control
+from ramet.control.projects import Projects
+from ramet.errors import NotFound
+
+PATH = "/console"
+_FORM_BYTES = 64 * 1024
+_PAGES = (
+    assets.static_file,
+    signin.sign_in_page,
+    signin.sign_in,
+    signin.enter,
+    signin.sign_out,
+    listing.list_page,
+    lineage.lineage_page,
+    help_page,
+    streams.events,
+    births.create_page,
+    births.create,
+    births.fork_page,
+    births.fork_preview,
+    births.fork,
+    service.service_page,
+    watching.metrics_page,
+    watching.logs_page,
+    changes.change_page,
+    changes.change,
+)
+
+
+@dataclass(frozen=True)
+class Console:
+    """The console of this process: what to mount, and links that sign in once. `close` lets its streams end."""
+
+    routes: tuple[ControllerRouterHandler, ...]
+    make_link: Callable[[str], str]
+    close: Callable[[], None]
+
+
+def open_console(
+    control: Control, projects: Projects, root_key: bytes, openapi: Callable[[], Mapping[str, Any]]
+) -> Console:
+    """Return the console over these verbs; sessions are sealed with a key derived from `root_key`.
+
+    `openapi` gives the description of the HTTP interface, for its reference; it is asked when someone reads that.
+    """
+    sealer, reference = Sealer(root_key), cache(lambda: _reference(openapi()))
+    parts = Parts(control, projects, sealer, Links(), Attempts(), Pulses(control), Spaces(control), reference)
+    router = Router(
+        PATH,
+        route_handlers=[*_PAGES, _nothing],
+        dependencies=dependencies(parts),
+        exception_handlers=exception_handlers(),
+        request_class=Request,
+        request_max_body_size=_FORM_BYTES,
+        include_in_schema=False,
+    )
+    return Console(
+        (router, home), lambda public_key: f"{PATH}/enter/{parts.links.make(public_key)}", parts.pulses.close
+    )
+
+
+def _reference(openapi: Mapping[str, Any]) -> list[Entry]:
+    return [
+        Entry(method.upper(), path, operation.get("summary", ""))
+        for path, methods in openapi.get("paths", {}).items()
+        for method, operation in methods.items()
+    ]
+
+
+@get("/{rest:path}", sync_to_thread=False)
+def _nothing(rest: FromPath[str]) -> Response[None]:
+    raise NotFound("NOT_FOUND", "There is no such page.", "Go back to the services.")
+
+
+@get("/", include_in_schema=False, sync_to_thread=False)
+def home() -> Response[None]:
+    """Lead whoever opens the bare address to the console."""
+    return Response(None, status_code=307, headers={**HEADERS, "Location": f"{PATH}/"})

@@ -1,0 +1,146 @@
+"""Making services: the form for a new one, the dialog for a fork with its dry run, and the page that follows both.
+
+That page is the only one with the password. A form sent twice makes one service and shows the same page again.
+"""
+
+from collections.abc import Mapping
+
+from litestar import Response, get, post
+
+from ramet.console.forms import Form, environment_of, new_key, refused, sizes, split_size
+from ramet.console.pages import page
+from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn
+from ramet.console.past import past_of
+from ramet.console.problems import status_for
+from ramet.console.session import Session
+from ramet.control.preview import preview_fork
+from ramet.control.requests import Accepted, CreateRequest, ForkRequest
+from ramet.errors import Error, Invalid
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Service, ServiceType, fork_name
+
+
+@get("/new", sync_to_thread=True)
+def create_page(parts: ConsoleParts, session: SignedIn) -> Response[str]:
+    """Show the form for a new service."""
+    return _create_page(
+        parts, session, Form({"key": new_key(), "service_type": ServiceType.POSTGRES, "size": "shared"})
+    )
+
+
+@post("/new", sync_to_thread=True, status_code=200)
+def create(parts: ConsoleParts, session: SignedIn, fields: Fields) -> Response[str]:
+    """Make a service."""
+    try:
+        accepted = parts.control.create_service(session.project_id, _create_request(fields), fields.get("key"))
+    except Error as error:
+        return _create_page(parts, session, refused(fields, error), _shown_status(error))
+    return _born(parts, session, accepted)
+
+
+@get("/services/{service_id:str}/fork", sync_to_thread=True)
+def fork_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
+    """Show the fork dialog; `at`, `strategy` and `span` in the query choose what it begins with."""
+    query = request.query_params
+    parent = parts.control.get_service(session.project_id, service_id)
+    values = {
+        "key": new_key(),
+        "strategy": str(query.get("strategy", "PITR" if "at" in query else "NOW")),
+        "target_time": str(query.get("at", "")),
+        "name": fork_name(parent.name),
+        "environment": "DEV",
+        "size": "",
+    }
+    return _fork_page(parts, session, parent, Form(values), span=_span(str(query.get("span", ""))))
+
+
+@get("/services/{service_id:str}/fork/preview", sync_to_thread=True)
+def fork_preview(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
+    """Tell what the fork would be that the dialog describes now."""
+    values = {name: str(value).strip() for name, value in request.query_params.items()}
+    try:
+        preview = preview_fork(parts.control, session.project_id, service_id, _fork_request(values))
+    except Error as error:
+        return page("preview.html", preview=None, error=error)
+    return page("preview.html", preview=preview, error=None)
+
+
+@post("/services/{service_id:str}/fork", sync_to_thread=True, status_code=200)
+def fork(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str]:
+    """Make a fork."""
+    try:
+        request = _fork_request(fields)
+        accepted = parts.control.fork_service(session.project_id, service_id, request, fields.get("key"))
+    except Error as error:
+        parent = parts.control.get_service(session.project_id, service_id)
+        return _fork_page(parts, session, parent, refused(fields, error), status_code=_shown_status(error))
+    return _born(parts, session, accepted)
+
+
+def _born(parts: Parts, session: Session, accepted: Accepted) -> Response[str]:
+    service = accepted.service
+    password = accepted.initial_password.reveal()
+    uri = f"postgresql://tsdbadmin:{password}@{service.host}:{service.port}/tsdb?sslmode=require"
+    return page("born.html", parts, session, service=service, password=password, uri=uri)
+
+
+def _create_page(parts: Parts, session: Session, form: Form, status_code: int = 200) -> Response[str]:
+    choices = sizes(parts.control)
+    return page("new.html", parts, session, form=form, sizes=choices, types=list(ServiceType), status_code=status_code)
+
+
+def _fork_page(
+    parts: Parts, session: Session, parent: Service, form: Form, *, span: int | None = None, status_code: int = 200
+) -> Response[str]:
+    return page(
+        "fork.html",
+        parts,
+        session,
+        parent=parent,
+        form=form,
+        past=past_of(parts.control, parent, span),
+        now=parts.control.clock(),
+        sizes=sizes(parts.control, parent.size),
+        status_code=status_code,
+    )
+
+
+def _create_request(values: Mapping[str, str]) -> CreateRequest:
+    cpu, memory = split_size(values.get("size", ""))
+    chosen = values.get("service_type", "")
+    if chosen not in tuple(ServiceType):
+        raise Invalid("INVALID_FIELD", f"The type must be one of {', '.join(ServiceType)}.")
+    return CreateRequest(
+        name=values.get("name", ""),
+        service_type=ServiceType(chosen),
+        cpu_millis=cpu,
+        memory_gbs=memory,
+        environment=environment_of(values),
+    )
+
+
+def _fork_request(values: Mapping[str, str]) -> ForkRequest:
+    chosen = values.get("strategy", "")
+    if chosen not in tuple(ForkStrategy):
+        raise Invalid("INVALID_FIELD", "Choose what the fork shall hold: now, the last snapshot, or a moment.")
+    strategy = ForkStrategy(chosen)
+    cpu, memory = split_size(values.get("size", ""))
+    return ForkRequest(
+        strategy=strategy,
+        name=values.get("name") or None,
+        cpu_millis=cpu,
+        memory_gbs=memory,
+        target_time=(values.get("target_time") or None) if strategy is ForkStrategy.PITR else None,
+        environment=environment_of(values),
+    )
+
+
+def _span(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= 9 and int(text) > 0 else None
+
+
+def _shown_status(error: Error) -> int:
+    status = status_for(error)
+    if status == 500:
+        raise error
+    return 422 if status == 400 else status

@@ -1,0 +1,90 @@
+"""Forms: the choices they offer, the values they keep, and which field an error stands beside."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ramet.console.texts import size_text
+from ramet.control.control import Control
+from ramet.errors import Error, Invalid
+from ramet.model.resources import PUBLIC_SIZES, SHARED, Size
+from ramet.model.service import Environment, Service
+
+_FIELDS: Mapping[str, str] = {
+    "INVALID_NAME": "name",
+    "INVALID_SIZE": "size",
+    "INVALID_TARGET_TIME": "target_time",
+    "TARGET_TIME_REQUIRED": "target_time",
+    "TARGET_TIME_IN_FUTURE": "target_time",
+    "OUTSIDE_RESTORE_WINDOW": "target_time",
+    "INVALID_PASSWORD": "password",
+    "CONFIRMATION_NEEDED": "confirmation",
+    "TYPE_NOT_AVAILABLE": "service_type",
+    "EXTENSION_NOT_AVAILABLE": "service_type",
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """What was typed, and what is wrong with it: by field, and under "" what belongs to none."""
+
+    values: Mapping[str, str]
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> str:
+        return self.values.get(name, "")
+
+    def problem(self, name: str) -> str:
+        """Return what is wrong with a field, or an empty text."""
+        return self.problems.get(name, "")
+
+
+def refused(values: Mapping[str, str], error: Error) -> Form:
+    """Return a form with an error beside the field that caused it."""
+    text = f"{error.message} {error.details}".strip()
+    return Form(values, {_FIELDS.get(error.code, ""): text})
+
+
+def new_key() -> str:
+    """Return a key for a form that makes a service: sent twice, it makes one."""
+    return f"console-{secrets.token_urlsafe(18)}"
+
+
+def sizes(control: Control, inherited: Size | None = None) -> list[tuple[str, str]]:
+    """Return (value, text) of the sizes to choose from; the empty value stands for the parent's."""
+    host = control.backend.host_size()
+    choices = [] if inherited is None else [("", f"As its parent: {size_text(inherited)}")]
+    choices.append((SHARED, "Shared: a share of the host"))
+    for cpu, memory in PUBLIC_SIZES:
+        if cpu <= (host.cpu_millis or cpu) and memory <= (host.memory_gbs or memory):
+            choices.append((f"{cpu}/{memory}", size_text(Size(cpu, memory))))
+    return choices
+
+
+def size_value(size: Size) -> str:
+    """Return the value under which a size is offered."""
+    return SHARED if size.shared else f"{size.cpu_millis}/{size.memory_gbs}"
+
+
+def split_size(value: str) -> tuple[str | None, str | None]:
+    """Return cpu_millis and memory_gbs of a chosen size; None: inherited."""
+    if not value:
+        return None, None
+    if value == SHARED:
+        return SHARED, SHARED
+    cpu, _, memory = value.partition("/")
+    return cpu, memory
+
+
+def environment_of(values: Mapping[str, str]) -> Environment:
+    """Return the environment that was chosen. Raises Invalid."""
+    chosen = values.get("environment", Environment.DEV)
+    if chosen not in tuple(Environment):
+        raise Invalid("INVALID_FIELD", f"environment must be DEV or PROD, not {chosen[:20]!r}.")
+    return Environment(chosen)
+
+
+def confirm(service: Service, values: Mapping[str, str], *, always: bool = False) -> None:
+    """Raise Invalid unless the service's name was typed; it needs to be for PROD, and `always` for what is final."""
+    if (always or service.environment is Environment.PROD) and values.get("confirmation") != service.name:
+        raise Invalid("CONFIRMATION_NEEDED", f"Type {service.name!r} to confirm.")

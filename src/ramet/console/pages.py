@@ -1,0 +1,76 @@
+"""Pages out of templates: the one place that fills them, with the filters for times, sizes and statuses."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from litestar import MediaType, Response
+from markupsafe import Markup
+
+from ramet import __version__
+from ramet.console.assets import asset_path
+from ramet.console.family import as_of
+from ramet.console.parts import Parts
+from ramet.console.reports import report_lines
+from ramet.console.session import Session
+from ramet.console.steps import seconds_of, steps_of, title_of
+from ramet.console.texts import bytes_text, seconds_text, size_text
+from ramet.model.fork import shown
+from ramet.model.service import Service, status_of, status_reason
+
+_TYPES = {"POSTGRES": "PostgreSQL", "TIMESERIESDB": "Time series", "VECTOR": "Vector"}
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def page(template: str, parts: Parts | None = None, session: Session | None = None, **values: Any) -> Response[str]:
+    """Return a page; `status_code` among the values is that of the answer."""
+    status_code = values.pop("status_code", 200)
+    token = None if parts is None or session is None else parts.sealer.form_token(session)
+    body = _environment().get_template(template).render(session=session, token=token, **values)
+    return Response(body, media_type=MediaType.HTML, status_code=status_code, headers=dict(HEADERS))
+
+
+def moment(value: datetime | None, style: str = "full") -> Markup:
+    """Return a time in UTC; the script shows it in the viewer's zone. `style`: full, clock or ago."""
+    if value is None:
+        return Markup("–")
+    utc = value.astimezone(UTC)
+    text = utc.strftime("%H:%M:%S" if style == "clock" else "%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}" data-style="{}" title="{} UTC">{}</time>').format(
+        shown(utc), style, utc.strftime("%Y-%m-%d %H:%M:%S.%f"), text
+    )
+
+
+def connections(service: Service) -> list[tuple[str, str, str]]:
+    """Return (id, title, text) of the ways to connect to a service."""
+    uri = f"postgresql://tsdbadmin@{service.host}:{service.port}/tsdb?sslmode=require"
+    env = f"PGHOST={service.host} PGPORT={service.port} PGUSER=tsdbadmin PGDATABASE=tsdb PGSSLMODE=require"
+    ways = [("psql", "psql", f'psql "{uri}"'), ("uri", "URI", uri), ("env", "env", env)]
+    if service.pooler_port is not None:
+        ways.append(("pool", "pool", uri.replace(f":{service.port}/", f":{service.pooler_port}/")))
+    return ways
+
+
+@cache
+def _environment() -> Environment:
+    loader = FileSystemLoader(str(files("ramet.console").joinpath("templates")))
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(moment=moment, bytes=bytes_text, seconds=seconds_text, size=size_text)
+    functions = (status_of, status_reason, connections, steps_of, title_of, seconds_of, report_lines, as_of)
+    environment.globals.update({function.__name__: function for function in functions})
+    environment.globals.update(asset=asset_path, utc_text=shown, version=__version__, type_names=_TYPES)
+    return environment

@@ -1,0 +1,84 @@
+"""What every page works with: the verbs, who is signed in, and the checked fields of a form; as dependencies."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import Any
+
+from litestar import Request
+from litestar.di import NamedDependency, Provide
+from litestar.params import FromPath, SkipValidation
+
+from ramet.console.live import Pulses
+from ramet.console.session import COOKIE, Attempts, Links, Sealer, Session
+from ramet.console.spaces import Spaces
+from ramet.control.control import Control
+from ramet.control.projects import Projects
+from ramet.errors import Forbidden, Unauthorized
+
+FORM_MARK = "_token"
+AnyRequest = Request[Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One operation of the HTTP interface, for the reference."""
+
+    method: str
+    path: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The verbs, and what the console itself keeps in this process."""
+
+    control: Control
+    projects: Projects
+    sealer: Sealer
+    links: Links
+    attempts: Attempts
+    pulses: Pulses
+    spaces: Spaces
+    reference: Callable[[], Sequence[Entry]]
+
+
+ConsoleParts = NamedDependency[SkipValidation[Parts]]
+SignedIn = NamedDependency[SkipValidation[Session]]
+Fields = NamedDependency[SkipValidation[Mapping[str, str]]]
+ServiceId = FromPath[str]
+
+
+class SignedOut(Exception):
+    """Nobody is signed in: the way leads to the sign-in page."""
+
+
+def dependencies(parts: Parts) -> dict[str, Provide]:
+    """Return what handlers may ask for by name: `parts`, `session`, `fields`."""
+    return {
+        "parts": Provide(lambda: parts, use_cache=True, sync_to_thread=False),
+        "session": Provide(provide_session, sync_to_thread=True),
+        "fields": Provide(provide_fields),
+    }
+
+
+def provide_session(request: AnyRequest, parts: ConsoleParts) -> Session:
+    """Return who is signed in. Raises SignedOut, also when the key was revoked meanwhile."""
+    session = parts.sealer.unseal(request.cookies.get(COOKIE, ""), time.time())
+    if session is None:
+        raise SignedOut
+    try:
+        parts.projects.active_key(session.public_key)
+    except Unauthorized as error:
+        raise SignedOut from error
+    return session
+
+
+async def provide_fields(request: AnyRequest, parts: ConsoleParts, session: SignedIn) -> Mapping[str, str]:
+    """Return the fields of a form that came from one of our own pages. Raises Forbidden."""
+    form = await request.form()
+    given = {name: value for name, value in form.items() if isinstance(value, str)}
+    if not compare_digest(given.pop(FORM_MARK, "").encode(), parts.sealer.form_token(session).encode()):
+        raise Forbidden("FORM_EXPIRED", "This form was made for another session.", "Load the page again.")
+    return {name: value.strip() for name, value in given.items()}

@@ -1,0 +1,39 @@
+"""The past of a service as pages show it: window, snapshots, time line. A host that cannot tell spoils no page."""
+
+from dataclasses import dataclass, field
+
+from ramet.console.timeline import Timeline, draw
+from ramet.control.control import Control
+from ramet.control.preview import written_bytes
+from ramet.control.windows import window
+from ramet.errors import Error, NotFound
+from ramet.model.service import Service
+from ramet.model.snapshot import Snapshot, newest
+
+
+@dataclass(frozen=True)
+class ServicePast:
+    """What a service can be forked as of; snapshots newest first."""
+
+    timeline: Timeline | None = None
+    snapshots: list[Snapshot] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def newest(self) -> Snapshot | None:
+        """The newest snapshot, or None."""
+        return self.snapshots[0] if self.snapshots else None
+
+
+def past_of(control: Control, service: Service, span_seconds: int | None = None) -> ServicePast:
+    """Return the past of a service, or of its last seconds; none while it is being made."""
+    if service.born_at is None:
+        return ServicePast()
+    try:
+        found = window(control, service.project_id, service.id)
+        known = sorted(found.snapshots, key=lambda one: one.taken_at, reverse=True)
+        return ServicePast(draw(found, written_bytes(control, service, newest(known)), span_seconds), known)
+    except NotFound:
+        raise
+    except (Error, OSError) as error:
+        return ServicePast(problem=f"Its past cannot be told now: {error}")

@@ -1,0 +1,71 @@
+"""Errors to pages: who is signed out goes to the sign-in page, everybody else is told what is wrong and what to do."""
+
+import logging
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from litestar import Response
+from litestar.exceptions import HTTPException
+from litestar.types import ExceptionHandlersMap
+
+from ramet.console.pages import HEADERS, page
+from ramet.console.parts import AnyRequest, SignedOut
+from ramet.errors import Error, Exhausted, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
+from ramet.ids import new_id
+
+_log = logging.getLogger(__name__)
+_STATUSES: Mapping[type[Error], int] = {
+    Invalid: 400,
+    WrongState: 409,
+    Exhausted: 409,
+    Forbidden: 403,
+    NotFound: 404,
+    TooLarge: 413,
+    Unavailable: 503,
+}
+
+
+def exception_handlers() -> ExceptionHandlersMap:
+    """Return the handlers that cover every exception of a page."""
+    return {SignedOut: _on_signed_out, Error: _on_error, HTTPException: _on_http_exception, Exception: _on_fault}
+
+
+def status_for(error: Error) -> int:
+    """Return the HTTP status of an error that a page shows; 500 for those that are no fault of the viewer."""
+    return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 500)
+
+
+def _on_signed_out(request: AnyRequest, _: SignedOut) -> Response[None]:
+    wanted = quote(request.url.path) if request.method == "GET" else ""
+    address = "/console/sign-in" + (f"?next={wanted}" if wanted not in ("", "/console", "/console/") else "")
+    if request.headers.get("hx-request") == "true":
+        return Response(None, status_code=401, headers={**HEADERS, "HX-Redirect": address})
+    return Response(None, status_code=303, headers={**HEADERS, "Location": address})
+
+
+def _on_error(request: AnyRequest, error: Error) -> Response[str]:
+    status = status_for(error)
+    if status == 500:
+        return _on_fault(request, error)
+    return page("problem.html", title=_title(status), error=error, status_code=status)
+
+
+def _on_http_exception(request: AnyRequest, exception: HTTPException) -> Response[str]:
+    if exception.status_code >= 500:
+        return _on_fault(request, exception)
+    error = Error("HTTP", _title(exception.status_code) + ".", "")
+    return page("problem.html", title=_title(exception.status_code), error=error, status_code=exception.status_code)
+
+
+def _on_fault(request: AnyRequest, fault: Exception) -> Response[str]:
+    reference = new_id()
+    _log.error("%s %s failed, reference %s", request.method, request.url.path, reference, exc_info=fault)
+    error = Error(
+        "INTERNAL", "Something went wrong inside the server; its log has the reason.", f"Reference {reference}."
+    )
+    return page("problem.html", title="Something went wrong", error=error, status_code=500)
+
+
+def _title(status: int) -> str:
+    titles = {404: "There is nothing here", 403: "Not allowed", 409: "Not possible now", 503: "Try again shortly"}
+    return titles.get(status, "This cannot be done")

@@ -1,0 +1,48 @@
+"""The page of one service: how to connect, what it is made of, its past, and what is being done to it."""
+
+from litestar import Response, get
+
+from ramet.console.pages import page
+from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn
+from ramet.console.past import past_of
+from ramet.console.session import Session
+from ramet.control.history import list_operations
+from ramet.errors import NotFound
+from ramet.model.service import Service
+
+_OPERATIONS = 12
+_SNAPSHOTS = 12
+
+
+@get("/services/{service_id:str}", sync_to_thread=True)
+def service_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
+    """Show a service; one that failed or was deleted leaves its history and what to do next."""
+    try:
+        service = parts.control.get_service(session.project_id, service_id)
+    except NotFound:
+        return _gone(parts, session, service_id)
+    past = past_of(parts.control, service)
+    operations = list_operations(parts.control, session.project_id, service.id, _OPERATIONS).operations
+    return page(
+        "service.html",
+        parts,
+        session,
+        service=service,
+        space=parts.spaces.of([service]).get(service.id),
+        forks=_forks(parts, service),
+        past=past,
+        shown_snapshots=past.snapshots[:_SNAPSHOTS],
+        operations=operations,
+        birth=next((one for one in operations if one.procedure in ("create", "fork")), None),
+    )
+
+
+def _gone(parts: Parts, session: Session, service_id: str) -> Response[str]:
+    """Show what became of a service. Raises NotFound when there never was one."""
+    past = list_operations(parts.control, session.project_id, service_id, _OPERATIONS).operations
+    return page("gone.html", parts, session, service_id=service_id, operations=past, status_code=404)
+
+
+def _forks(parts: Parts, service: Service) -> list[Service]:
+    listed = parts.control.list_services(service.project_id)
+    return [other for other in listed if other.origin is not None and other.origin.service_id == service.id]

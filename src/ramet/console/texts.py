@@ -1,0 +1,31 @@
+"""Figures as people read them."""
+
+from ramet.model.resources import Size
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def bytes_text(count: float | None) -> str:
+    """Return a size with a unit, three digits at most."""
+    if count is None:
+        return "–"
+    unit = 0
+    while count >= 1000 and unit < len(_UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 or count >= 10 else f"{count:.1f} {_UNITS[unit]}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration as people say it."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def size_text(size: Size) -> str:
+    """Return what a service may use."""
+    if size.cpu_millis is None:
+        return "shared"
+    return f"{size.cpu_millis / 1000:g} CPU · {size.memory_gbs} GB"

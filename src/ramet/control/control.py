@@ -1,0 +1,352 @@
+"""The verbs of the control plane over services. Each is one transaction; the work that follows is an operation.
+
+Projects and keys are in `ramet.control.projects`; what happens on the host is the procedures' business.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import islice
+from random import SystemRandom
+
+import sqlalchemy as sa
+
+from ramet.backends.base import Backend, Source
+from ramet.control.lineage import before_birth
+from ramet.control.replica_views import all_with_sets, set_as_service, with_sets
+from ramet.control.requests import Accepted, CreateRequest, ForkRequest, is_quiet
+from ramet.errors import Exhausted, Invalid, NotFound, WrongState
+from ramet.ids import is_id, new_id
+from ramet.model.credentials import Secret, derived_password, new_password, scram_verifier
+from ramet.model.fork import RestorePoint, check_target, chosen_snapshot, resolve
+from ramet.model.resources import Size, parse_size
+from ramet.model.service import Origin, Service, Status, check_name, fork_name, is_down, is_visible, status_of
+from ramet.model.snapshot import rollable
+from ramet.model.window import RestoreSettings, check_gaps
+from ramet.operations.procedure import request_cancel, submit
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.procedures.servers import server_of
+from ramet.store import idempotency, projects, services, snapshots
+from ramet.store.database import Store
+
+_DEFAULTS = RestoreSettings()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where new services go: the region they report, the host clients reach them by, and the ports to choose from."""
+
+    region_code: str
+    endpoint_host: str
+    ports: range
+
+
+def utc_now() -> datetime:
+    """Return the time, aware and in UTC."""
+    return datetime.now(UTC)
+
+
+class Control:
+    """The verbs over services. Safe to share between threads.
+
+    Modules beside this one add verbs as functions over its `store`, `backend`, `clock`, `find` and `submit`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        backend: Backend,
+        placement: Placement,
+        root_key: bytes,
+        wake: Callable[[], None] = lambda: None,
+        clock: Callable[[], datetime] = utc_now,
+        restore: RestoreSettings = _DEFAULTS,
+    ) -> None:
+        """`root_key` is the secret that passwords of repeated requests derive from; `wake` is called after submits.
+
+        `restore` holds for services that have no such settings of their own.
+        """
+        self.store = store
+        self.backend = backend
+        self._placement = placement
+        self._root_key = root_key
+        self.wake = wake
+        self.clock = clock
+        self.restore = restore
+
+    def list_services(self, project_id: str) -> list[Service]:
+        """Return the visible services of a project, oldest first, in two queries."""
+        now = self.clock()
+        with self.store.read() as tx:
+            return all_with_sets(tx, project_id, services.list_services(tx, project_id, now), now)
+
+    def get_service(self, project_id: str, service_id: str) -> Service:
+        """Return a service of the project, or a read replica set of it as one. Raises NotFound."""
+        with self.store.read() as tx:
+            try:
+                return self.find(tx, project_id, service_id)
+            except NotFound:
+                replica_set = set_as_service(tx, project_id, service_id, self.clock()) if is_id(service_id) else None
+                if replica_set is None:
+                    raise
+                return replica_set
+
+    def create_service(self, project_id: str, request: CreateRequest, idempotency_key: str | None = None) -> Accepted:
+        """Accept a new, empty service."""
+        self._check_create(request)
+        size = parse_size(request.cpu_millis, request.memory_gbs, Size(), self.backend.host_size())
+        pg_major = self.backend.default_pg_major(request.service_type)
+        self.backend.check_service_type(request.service_type, pg_major)
+        self.backend.check_room(None)
+        service_id = new_id()
+        password = self._password(service_id, idempotency_key)
+        verifier = scram_verifier(password)
+        with self.store.write() as tx:
+            replayed = self._replay(tx, project_id, idempotency_key, request)
+            if replayed is not None:
+                return replayed
+            self._check_project(tx, project_id)
+            service = Service(
+                id=service_id,
+                project_id=project_id,
+                name=request.name,
+                region_code=self._placement.region_code,
+                service_type=request.service_type,
+                environment=request.environment,
+                size=size,
+                volume_type=self.backend.volume_type(),
+                host=self._placement.endpoint_host,
+                port=self.reserve_port(tx),
+                pg_major=pg_major,
+                created_at=self.clock(),
+                verifier=verifier,
+            )
+            accepted = self._accept(tx, service, "create", password)
+            self._remember(tx, project_id, idempotency_key, request, service_id)
+        self.wake()
+        return accepted
+
+    def fork_service(
+        self, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
+    ) -> Accepted:
+        """Accept a fork: check it, fix the restore point, hold the parent until its data is captured."""
+        child_id = new_id()
+        password = self._password(child_id, idempotency_key)
+        verifier = scram_verifier(password)  # slow on purpose: no other writer waits for it
+        with self.store.write() as tx:
+            replayed = self._replay(tx, project_id, idempotency_key, (service_id, request))
+            if replayed is not None:
+                return replayed
+            parent = self.find(tx, project_id, service_id, lock=True)
+            child, point = self.plan_fork(tx, parent, request)
+            child = replace(child, id=child_id, port=self.reserve_port(tx), verifier=verifier)
+            accepted = self._accept(tx, child, "fork", password, _fork_state(parent, point, is_quiet(request)))
+            services.add_hold(tx, parent.id, _operation_id(accepted.service))
+            self._remember(tx, project_id, idempotency_key, (service_id, request), child.id)
+        self.wake()
+        return accepted
+
+    def start_service(self, project_id: str, service_id: str) -> Service:
+        """Accept the resumption of a paused service."""
+        return self._change(project_id, service_id, "start", (Status.PAUSED,))
+
+    def stop_service(self, project_id: str, service_id: str) -> Service:
+        """Accept the pause of a service."""
+        return self._change(project_id, service_id, "stop", (Status.READY, Status.UNSTABLE))
+
+    def delete_service(self, project_id: str, service_id: str) -> Service:
+        """Accept the deletion of a service in whatever state; a create or fork under way is called off first."""
+        with self.store.write() as tx:
+            service = self.find(tx, project_id, service_id, lock=True)
+            activity = service.activity
+            if activity is not None and activity.procedure == "delete":
+                return service
+            if activity is not None and activity.procedure in ("create", "fork"):
+                request_cancel(tx, activity.operation_id)
+            after = None if activity is None else activity.operation_id
+            changed = self.submit(tx, service, "delete", {"after": after})
+        self.wake()
+        return changed
+
+    def _change(self, project_id: str, service_id: str, procedure: str, allowed: tuple[Status, ...]) -> Service:
+        with self.store.write() as tx:
+            service = self.find(tx, project_id, service_id, lock=True)
+            if status_of(service) not in allowed or service.activity is not None or service.failed_at is not None:
+                raise wrong_state(service, procedure, allowed)
+            changed = self.submit(tx, service, procedure, {})
+        self.wake()
+        return changed
+
+    def plan_fork(self, tx: sa.Connection, parent: Service, request: ForkRequest) -> tuple[Service, RestorePoint]:
+        """Check a request against its parent; return the fork that it means, without a port, and its restore point."""
+        now = self.clock()
+        target = check_target(request.strategy, request.target_time, now)
+        name = fork_name(parent.name) if request.name is None else check_name(request.name)
+        size = parse_size(request.cpu_millis, request.memory_gbs, parent.size, self.backend.host_size())
+        allowed = (Status.READY, Status.PAUSED)
+        if status_of(parent) not in allowed and not is_down(parent):
+            raise wrong_state(parent, "fork", allowed)
+        if target is not None and (unborn := before_birth(tx, parent, target, now)) is not None:
+            raise unborn
+        known = snapshots.list_snapshots(tx, parent.id)
+        point = resolve(request.strategy, target, known, now)
+        if request.snapshot_id is not None:
+            point = chosen_snapshot(point, request.snapshot_id, known)
+        if target is not None:
+            check_gaps(self.backend.gaps(parent.id, rollable(known)), target)
+        self.backend.check_room(source_of(parent, point))
+        origin = Origin(
+            project_id=parent.project_id,
+            service_id=parent.id,
+            name=parent.name,
+            strategy=request.strategy,
+            target_time=request.target_time,
+            snapshot_id=None if point.base is None else point.base.id,
+            data_time=None if point.base is None or point.target is not None else point.base.taken_at,
+        )
+        child = replace(
+            parent,
+            id=new_id(),
+            name=name,
+            environment=request.environment,
+            size=size,
+            created_at=now,
+            paused=False,
+            pooler_port=None,
+            replica_sets=(),
+            born_at=None,
+            down_reason=None,
+            origin=origin,
+            settings={},
+            report=None,
+            activity=None,
+        )
+        return child, point
+
+    def _accept(
+        self,
+        tx: sa.Connection,
+        service: Service,
+        procedure: str,
+        password: Secret,
+        state: dict[str, object] | None = None,
+    ) -> Accepted:
+        services.insert_service(tx, service)
+        accepted = self.submit(tx, service, procedure, state or {"snapshot_id": new_id()})
+        return Accepted(accepted, password)
+
+    def submit(self, tx: sa.Connection, service: Service, procedure: str, state: dict[str, object]) -> Service:
+        """Submit an operation that claims the service, and return the service as it is then."""
+        operation_id = submit(tx, procedure, FIRST_STEPS[procedure], service.id, state)
+        services.update_service(tx, service.id, operation_id=operation_id)
+        return self.find(tx, service.project_id, service.id)
+
+    def find(self, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool = False) -> Service:
+        """Return a service of the project that clients may see. Raises NotFound."""
+        service = services.get_service(tx, service_id, lock=lock) if is_id(service_id) else None
+        if service is None or service.project_id != project_id or not is_visible(service, self.clock()):
+            raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
+        return with_sets(tx, service, self.clock())
+
+    def _check_project(self, tx: sa.Connection, project_id: str) -> None:
+        if projects.get_project(tx, project_id) is None:
+            raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
+
+    def _check_create(self, request: CreateRequest) -> None:
+        check_name(request.name)
+        region = self._placement.region_code
+        if request.region_code not in (None, region):
+            raise Invalid(
+                "INVALID_REGION",
+                f"region_code {request.region_code!r} is not served here.",
+                f"Leave region_code out, or send {region!r}.",
+            )
+        if request.replica_count:
+            raise Invalid(
+                "HA_NOT_AVAILABLE",
+                f"replica_count {request.replica_count} needs high availability, which one host cannot give.",
+                "Send replica_count 0; the Kubernetes backend has high availability.",
+            )
+
+    def reserve_port(self, tx: sa.Connection) -> int:
+        """Return a port that nothing uses, for a row of the same transaction. Raises Exhausted."""
+        return self.reserve_ports(tx, 1)[0]
+
+    def reserve_ports(self, tx: sa.Connection, count: int) -> list[int]:
+        """Return so many ports that nothing uses, for rows of the same transaction. Raises Exhausted."""
+        used, ports = services.used_ports(tx), self._placement.ports
+        # In random order: who still knows a deleted service does not at once meet another one at its port, and two
+        # installations on one host do not race for the same port.
+        shuffled = SystemRandom().sample(ports, len(ports))
+        found = list(islice((p for p in shuffled if p not in used and self.backend.port_is_free(p)), count))
+        if len(found) == count:
+            return found
+        raise Exhausted(
+            "NO_FREE_PORT",
+            f"All ports from {ports.start} to {ports.stop - 1} are in use.",
+            "Delete a service, or widen RAMET_PORT_RANGE.",
+        )
+
+    def _password(self, service_id: str, idempotency_key: str | None) -> Secret:
+        if idempotency_key is None:
+            return new_password()
+        return derived_password(self._root_key, service_id, idempotency_key)
+
+    def _replay(self, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:
+        """Return the answer given before to the same key; None when the key is new or its service is gone."""
+        if key is None:
+            return None
+        found = idempotency.find(tx, project_id, _digest(key))
+        if found is None:
+            return None
+        service = services.get_service(tx, found.service_id)
+        if service is None or not is_visible(service, self.clock()):
+            return None
+        if found.body_digest != _digest(repr(request)):
+            raise Invalid(
+                "IDEMPOTENCY_KEY_REUSED",
+                f"This Idempotency-Key was used for service {found.service_id} with another request.",
+                "Send a new key, or the same request as before.",
+            )
+        return Accepted(service, derived_password(self._root_key, service.id, key))
+
+    def _remember(self, tx: sa.Connection, project_id: str, key: str | None, request: object, service_id: str) -> None:
+        if key is not None:
+            idempotency.insert(tx, project_id, _digest(key), _digest(repr(request)), service_id, self.clock())
+
+
+def source_of(parent: Service, point: RestorePoint) -> Source:
+    """Return where a backend finds the data of a restore point."""
+    snapshot_id = None if point.base is None else point.base.id
+    return Source(server_of(parent), parent.paused, snapshot_id, point.target)
+
+
+def _fork_state(parent: Service, point: RestorePoint, quiet: bool) -> dict[str, object]:
+    return {
+        "quiet": quiet,
+        "parent_id": parent.id,
+        "strategy": point.strategy.value,
+        "base_id": None if point.base is None else point.base.id,
+        "target": None if point.target is None else point.target.isoformat(),
+    }
+
+
+def _operation_id(service: Service) -> str:
+    if service.activity is None:
+        raise AssertionError("BUG: an accepted service has an operation")
+    return service.activity.operation_id
+
+
+def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:
+    """Return the error for a verb that the present status does not allow."""
+    wanted = " or ".join(allowed)
+    return WrongState(
+        "INVALID_STATE",
+        f"Service {service.id} is {status_of(service)}, and {verb} needs it to be {wanted}.",
+        f"Bring it to {wanted} first." if service.activity is None else "Wait until its operation is finished.",
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

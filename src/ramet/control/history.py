@@ -1,0 +1,49 @@
+"""What runs, ran and failed, and why; it stays readable after its service is gone."""
+
+import base64
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ramet.control.control import Control
+from ramet.errors import Invalid, NotFound
+from ramet.store import history
+from ramet.store.history import Past, Position
+
+PAGE = 50
+_LARGEST_PAGE = 500
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """Operations, newest first. `cursor` asks for the next page; None on the last one."""
+
+    operations: list[Past]
+    cursor: str | None
+
+
+def list_operations(
+    control: Control, project_id: str, service_id: str | None = None, limit: int = PAGE, cursor: str | None = None
+) -> HistoryPage:
+    """Return operations of a project, or of one service even when it is gone. Raises NotFound, Invalid."""
+    if not 1 <= limit <= _LARGEST_PAGE:
+        raise Invalid("INVALID_LIMIT", f"limit cannot be {limit}.", f"Send 1 to {_LARGEST_PAGE}.")
+    before = None if cursor is None else _position(cursor)
+    with control.store.read() as tx:
+        if service_id is not None and not history.was_ever(tx, project_id, service_id):
+            raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
+        found = history.list_past(tx, project_id, service_id, limit + 1, before)
+    page = found[:limit]
+    return HistoryPage(page, _cursor(page[-1]) if len(found) > limit else None)
+
+
+def _cursor(last: Past) -> str:
+    return base64.urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode().rstrip("=")
+
+
+def _position(cursor: str) -> Position:
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        moment, operation_id = text.split(" ")
+        return datetime.fromisoformat(moment).astimezone(UTC), operation_id
+    except (ValueError, OverflowError) as error:
+        raise Invalid("INVALID_CURSOR", "cursor is none that an earlier answer gave.", "Leave it out.") from error

@@ -1,0 +1,83 @@
+"""What lies about on the host that no row owns, what rows own that is not there, and rows that contradict each other.
+
+Safe to ask while operations are under way: the host is looked at before the rows and again after them. Rows come before
+what they own and are ended after it, so what no row owned in between, and was there both times, is left over.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ramet.backends.inventory import Inventory, Kind, Possession
+from ramet.store import consistency
+from ramet.store.consistency import Owners
+from ramet.store.database import Store
+
+_SERVICE_WIDE = (Kind.DIRECTORY, Kind.SOCKETS, Kind.CGROUP, Kind.PROCESS)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence, and what may be discarded to put it right, if anything."""
+
+    sentence: str
+    possession: Possession | None = None
+
+
+def find_leftovers(store: Store, inventory: Inventory) -> list[Finding]:
+    """Compare host and store; nothing is changed."""
+    before = inventory.possessions()
+    with store.read() as tx:
+        owners = consistency.owners(tx)
+        contradictions = consistency.contradictions(tx)
+    after = inventory.possessions()
+    there = set(after)
+    left = [_judged(one, owners) for one in before if one in there]
+    return [*(one for one in left if one is not None), *_lost({*before, *after}, owners), *map(Finding, contradictions)]
+
+
+def discard(store: Store, inventory: Inventory, findings: Sequence[Finding]) -> list[Finding]:
+    """Remove what the findings name, unless a row owns it by now; return what was removed."""
+    removed = []
+    for finding in findings:
+        with store.read() as tx:
+            owners = consistency.owners(tx)
+        if finding.possession is not None and _judged(finding.possession, owners) is not None:
+            inventory.discard(finding.possession)
+            removed.append(finding)
+    return removed
+
+
+def _judged(possession: Possession, owners: Owners) -> Finding | None:
+    reason = _reason(possession, owners)
+    return None if reason is None else Finding(f"The {possession} is left over: {reason}.", possession)
+
+
+def _reason(possession: Possession, owners: Owners) -> str | None:
+    """Say why nobody owns a possession, or return None when somebody does."""
+    service_id, kind = possession.service_id, possession.kind
+    if kind is Kind.MOUNT:
+        return "nothing of Ramet is mounted there"
+    if service_id in owners.busy:
+        return None
+    if service_id not in owners.living:
+        return "no row owns it" if kind in _SERVICE_WIDE else None  # it goes with its directory
+    if kind is Kind.PROCESS and service_id in owners.paused:
+        return "its service is paused"
+    if kind is Kind.POOLER and service_id not in owners.pooled:
+        return "its service has no pooler"
+    if kind is Kind.SNAPSHOT and (service_id, possession.name) not in owners.snapshots:
+        return "no row owns it"
+    return "no operation is under way that could need it" if kind is Kind.UNFINISHED else None
+
+
+def _lost(possessions: Collection[Possession], owners: Owners) -> list[Finding]:
+    settled = owners.born - owners.busy
+    directories = {one.service_id for one in possessions if one.kind is Kind.DIRECTORY}
+    kept = {(one.service_id, one.name) for one in possessions if one.kind is Kind.SNAPSHOT}
+    lost = [f"The volume of service {service_id} is lost." for service_id in sorted(settled - directories)]
+    lost += [
+        f"Snapshot {snapshot_id} of service {service_id} is lost."
+        for service_id, snapshot_id in sorted(owners.snapshots - kept)
+        if service_id in settled & directories
+    ]
+    return [Finding(sentence) for sentence in lost]

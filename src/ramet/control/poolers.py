@@ -1,0 +1,83 @@
+"""Poolers of services: asked for and given up as a port in the service's row, which an operation then follows."""
+
+import time
+
+import sqlalchemy as sa
+
+from ramet.control.control import Control, wrong_state
+from ramet.errors import Failed
+from ramet.model.service import OperationStatus, Service, Status, status_of
+from ramet.operations.procedure import submit
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.store import operations, services
+from ramet.store.database import Store
+
+_ALLOWED = (Status.READY, Status.PAUSED)
+_LOOK_EVERY_SECONDS = 0.02
+
+
+def enable_pooler(control: Control, project_id: str, service_id: str) -> str | None:
+    """Ask for a pooler; return the operation that starts it, None when there is nothing to do.
+
+    A paused service gets its pooler when it is resumed.
+    """
+    control.backend.check_pooler()
+    with control.store.write() as tx:
+        service = control.find(tx, project_id, service_id, lock=True)
+        _check_state(service, "enablePooler")
+        if service.pooler_port is not None:
+            return None
+        services.update_service(tx, service.id, pooler_port=control.reserve_port(tx))
+        operation_id = None if service.paused else _submit(tx, service.id, enabling=True)
+    control.wake()
+    return operation_id
+
+
+def disable_pooler(control: Control, project_id: str, service_id: str) -> str | None:
+    """Give a pooler up, with the sessions of its clients; return the operation, None when there is nothing to do."""
+    with control.store.write() as tx:
+        service = control.find(tx, project_id, service_id, lock=True)
+        _check_state(service, "disablePooler")
+        if service.pooler_port is None:
+            return None
+        services.update_service(tx, service.id, pooler_port=None)
+        operation_id = _submit(tx, service.id, enabling=False)
+    control.wake()
+    return operation_id
+
+
+def submit_repair(store: Store, service: Service) -> None:
+    """Submit that a pooler which was found not running is started, unless an operation is at it already."""
+    with store.write() as tx:
+        current = services.get_service(tx, service.id, lock=True)
+        if current is None or current.pooler_port is None or current.activity is not None or current.paused:
+            return
+        if not operations.under_way(tx, service.id, "pooler"):
+            _submit(tx, service.id, enabling=False)
+
+
+def await_end(store: Store, operation_id: str | None, patience_seconds: float) -> bool:
+    """Wait for an operation; False when the patience ends first. Raises Failed with the reason when it failed."""
+    deadline = time.monotonic() + patience_seconds
+    while operation_id is not None:
+        with store.read() as tx:
+            row = operations.get(tx, operation_id)
+        if row is None or row.status == OperationStatus.SUCCEEDED:
+            return True
+        if row.status == OperationStatus.FAILED:
+            raise Failed("POOLER_FAILED", "The pooler could not be started.", row.error or "")
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_EVERY_SECONDS)
+    return True
+
+
+def _submit(tx: sa.Connection, service_id: str, *, enabling: bool) -> str:
+    operation_id = submit(tx, "pooler", FIRST_STEPS["pooler"], service_id, {"enabling": enabling})
+    services.add_hold(tx, service_id, operation_id)
+    return operation_id
+
+
+def _check_state(service: Service, verb: str) -> None:
+    if status_of(service) not in _ALLOWED:
+        raise wrong_state(service, verb, _ALLOWED)

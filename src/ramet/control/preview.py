@@ -1,0 +1,73 @@
+"""What a fork would be, before anything is done: the restore point, the WAL to replay, and about how long it takes."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+import sqlalchemy as sa
+
+from ramet.backends.base import SnapshotFacts
+from ramet.control.control import Control
+from ramet.control.requests import ForkRequest
+from ramet.model.fork import ForkStrategy, RestorePoint
+from ramet.model.service import Service
+from ramet.model.snapshot import Snapshot, lsn_number, newest
+from ramet.procedures.servers import server_of
+from ramet.store import operations, snapshots
+
+_REDO_BYTES_A_SECOND = 120e6
+_UNMEASURED_SECONDS = 1.0
+_MEASURED = 20
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A fork that was not asked for yet. `wal_bytes` is an estimate; None where no WAL is replayed, or unknown."""
+
+    fork: Service
+    point: RestorePoint
+    wal_bytes: int | None
+    seconds: float
+
+
+def preview_fork(control: Control, project_id: str, service_id: str, request: ForkRequest) -> Preview:
+    """Check a fork request as if it were made, and tell what would come of it. Raises what the request would."""
+    with control.store.read() as tx:
+        parent = control.find(tx, project_id, service_id)
+        fork, point = control.plan_fork(tx, parent, request)
+        known = snapshots.list_snapshots(tx, parent.id)
+        typical = _typical_seconds(tx, project_id)
+    wal_bytes = None
+    if point.base is not None and point.target is not None:
+        written = written_bytes(control, parent, newest(known))
+        wal_bytes = wal_between(known, point.base, point.target, written, control.clock())
+    return Preview(fork, point, wal_bytes, typical + (wal_bytes or 0) / _REDO_BYTES_A_SECOND)
+
+
+def written_bytes(control: Control, service: Service, last: Snapshot | None) -> int | None:
+    """Return the WAL that a service wrote since its newest snapshot; None where nobody can tell now."""
+    if last is None or service.paused:
+        return None
+    facts = SnapshotFacts(last.taken_at, last.start_lsn, last.end_lsn, last.timeline, last.next_xid, last.size_bytes)
+    return control.backend.written_since(server_of(service), facts)
+
+
+def wal_between(
+    known: list[Snapshot], base: Snapshot, target: datetime, written: int | None, now: datetime
+) -> int | None:
+    """Estimate the WAL from a base to a moment: between two snapshots it is taken as written evenly."""
+    after = min((one for one in known if one.taken_at > base.taken_at), key=lambda one: one.taken_at, default=None)
+    if after is None:
+        total, ends_at = written, now
+    else:
+        total, ends_at = lsn_number(after.end_lsn) - lsn_number(base.end_lsn), after.taken_at
+    length = (ends_at - base.taken_at).total_seconds()
+    if total is None or length <= 0:
+        return total
+    return round(total * min(1.0, (target - base.taken_at).total_seconds() / length))
+
+
+def _typical_seconds(tx: sa.Connection, project_id: str) -> float:
+    """Return the median of what the last forks of now took here, from request to READY."""
+    measured = operations.durations(tx, "fork", {"strategy": ForkStrategy.NOW.value}, project_id, _MEASURED)
+    return median(measured) if measured else _UNMEASURED_SECONDS

@@ -1,0 +1,193 @@
+"""The verbs over the read replica sets of a service. Each locks its service, so that it does not go meanwhile."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from ramet.backends.base import Source
+from ramet.control.control import Control, wrong_state
+from ramet.errors import Invalid, NotFound, WrongState
+from ramet.ids import is_id, new_id
+from ramet.model.replica import NODES_LIMIT, Node, ReplicaSet, ReplicaSetStatus, replica_status, set_is_visible
+from ramet.model.resources import Size, parse_size
+from ramet.model.service import Environment, Service, Status, check_name, status_of
+from ramet.operations.procedure import request_cancel, submit
+from ramet.procedures.followers import submit_for_set
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.procedures.servers import server_of
+from ramet.store import replicas, services
+
+Amount = str | int
+
+
+@dataclass(frozen=True)
+class ReplicaSetRequest:
+    """A new set of `nodes` equal servers."""
+
+    name: str
+    nodes: int
+    cpu_millis: Amount
+    memory_gbs: Amount
+
+
+def list_sets(control: Control, project_id: str, service_id: str) -> list[ReplicaSet]:
+    """Return the sets of a service, oldest first."""
+    with control.store.read() as tx:
+        return list(control.find(tx, project_id, service_id).replica_sets)
+
+
+def create_set(control: Control, project_id: str, service_id: str, request: ReplicaSetRequest) -> ReplicaSet:
+    """Accept a new set; with several nodes its endpoint takes them in turns."""
+    size = _parse_size(control, request.cpu_millis, request.memory_gbs)
+    if request.nodes > 1:
+        control.backend.check_pooler()
+    with control.store.write() as tx:
+        parent = _ready(control, tx, project_id, service_id, "createReplicaSet")
+        _check_nodes(tx, parent, request.nodes)
+        control.backend.check_room(Source(server_of(parent)))
+        made = _plan(control, tx, parent, request, size)
+        replicas.insert_set(tx, made)
+        submit_for_set(tx, made, "create_replicas", FIRST_STEPS["create_replicas"], {})
+        made = _find(control, tx, parent, made.id)
+    control.wake()
+    return made
+
+
+def delete_set(control: Control, project_id: str, service_id: str, set_id: str) -> None:
+    """Accept the deletion of a set; one that is being created is called off. Asking twice is no error."""
+    with control.store.write() as tx:
+        parent = control.find(tx, project_id, service_id, lock=True)
+        found = _find(control, tx, parent, set_id)
+        if replica_status(found) is ReplicaSetStatus.DELETING:
+            return
+        if status_of(parent) not in (Status.READY, Status.PAUSED, Status.UNSTABLE) or parent.activity is not None:
+            raise wrong_state(parent, "deleteReplicaSet", (Status.READY, Status.PAUSED))
+        if found.activity is not None and found.activity.procedure == "create_replicas":
+            request_cancel(tx, found.activity.operation_id)
+            return
+        _check_idle(found, "deleteReplicaSet")
+        submit_for_set(tx, found, "delete_replicas", FIRST_STEPS["delete_replicas"], {})
+    control.wake()
+
+
+def resize_set(
+    control: Control, project_id: str, service_id: str, set_id: str, cpu_millis: Amount, memory_gbs: Amount
+) -> ReplicaSet:
+    """Accept another size for every node of a set; it restarts for that."""
+    size = _parse_size(control, cpu_millis, memory_gbs)
+    with control.store.write() as tx:
+        parent = _ready(control, tx, project_id, service_id, "resizeReplicaSet")
+        found = _find(control, tx, parent, set_id)
+        _check_idle(found, "resizeReplicaSet")
+        before = [found.size.cpu_millis, found.size.memory_gbs]
+        replicas.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
+        submit_for_set(tx, found, "resize_replicas", FIRST_STEPS["resize_replicas"], {"before": before})
+        resized = _find(control, tx, parent, set_id)
+    control.wake()
+    return resized
+
+
+def set_environment(
+    control: Control, project_id: str, service_id: str, set_id: str, environment: Environment
+) -> ReplicaSet:
+    """Declare how much is at stake; memory settings that depend on it follow at the next start."""
+    with control.store.write() as tx:
+        parent = control.find(tx, project_id, service_id, lock=True)
+        found = _find(control, tx, parent, set_id)
+        replicas.update_set(tx, found.id, environment=environment.value)
+        return _find(control, tx, parent, set_id)
+
+
+def enable_pooler(control: Control, project_id: str, service_id: str, set_id: str) -> str | None:
+    """Ask for a pooler before a set; return the operation that starts it, None when there is nothing to do."""
+    control.backend.check_pooler()
+    with control.store.write() as tx:
+        parent = _ready(control, tx, project_id, service_id, "enablePooler")
+        found = _find(control, tx, parent, set_id)
+        if found.pooler_port is not None:
+            return None
+        _check_idle(found, "enablePooler")
+        replicas.update_set(tx, found.id, pooler_port=control.reserve_port(tx))
+        operation_id = _submit_pooler(tx, found, enabling=True)
+    control.wake()
+    return operation_id
+
+
+def disable_pooler(control: Control, project_id: str, service_id: str, set_id: str) -> str | None:
+    """Give a set's pooler up; return the operation, None when there is nothing to do."""
+    with control.store.write() as tx:
+        parent = _ready(control, tx, project_id, service_id, "disablePooler")
+        found = _find(control, tx, parent, set_id)
+        if found.pooler_port is None:
+            return None
+        _check_idle(found, "disablePooler")
+        replicas.update_set(tx, found.id, pooler_port=None)
+        operation_id = _submit_pooler(tx, found, enabling=False)
+    control.wake()
+    return operation_id
+
+
+def _submit_pooler(tx: sa.Connection, replica_set: ReplicaSet, *, enabling: bool) -> str:
+    state = {"enabling": enabling}
+    operation_id = submit(tx, "replica_pooler", FIRST_STEPS["replica_pooler"], replica_set.id, state)
+    services.add_hold(tx, replica_set.service_id, operation_id)
+    return operation_id
+
+
+def _plan(control: Control, tx: sa.Connection, parent: Service, request: ReplicaSetRequest, size: Size) -> ReplicaSet:
+    set_id = new_id()
+    ports = control.reserve_ports(tx, request.nodes + (request.nodes > 1))
+    ids = [set_id, *(new_id() for _ in range(request.nodes - 1))]
+    return ReplicaSet(
+        id=set_id,
+        project_id=parent.project_id,
+        service_id=parent.id,
+        name=check_name(request.name),
+        environment=parent.environment,
+        size=size,
+        nodes=tuple(Node(node_id, port) for node_id, port in zip(ids, ports, strict=False)),
+        host=parent.host,
+        port=ports[-1],
+        created_at=control.clock(),
+    )
+
+
+def _ready(control: Control, tx: sa.Connection, project_id: str, service_id: str, verb: str) -> Service:
+    parent = control.find(tx, project_id, service_id, lock=True)
+    if status_of(parent) is not Status.READY:
+        raise wrong_state(parent, verb, (Status.READY,))
+    return parent
+
+
+def _find(control: Control, tx: sa.Connection, parent: Service, set_id: str) -> ReplicaSet:
+    found = replicas.get_set(tx, set_id) if is_id(set_id) else None
+    if found is None or found.service_id != parent.id or not set_is_visible(found, control.clock()):
+        raise NotFound("REPLICA_SET_NOT_FOUND", "no read replica set with that id exists", f"id {set_id[:64]!r}")
+    return found
+
+
+def _check_idle(replica_set: ReplicaSet, verb: str) -> None:
+    status = replica_status(replica_set)
+    if replica_set.activity is not None or replica_set.failed_at is not None:
+        raise WrongState(
+            "INVALID_STATE",
+            f"Read replica set {replica_set.id} is {status}, and {verb} needs it to be active.",
+            "Wait until its operation is finished, then try again.",
+        )
+
+
+def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
+    there = sum(len(each.nodes) for each in replicas.live_sets(tx, parent.id))
+    if nodes < 1 or there + nodes > NODES_LIMIT:
+        raise Invalid(
+            "INVALID_NODES",
+            f"nodes {nodes} cannot be: a service may have 1 to {NODES_LIMIT} replica nodes, and this one has {there}.",
+            "Send a smaller number, or delete a read replica set.",
+        )
+
+
+def _parse_size(control: Control, cpu_millis: Amount, memory_gbs: Amount) -> Size:
+    size = parse_size(cpu_millis, memory_gbs, Size(), control.backend.host_size())
+    if size.shared:
+        raise Invalid("INVALID_SIZE", "A read replica set needs a size of its own, not 'shared'.", "Send amounts.")
+    return size

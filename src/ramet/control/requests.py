@@ -1,0 +1,53 @@
+"""What callers ask of the control plane, already parsed: the edges fill these in."""
+
+from dataclasses import dataclass
+
+from ramet.model.credentials import Secret
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Environment, Service, ServiceType
+
+Amount = str | int | None
+
+
+@dataclass(frozen=True)
+class CreateRequest:
+    """A new, empty service. Sizes of None mean a shared service."""
+
+    name: str
+    service_type: ServiceType = ServiceType.POSTGRES
+    region_code: str | None = None
+    replica_count: int = 0
+    cpu_millis: Amount = None
+    memory_gbs: Amount = None
+    environment: Environment = Environment.DEV
+
+
+@dataclass(frozen=True)
+class ForkRequest:
+    """A fork of an existing service. What is None is inherited; `target_time` is the caller's own text.
+
+    `snapshot_id` is for LAST_SNAPSHOT: that one instead of the newest. `quiet`: keep it from acting on the outside
+    world; None: as its environment has it, DEV forks are quiet.
+    """
+
+    strategy: ForkStrategy
+    name: str | None = None
+    cpu_millis: Amount = None
+    memory_gbs: Amount = None
+    target_time: str | None = None
+    environment: Environment = Environment.DEV
+    snapshot_id: str | None = None
+    quiet: bool | None = None
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """An accepted request: the new service, and the password that is shown this once."""
+
+    service: Service
+    initial_password: Secret
+
+
+def is_quiet(request: ForkRequest) -> bool:
+    """Tell whether a fork is to be kept from acting on the outside world."""
+    return request.environment is Environment.DEV if request.quiet is None else request.quiet

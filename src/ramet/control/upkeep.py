@@ -1,0 +1,158 @@
+"""What Ramet does unasked: it looks at the servers, restarts the crashed ones, and takes snapshots on schedule."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ramet.backends.base import Backend, SnapshotFacts
+from ramet.control.poolers import submit_repair
+from ramet.control.replica_repair import fault_of_set, submit_restart
+from ramet.model.replica import ReplicaSet
+from ramet.model.service import Service
+from ramet.model.snapshot import Snapshot, SnapshotKind, newest
+from ramet.model.window import RestoreSettings, settings_of
+from ramet.operations.procedure import submit
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.procedures.servers import server_of, submit_snapshot
+from ramet.store import operations, replicas, services, snapshots
+from ramet.store.database import Store
+
+_log = logging.getLogger(__name__)
+_FIRST_PAUSE = timedelta(seconds=1)
+_LONGEST_PAUSE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Cadence:
+    """When a snapshot is due: so long after the last one, or after so much WAL, if anything was written at all."""
+
+    interval: timedelta = timedelta(minutes=10)
+    wal_bytes: int = 128 * 1024 * 1024
+
+    @property
+    def settings(self) -> RestoreSettings:
+        """Return it as the restore settings of services that have none of their own."""
+        return RestoreSettings(
+            snapshot_interval_seconds=int(self.interval.total_seconds()), snapshot_wal_bytes=self.wal_bytes
+        )
+
+
+@dataclass
+class Upkeep:
+    """The periodic duties; one process does them at a time."""
+
+    store: Store
+    backend: Backend
+    cadence: Cadence
+    wake: Callable[[], None]
+    clock: Callable[[], datetime]
+    _next_restart: dict[str, tuple[datetime, timedelta]] = field(default_factory=dict)
+
+    def observe(self) -> None:
+        """Look at each server that should be serving; restart those that are not, ever less often."""
+        for service in self._serving_services():
+            observation = self.backend.observe(server_of(service))
+            if observation.serving:
+                self._next_restart.pop(service.id, None)
+                if service.down_reason is not None:
+                    self._note(service, None)
+                self._repair_pooler(service)
+            else:
+                self._restart(service, observation.reason)
+        self._observe_replicas()
+
+    def take_due_snapshots(self) -> None:
+        """Submit a snapshot of each service for which one is due."""
+        for service in self._serving_services():
+            if service.down_reason is None and self._is_due(service):
+                self.submit_snapshot(service, SnapshotKind.SCHEDULED)
+
+    def submit_snapshot(self, service: Service, kind: SnapshotKind) -> None:
+        """Submit a snapshot unless one is under way."""
+        with self.store.write() as tx:
+            if operations.under_way(tx, service.id, "snapshot"):
+                return
+            submit_snapshot(tx, service.id, kind)
+        self.wake()
+
+    def _serving_services(self) -> list[Service]:
+        with self.store.read() as tx:
+            known = services.all_live_services(tx)
+        return [s for s in known if s.born_at is not None and s.activity is None and not s.paused]
+
+    def _is_due(self, service: Service) -> bool:
+        with self.store.read() as tx:
+            last = newest(snapshots.list_snapshots(tx, service.id))
+        if last is None:
+            return True
+        written = self.backend.written_since(server_of(service), _facts(last))
+        if not written:
+            return False
+        due = settings_of(service.settings, self.cadence.settings)
+        age_seconds = (self.clock() - last.taken_at).total_seconds()
+        return written >= due.snapshot_wal_bytes or age_seconds >= due.snapshot_interval_seconds
+
+    def _restart(self, service: Service, reason: str) -> None:
+        if not self._is_due_again(service.id):
+            return
+        _log.warning("server of service %s is down, restarting it: %s", service.id, reason)
+        with self.store.write() as tx:
+            current = services.get_service(tx, service.id, lock=True)
+            if current is None or current.activity is not None or current.paused or current.deleted_at is not None:
+                return
+            operation_id = submit(tx, "restart", FIRST_STEPS["restart"], service.id, {})
+            services.update_service(tx, service.id, operation_id=operation_id, down_reason=reason)
+        self.wake()
+
+    def _observe_replicas(self) -> None:
+        """Look at each read replica set that should be serving; restart those that are not, ever less often."""
+        for parent in self._serving_services():
+            with self.store.read() as tx:
+                sets = [each for each in replicas.live_sets(tx, parent.id) if each.born_at and not each.activity]
+            for each in sets:
+                self._observe_set(each, parent)
+
+    def _observe_set(self, replica_set: ReplicaSet, parent: Service) -> None:
+        reason = fault_of_set(self.backend, replica_set, parent)
+        if reason is None:
+            self._next_restart.pop(replica_set.id, None)
+        elif self._is_due_again(replica_set.id):
+            _log.warning("read replica set %s is down, restarting it: %s", replica_set.id, reason)
+            submit_restart(self.store, replica_set, reason)
+            self.wake()
+
+    def _repair_pooler(self, service: Service) -> None:
+        key = f"pooler of {service.id}"
+        if service.pooler_port is None or self.backend.pooler_serves(service.id):
+            self._next_restart.pop(key, None)
+        elif self._is_due_again(key):
+            _log.warning("the %s is down, restarting it", key)
+            submit_repair(self.store, service)
+            self.wake()
+
+    def _is_due_again(self, key: str) -> bool:
+        """Tell whether what is down is to be started now; it is tried ever less often."""
+        now = self.clock()
+        due, pause = self._next_restart.get(key, (now, _FIRST_PAUSE))
+        if now < due:
+            return False
+        self._next_restart[key] = (now + pause, min(pause * 2, _LONGEST_PAUSE))
+        return True
+
+    def _note(self, service: Service, reason: str | None) -> None:
+        with self.store.write() as tx:
+            current = services.get_service(tx, service.id, lock=True)
+            if current is not None and current.activity is None:
+                services.update_service(tx, service.id, down_reason=reason)
+
+
+def _facts(snapshot: Snapshot) -> SnapshotFacts:
+    return SnapshotFacts(
+        snapshot.taken_at,
+        snapshot.start_lsn,
+        snapshot.end_lsn,
+        snapshot.timeline,
+        snapshot.next_xid,
+        snapshot.size_bytes,
+    )

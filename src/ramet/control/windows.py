@@ -1,0 +1,96 @@
+"""The verbs over a service's past: its restore window and the settings of that, its snapshots."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from ramet.control.control import Control, wrong_state
+from ramet.errors import Invalid, NotFound
+from ramet.ids import is_id
+from ramet.model.service import Service, Status, check_name, status_of
+from ramet.model.snapshot import Snapshot, SnapshotKind, rollable
+from ramet.model.window import RestoreWindow, restore_window, settings_of, with_settings
+from ramet.operations.procedure import submit
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.procedures.servers import submit_snapshot
+from ramet.store import operations, services, snapshots
+
+
+@dataclass(frozen=True)
+class PendingSnapshot:
+    """A snapshot that was asked for by hand and is not taken yet."""
+
+    id: str
+    service_id: str
+    name: str | None
+
+
+def window(control: Control, project_id: str, service_id: str) -> RestoreWindow:
+    """Return the moments of a service that can be had."""
+    with control.store.read() as tx:
+        service = control.find(tx, project_id, service_id)
+        known = snapshots.list_snapshots(tx, service.id)
+    gaps = control.backend.gaps(service.id, rollable(known))
+    return restore_window(known, gaps, settings_of(service.settings, control.restore), control.clock())
+
+
+def change_settings(
+    control: Control, project_id: str, service_id: str, changes: Mapping[str, int | None]
+) -> RestoreWindow:
+    """Change how far back a service can be restored, or when its snapshots are due; None takes the default."""
+    with control.store.write() as tx:
+        service = control.find(tx, project_id, service_id, lock=True)
+        settings = with_settings(service.settings, control.restore, changes)
+        services.update_service(tx, service.id, settings=settings)
+    return window(control, project_id, service_id)
+
+
+def list_snapshots(control: Control, project_id: str, service_id: str) -> list[Snapshot | PendingSnapshot]:
+    """Return the snapshots of a service, oldest first, and after them those that are being made by hand."""
+    with control.store.read() as tx:
+        service = control.find(tx, project_id, service_id)
+        known = snapshots.list_snapshots(tx, service.id)
+        pending = _pending(tx, service, {snapshot.id for snapshot in known})
+    return [*known, *pending]
+
+
+def take_snapshot(control: Control, project_id: str, service_id: str, name: str | None) -> PendingSnapshot:
+    """Accept a manual snapshot, which stays until it is deleted."""
+    if name is not None:
+        check_name(name)
+    with control.store.write() as tx:
+        service = control.find(tx, project_id, service_id, lock=True)
+        allowed = (Status.READY, Status.PAUSED)
+        if status_of(service) not in allowed:
+            raise wrong_state(service, "a snapshot", allowed)
+        snapshot_id = submit_snapshot(tx, service.id, SnapshotKind.MANUAL, name)
+    control.wake()
+    return PendingSnapshot(snapshot_id, service.id, name)
+
+
+def delete_snapshot(control: Control, project_id: str, service_id: str, snapshot_id: str) -> None:
+    """Accept the deletion of a manual snapshot; forks that are being made from it are made first."""
+    with control.store.write() as tx:
+        service = control.find(tx, project_id, service_id, lock=True)
+        found = [one for one in snapshots.list_snapshots(tx, service.id) if one.id == snapshot_id]
+        if not is_id(snapshot_id) or not found:
+            raise NotFound("SNAPSHOT_NOT_FOUND", "no snapshot with that id exists", f"snapshot_id {snapshot_id[:64]!r}")
+        if found[0].kind is not SnapshotKind.MANUAL:
+            raise Invalid(
+                "SNAPSHOT_IN_USE",
+                f"Snapshot {snapshot_id} belongs to the restore window of service {service.id}.",
+                "It goes by itself when no moment of the window needs it; only manual snapshots are deleted by hand.",
+            )
+        submit(tx, "delete_snapshot", FIRST_STEPS["delete_snapshot"], service.id, {"snapshot_id": snapshot_id})
+    control.wake()
+
+
+def _pending(tx: sa.Connection, service: Service, known: set[str]) -> list[PendingSnapshot]:
+    rows = operations.under_way_of(tx, service.id, "snapshot")
+    wanted = [row.state for row in rows if row.state["kind"] == SnapshotKind.MANUAL]
+    return [
+        PendingSnapshot(state["snapshot_id"], service.id, state.get("name"))
+        for state in wanted
+        if state["snapshot_id"] not in known
+    ]

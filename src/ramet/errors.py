@@ -1,0 +1,51 @@
+"""The one family of errors that Ramet raises on purpose.
+
+Each carries a stable code for programs, a sentence for a person that names the thing and the remedy, and optional
+details. What HTTP status or exit code an error becomes is decided at the edges, not here.
+"""
+
+
+class Error(Exception):
+    """A fault that has a name: `code` is UPPER_SNAKE and never changes its meaning."""
+
+    def __init__(self, code: str, message: str, details: str = "") -> None:
+        super().__init__(f"{message} {details}".rstrip())
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+class Invalid(Error):
+    """The request can never succeed as it stands: the message names field, value and remedy."""
+
+
+class WrongState(Error):
+    """The request is sound, but the thing is in a state that does not allow it now."""
+
+
+class Exhausted(Error):
+    """The host has no room for it: no free port, not enough disk, over a quota."""
+
+
+class Unauthorized(Error):
+    """No credentials, or credentials that no key matches."""
+
+
+class Forbidden(Error):
+    """The credentials are known and do not allow this."""
+
+
+class NotFound(Error):
+    """No such project, service, snapshot or key."""
+
+
+class TooLarge(Error):
+    """The body is larger than is accepted."""
+
+
+class Unavailable(Error):
+    """A part that is needed cannot be reached now; the same call may succeed later."""
+
+
+class Failed(Error):
+    """Work on the host failed for good: repeating the same step cannot help."""

@@ -1,0 +1,61 @@
+"""Passwords and their SCRAM verifiers (RFC 5802, RFC 7677), and a type for secrets that does not print."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import string
+from dataclasses import dataclass
+
+from ramet.model.saslprep import prepared
+
+_ALPHABET = string.ascii_letters + string.digits
+_LENGTH = 24
+_ITERATIONS = 4096
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that must reach no log, error or listing. `reveal()` is the only way to it."""
+
+    _text: str
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def reveal(self) -> str:
+        """Return the text itself."""
+        return self._text
+
+
+def new_password() -> Secret:
+    """Return a random password of 24 letters and digits (142 bits)."""
+    return Secret("".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH)))
+
+
+def derived_password(root_key: bytes, service_id: str, idempotency_key: str) -> Secret:
+    """Return the password that belongs to a service and an idempotency key.
+
+    A client that repeats its request gets the same password, though only its verifier is stored: who has the store
+    but neither `root_key` nor the client's key cannot compute it.
+    """
+    digest = hmac.digest(root_key, f"{service_id}\0{idempotency_key}".encode(), "sha512")
+    number = int.from_bytes(digest)
+    letters = []
+    for _ in range(_LENGTH):
+        number, index = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[index])
+    return Secret("".join(letters))
+
+
+def scram_verifier(password: Secret, salt: bytes | None = None) -> Secret:
+    """Return what PostgreSQL stores for a password: SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey."""
+    salt = secrets.token_bytes(16) if salt is None else salt
+    salted = hashlib.pbkdf2_hmac("sha256", prepared(password.reveal()).encode(), salt, _ITERATIONS)
+    stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server_key = hmac.digest(salted, b"Server Key", "sha256")
+    return Secret(f"SCRAM-SHA-256${_ITERATIONS}:{_base64(salt)}${_base64(stored_key)}:{_base64(server_key)}")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

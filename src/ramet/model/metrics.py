@@ -1,0 +1,209 @@
+"""What is measured of a service, and how samples become series: pure functions over them."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+
+from ramet.errors import Invalid
+
+MOST_POINTS = 11_000
+SHORTEST_BUCKET_SECONDS = 60
+_HOUR_SECONDS = 3600
+_DAY_SECONDS = 86400
+
+
+class Kind(StrEnum):
+    """A gauge goes up and down; a counter only grows, and begins anew when its server does."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+SERIES = {
+    "ramet_blocks_total": Kind.COUNTER,
+    "ramet_cache_hit_ratio": Kind.GAUGE,
+    "ramet_connections": Kind.GAUGE,
+    "ramet_connections_limit": Kind.GAUGE,
+    "ramet_cpu_seconds_total": Kind.COUNTER,
+    "ramet_deadlocks_total": Kind.COUNTER,
+    "ramet_memory_bytes": Kind.GAUGE,
+    "ramet_storage_bytes": Kind.GAUGE,
+    "ramet_temporary_bytes_total": Kind.COUNTER,
+    "ramet_transactions_total": Kind.COUNTER,
+    "ramet_wal_bytes_total": Kind.COUNTER,
+}
+
+
+class Function(StrEnum):
+    """How the values of a bucket become one."""
+
+    RATE = "RATE"
+    INCREASE = "INCREASE"
+    SUM = "SUM"
+    AVG = "AVG"
+    MIN = "MIN"
+    MAX = "MAX"
+    COUNT = "COUNT"
+    P50 = "P50"
+    P90 = "P90"
+    P99 = "P99"
+    LAST = "LAST"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What was measured at a moment; `values` has a key for each series and its labels, see `key_of`."""
+
+    at: datetime
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class SeriesQuery:
+    """Which series, from `begin` to before `end`, in buckets of whole seconds, with all these labels."""
+
+    name: str
+    begin: datetime
+    end: datetime
+    bucket_seconds: int
+    function: Function
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one combination of labels; None marks a bucket without samples."""
+
+    labels: dict[str, str]
+    points: list[tuple[datetime, float | None]]
+
+
+def key_of(name: str, **labels: str) -> str:
+    """Return the key of a value in a sample: 'name' or 'name;label=value;…', labels in order."""
+    return ";".join([name, *(f"{label}={labels[label]}" for label in sorted(labels))])
+
+
+def plan(
+    name: str,
+    begin: datetime,
+    end: datetime,
+    bucket_seconds: int | None,
+    function: Function | None,
+    labels: Mapping[str, str],
+) -> SeriesQuery:
+    """Return a checked query with what was left out filled in. Raises Invalid."""
+    kind = SERIES.get(name)
+    if kind is None:
+        raise Invalid("INVALID_REQUEST", f"There is no series {name[:64]!r}.", f"There are {', '.join(SERIES)}.")
+    if begin >= end:
+        raise Invalid("INVALID_REQUEST", "from must lie before to.", "Send an earlier from.")
+    bucket_seconds = _usual_bucket(end - begin) if bucket_seconds is None else bucket_seconds
+    if bucket_seconds < SHORTEST_BUCKET_SECONDS:
+        raise Invalid("INVALID_REQUEST", f"bucket_seconds cannot be {bucket_seconds}.", "Send 60 or more.")
+    if (end - begin).total_seconds() / bucket_seconds > MOST_POINTS:
+        raise Invalid("INVALID_REQUEST", f"This asks for more than {MOST_POINTS} points.", "Send longer buckets.")
+    usual = Function.RATE if kind is Kind.COUNTER else Function.AVG
+    if function in (Function.RATE, Function.INCREASE) and kind is Kind.GAUGE:
+        raise Invalid("INVALID_REQUEST", f"fn {function} is for counters, and {name} is a gauge.", "Send fn AVG.")
+    return SeriesQuery(name, begin, end, bucket_seconds, function or usual, labels)
+
+
+def _usual_bucket(window: timedelta) -> int:
+    if window <= timedelta(hours=1):
+        return SHORTEST_BUCKET_SECONDS
+    return _HOUR_SECONDS if window <= timedelta(days=30) else _DAY_SECONDS
+
+
+def series(samples: Sequence[Sample], query: SeriesQuery, **common: str) -> list[Series]:
+    """Return a series for each combination of labels among `samples`, oldest first; `common` labels are on all.
+
+    The samples may begin before the query does: a counter's growth within the first bucket is measured from there.
+    """
+    found = []
+    for key in sorted({key for sample in samples for key in sample.values if key.split(";")[0] == query.name}):
+        labels = common | dict(part.split("=", 1) for part in key.split(";")[1:])
+        if all(labels.get(label) == value for label, value in query.labels.items()):
+            values = [(sample.at, sample.values[key]) for sample in samples if key in sample.values]
+            found.append(Series(labels, _points(values, query)))
+    return found
+
+
+def _points(values: list[tuple[datetime, float]], query: SeriesQuery) -> list[tuple[datetime, float | None]]:
+    grown = query.function in (Function.RATE, Function.INCREASE)
+    buckets: dict[int, list[tuple[float, float]]] = {}
+    for at, *measured in _growth(values) if grown else [(at, 0.0, value) for at, value in values]:
+        if query.begin <= at < query.end:
+            buckets.setdefault(_bucket(at, query), []).append((measured[0], measured[1]))
+    first, last = _bucket(query.begin, query), _bucket(query.end - timedelta(microseconds=1), query)
+    step = query.bucket_seconds
+    return [
+        (datetime.fromtimestamp(n * step, UTC), _value(buckets.get(n), query.function)) for n in range(first, last + 1)
+    ]
+
+
+def _growth(values: list[tuple[datetime, float]]) -> list[tuple[datetime, float, float]]:
+    """Return the time of each value but the first, the seconds since the one before, and the growth since then."""
+    return [
+        (at, (at - before).total_seconds(), value - earlier if value >= earlier else value)
+        for (before, earlier), (at, value) in pairwise(values)
+    ]
+
+
+def _bucket(at: datetime, query: SeriesQuery) -> int:
+    return int(at.timestamp() // query.bucket_seconds)
+
+
+def _value(measured: list[tuple[float, float]] | None, function: Function) -> float | None:
+    if not measured:
+        return None
+    values = [value for _seconds, value in measured]
+    if function is Function.RATE:
+        seconds = sum(seconds for seconds, _value in measured)
+        return sum(values) / seconds if seconds else None
+    return _FUNCTIONS[function](values)
+
+
+def _percentile(share: float) -> Callable[[list[float]], float]:
+    """Return the nearest-rank percentile: a value that was measured."""
+    return lambda values: sorted(values)[math.ceil(share * len(values)) - 1]
+
+
+_FUNCTIONS: Mapping[Function, Callable[[list[float]], float]] = {
+    Function.INCREASE: sum,
+    Function.SUM: sum,
+    Function.AVG: lambda values: sum(values) / len(values),
+    Function.MIN: min,
+    Function.MAX: max,
+    Function.COUNT: lambda values: float(len(values)),
+    Function.P50: _percentile(0.5),
+    Function.P90: _percentile(0.9),
+    Function.P99: _percentile(0.99),
+    Function.LAST: lambda values: values[-1],
+}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a service uses now; None where that is not known."""
+
+    cpu_millis: int | None
+    memory_mb: int | None
+    storage_mb: int | None
+
+
+def usage(samples: Sequence[Sample]) -> Usage | None:
+    """Return what the last samples tell, oldest first; None without any."""
+    if not samples:
+        return None
+    cpu_key, last = key_of("ramet_cpu_seconds_total"), samples[-1]
+    cpu = _growth([(sample.at, sample.values[cpu_key]) for sample in samples[-2:] if cpu_key in sample.values])
+    cpu_millis = round(1000 * cpu[0][2] / cpu[0][1]) if cpu and cpu[0][1] else None
+    return Usage(cpu_millis, _megabytes(last, "ramet_memory_bytes"), _megabytes(last, "ramet_storage_bytes"))
+
+
+def _megabytes(sample: Sample, name: str) -> int | None:
+    value = sample.values.get(key_of(name))
+    return None if value is None else round(value / 1_000_000)

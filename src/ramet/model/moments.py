@@ -1,0 +1,26 @@
+"""Reading moments as clients write them: RFC 3339 with an offset, cut to microseconds as PostgreSQL keeps them."""
+
+import re
+from datetime import UTC, datetime
+
+from ramet.errors import Invalid
+
+_RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+
+
+def parse_moment(field: str, text: str) -> datetime:
+    """Return the moment in UTC that a field's text names. Raises Invalid with the code INVALID_<FIELD>."""
+    found = _RFC3339.fullmatch(text)
+    if found is None:
+        raise _unreadable(field, text, "Use RFC 3339 with an offset, for example 2026-01-15T10:30:00.25+02:00.")
+    day, clock, fraction, offset = found.groups()
+    micros = (fraction or "")[:6].ljust(6, "0")
+    offset = "+00:00" if offset in "Zz" else offset
+    try:
+        return datetime.fromisoformat(f"{day}T{clock}.{micros}{offset}").astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise _unreadable(field, text, f"It is no moment of the calendar: {error}.") from error
+
+
+def _unreadable(field: str, text: str, remedy: str) -> Invalid:
+    return Invalid(f"INVALID_{field.upper()}", f"{field} {text[:64]!r} cannot be read as a moment.", remedy)

@@ -1,0 +1,129 @@
+"""Read replica sets: read-only copies of a service that follow it, behind one endpoint."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from ramet.model.credentials import Secret
+from ramet.model.resources import Size
+from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, OperationStatus, Origin, Service
+
+NODES_LIMIT = 4
+_PARENTS_OWN = ("stop", "start", "delete")
+
+
+class ReplicaSetStatus(StrEnum):
+    """The statuses of replica sets."""
+
+    CREATING = "creating"
+    ACTIVE = "active"
+    RESIZING = "resizing"
+    DELETING = "deleting"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One server of a set: its id on the host, and the port it listens on."""
+
+    id: str
+    port: int
+
+
+@dataclass(frozen=True)
+class ReplicaSet:
+    """A set as the store knows it. The first node has the set's id.
+
+    `port` is the endpoint's: the node's own where there is one, a balancer's where there are several.
+    `paused` says that its service is, and so are its nodes.
+    """
+
+    id: str
+    project_id: str
+    service_id: str
+    name: str
+    environment: Environment
+    size: Size
+    nodes: tuple[Node, ...]
+    host: str
+    port: int
+    created_at: datetime
+    pooler_port: int | None = None
+    born_at: datetime | None = None
+    failed_at: datetime | None = None
+    failure: str | None = None
+    deleted_at: datetime | None = None
+    down_reason: str | None = None
+    paused: bool = False
+    activity: Activity | None = None
+
+
+_UNDER_WAY = {
+    "create_replicas": ReplicaSetStatus.CREATING,
+    "resize_replicas": ReplicaSetStatus.RESIZING,
+    "delete_replicas": ReplicaSetStatus.DELETING,
+    "restart_replicas": ReplicaSetStatus.ERROR,
+}
+
+
+def replica_status(replica_set: ReplicaSet) -> ReplicaSetStatus:
+    """Compute the status that clients see. What does not serve and is not being changed is an error."""
+    activity = replica_set.activity
+    if replica_set.failed_at is not None:
+        return ReplicaSetStatus.ERROR
+    if activity is not None:
+        undoing = activity.status == OperationStatus.UNDOING
+        return ReplicaSetStatus.ERROR if undoing else _UNDER_WAY[activity.procedure]
+    serves = replica_set.down_reason is None and not replica_set.paused
+    return ReplicaSetStatus.ACTIVE if serves else ReplicaSetStatus.ERROR
+
+
+def replica_status_reason(replica_set: ReplicaSet) -> str | None:
+    """Say in a sentence why a set does not serve; None when it does, or is being changed."""
+    if replica_status(replica_set) is not ReplicaSetStatus.ERROR:
+        return None
+    if replica_set.failure is not None:
+        return replica_set.failure
+    if replica_set.activity is not None:
+        return replica_set.activity.error or "It is being started."
+    if replica_set.paused:
+        return f"Its service {replica_set.service_id} is paused; it serves again when that is resumed."
+    return replica_set.down_reason
+
+
+def set_is_visible(replica_set: ReplicaSet, now: datetime) -> bool:
+    """Tell whether clients may still see it: a deleted one never, a failed one for a short while."""
+    if replica_set.deleted_at is not None:
+        return False
+    return replica_set.failed_at is None or now < replica_set.failed_at + FAILED_SHOWN_FOR
+
+
+def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
+    """Return the set as clients see it where they ask for a service: with its own endpoint, and no restore window."""
+    own = replica_set.activity
+    inherited = parent.activity if parent.activity and parent.activity.procedure in _PARENTS_OWN else None
+    return replace(
+        parent,
+        id=replica_set.id,
+        name=replica_set.name,
+        environment=replica_set.environment,
+        size=replica_set.size,
+        host=replica_set.host,
+        port=replica_set.port,
+        pooler_port=replica_set.pooler_port,
+        created_at=replica_set.created_at,
+        verifier=Secret(""),
+        born_at=replica_set.born_at,
+        failed_at=replica_set.failed_at,
+        failure=replica_set.failure,
+        down_reason=replica_set.down_reason,
+        origin=Origin(parent.project_id, parent.id, parent.name, strategy="", is_standby=True),
+        settings={},
+        report=None,
+        activity=own or inherited,
+        replica_sets=(),
+        proven_at=None,
+        drilled_at=None,
+        drill_failure=None,
+        archive_delay=None,
+    )

@@ -1,0 +1,208 @@
+"""A service, and the one function that computes the status a client sees."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from ramet.errors import Invalid
+from ramet.model.credentials import Secret
+from ramet.model.resources import Size
+
+if TYPE_CHECKING:
+    from ramet.model.replica import ReplicaSet
+
+NAME_LIMIT = 128
+FORK_SUFFIX = "-fork"
+FAILED_SHOWN_FOR = timedelta(seconds=15)
+
+
+class ServiceType(StrEnum):
+    """What the database is made for; decides the extensions that it is born with."""
+
+    TIMESERIESDB = "TIMESERIESDB"
+    POSTGRES = "POSTGRES"
+    VECTOR = "VECTOR"
+
+
+class Environment(StrEnum):
+    """How much is at stake: PROD services are protected, DEV forks are quieted."""
+
+    DEV = "DEV"
+    PROD = "PROD"
+
+
+class Status(StrEnum):
+    """The statuses of the interface document, all eleven."""
+
+    QUEUED = "QUEUED"
+    DELETING = "DELETING"
+    CONFIGURING = "CONFIGURING"
+    READY = "READY"
+    DELETED = "DELETED"
+    UNSTABLE = "UNSTABLE"
+    PAUSING = "PAUSING"
+    PAUSED = "PAUSED"
+    RESUMING = "RESUMING"
+    UPGRADING = "UPGRADING"
+    OPTIMIZING = "OPTIMIZING"
+
+
+class OperationStatus(StrEnum):
+    """How far an operation is; only the first two are under way."""
+
+    RUNNING = "RUNNING"
+    UNDOING = "UNDOING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True)
+class Activity:
+    """The operation that holds a service now, as far as its status depends on it."""
+
+    operation_id: str
+    procedure: str
+    status: OperationStatus
+    started: bool
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a fork came from. `target_time` keeps the caller's text; `snapshot_id` is the base it grew from.
+
+    `is_standby` is true for a read replica set that is shown as a service: it follows its parent.
+    """
+
+    project_id: str
+    service_id: str
+    name: str
+    strategy: str
+    target_time: str | None = None
+    snapshot_id: str | None = None
+    data_time: datetime | None = None
+    is_standby: bool = False
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service as the store knows it. Times are aware UTC datetimes.
+
+    `born_at` is None until it was READY once; `failed_at` is set when its create or fork failed for good.
+    `down_reason` is None while the last observation found the server serving.
+    `proven_at` is the newest moment that a restore drill has recovered, `drilled_at` when the last drill ended.
+    """
+
+    id: str
+    project_id: str
+    name: str
+    region_code: str
+    service_type: ServiceType
+    environment: Environment
+    size: Size
+    volume_type: str
+    host: str
+    port: int
+    pg_major: int
+    created_at: datetime
+    verifier: Secret
+    pooler_port: int | None = None
+    paused: bool = False
+    born_at: datetime | None = None
+    failed_at: datetime | None = None
+    failure: str | None = None
+    deleted_at: datetime | None = None
+    down_reason: str | None = None
+    proven_at: datetime | None = None
+    drilled_at: datetime | None = None
+    drill_failure: str | None = None
+    archive_delay: str | None = None
+    origin: Origin | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] | None = None
+    activity: Activity | None = None
+    replica_sets: tuple["ReplicaSet", ...] = ()
+
+
+_UNDER_WAY = {
+    "create": Status.CONFIGURING,
+    "fork": Status.CONFIGURING,
+    "delete": Status.DELETING,
+    "stop": Status.PAUSING,
+    "start": Status.RESUMING,
+    "restart": Status.UNSTABLE,
+    "resize": Status.UPGRADING,
+    "optimize": Status.OPTIMIZING,
+    "create_replicas": Status.CONFIGURING,
+    "resize_replicas": Status.UPGRADING,
+    "restart_replicas": Status.UNSTABLE,
+    "delete_replicas": Status.DELETING,
+}
+
+
+def status_of(service: Service) -> Status:
+    """Compute the status that clients see, from the operation under way and the last observation."""
+    if service.deleted_at is not None:
+        return Status.DELETED
+    if service.failed_at is not None:
+        return Status.UNSTABLE
+    if service.activity is not None:
+        return _status_of_activity(service.activity)
+    if service.paused:
+        return Status.PAUSED
+    return Status.READY if service.down_reason is None else Status.UNSTABLE
+
+
+def _status_of_activity(activity: Activity) -> Status:
+    if activity.status == OperationStatus.UNDOING:
+        return Status.UNSTABLE
+    if activity.procedure in ("create", "fork", "create_replicas") and not activity.started:
+        return Status.QUEUED
+    return _UNDER_WAY[activity.procedure]
+
+
+def status_reason(service: Service) -> str | None:
+    """Say why a service is UNSTABLE, in a sentence; None when it is not."""
+    if status_of(service) is not Status.UNSTABLE:
+        return None
+    if service.failure is not None:
+        return service.failure
+    if service.activity is not None and service.activity.error is not None:
+        return service.activity.error
+    return service.down_reason
+
+
+def is_down(service: Service) -> bool:
+    """Tell whether a service was READY once and its server is down: its data is there, and can be forked."""
+    restarting = service.activity is None or service.activity.procedure == "restart"
+    return service.born_at is not None and restarting and status_of(service) is Status.UNSTABLE
+
+
+def restore_warning(service: Service) -> str | None:
+    """Say what is wrong with restoring a service, in sentences; None when nothing is known to be."""
+    sentences = [sentence for sentence in (service.drill_failure, service.archive_delay) if sentence is not None]
+    return " ".join(sentences) or None
+
+
+def is_visible(service: Service, now: datetime) -> bool:
+    """Tell whether clients may still see it: a deleted one never, a failed one for a short while."""
+    if service.deleted_at is not None:
+        return False
+    return service.failed_at is None or now < service.failed_at + FAILED_SHOWN_FOR
+
+
+def check_name(name: str) -> str:
+    """Return the name, or raise Invalid when it is empty, blank, too long or holds control characters."""
+    if not name.strip() or len(name) > NAME_LIMIT or not name.isprintable():
+        raise Invalid(
+            "INVALID_NAME",
+            f"name must have 1 to {NAME_LIMIT} printable characters, but it has {len(name)}: {name[:40]!r}.",
+            "Send a shorter or non-empty name; the default for a fork is the parent's name with '-fork'.",
+        )
+    return name
+
+
+def fork_name(parent_name: str) -> str:
+    """Return the default name of a fork, with the parent's name cut so that the whole fits the limit."""
+    return parent_name[: NAME_LIMIT - len(FORK_SUFFIX)] + FORK_SUFFIX

@@ -1,0 +1,98 @@
+"""The restore window of a service: which moments can be had, which cannot and why, and the settings behind it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from ramet.errors import Invalid
+from ramet.model.fork import shown
+from ramet.model.snapshot import Snapshot, rollable
+
+_KEY = "restore"
+_BOUNDS = {
+    "window_days": (1, 365),
+    "snapshot_interval_seconds": (60, 7 * 86_400),
+    "snapshot_wal_bytes": (16 * 1024**2, 1024**4),
+}
+
+
+@dataclass(frozen=True)
+class RestoreSettings:
+    """How far back a service can be restored, and when a snapshot of it is due."""
+
+    window_days: int = 7
+    snapshot_interval_seconds: int = 600
+    snapshot_wal_bytes: int = 128 * 1024**2
+
+    @property
+    def window(self) -> timedelta:
+        """How far back."""
+        return timedelta(days=self.window_days)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Moments that cannot be had: after `begins_at` and before `ends_at`; None: until now."""
+
+    begins_at: datetime
+    ends_at: datetime | None
+    reason: str
+
+    def holds(self, moment: datetime) -> bool:
+        """Tell whether a moment lies in the gap; its ends can be had."""
+        return self.begins_at < moment and (self.ends_at is None or moment < self.ends_at)
+
+
+@dataclass(frozen=True)
+class RestoreWindow:
+    """The moments that can be had reach from `earliest` to `latest`, but for the gaps; None: there are none yet."""
+
+    earliest: datetime | None
+    latest: datetime | None
+    snapshots: Sequence[Snapshot]
+    gaps: Sequence[Gap]
+    settings: RestoreSettings
+
+
+def restore_window(
+    snapshots: list[Snapshot], gaps: Sequence[Gap], settings: RestoreSettings, now: datetime
+) -> RestoreWindow:
+    """Return the window that snapshots and WAL open. What was written last is in the live WAL, so it ends now."""
+    earliest = min((snapshot.taken_at for snapshot in rollable(snapshots)), default=None)
+    open_gap = next((gap for gap in gaps if gap.ends_at is None), None)
+    latest = now if open_gap is None else open_gap.begins_at
+    return RestoreWindow(earliest, None if earliest is None else latest, snapshots, gaps, settings)
+
+
+def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:
+    """Raise Invalid when a target lies in a gap, with the nearest moments that can be had."""
+    for gap in gaps:
+        if gap.holds(target):
+            after = "" if gap.ends_at is None else f" and after it {shown(gap.ends_at)}"
+            raise Invalid(
+                "OUTSIDE_RESTORE_WINDOW",
+                f"target_time {shown(target)} lies in a gap of the restore window: {gap.reason}",
+                f"The nearest moment before it that can be had is {shown(gap.begins_at)}{after}.",
+            )
+
+
+def settings_of(service_settings: Mapping[str, Any], defaults: RestoreSettings) -> RestoreSettings:
+    """Return what holds for a service: its own settings, and the installation's for the rest."""
+    return replace(defaults, **service_settings.get(_KEY, {}))
+
+
+def with_settings(
+    service_settings: Mapping[str, Any], defaults: RestoreSettings, changes: Mapping[str, int | None]
+) -> dict[str, Any]:
+    """Return a service's settings with some changed; None takes the installation's. Raises Invalid."""
+    for name, value in changes.items():
+        low, high = _BOUNDS[name]
+        if value is not None and not low <= value <= high:
+            raise Invalid("INVALID_FIELD", f"{name} must be from {low} to {high}, not {value}.")
+    wanted = replace(
+        settings_of(service_settings, defaults),
+        **{name: getattr(defaults, name) if value is None else value for name, value in changes.items()},
+    )
+    own = {name: value for name, value in asdict(wanted).items() if value != getattr(defaults, name)}
+    return {**service_settings, _KEY: own}

@@ -1,0 +1,50 @@
+"""Hears of operations that other processes submit (PostgreSQL: LISTEN and NOTIFY)."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+import psycopg
+import sqlalchemy as sa
+
+from ramet.store.database import Store
+from ramet.store.operations import CHANNEL
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 0.5
+
+
+class Listener:
+    """Calls `wake` whenever an operation is submitted or called off. Polling goes on beside it, should it be deaf."""
+
+    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
+        self._store = store
+        self._wake = wake
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._listen_until_stopped, name="listener", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop listening, and return when the connection is closed."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _listen_until_stopped(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._listen()
+            except (psycopg.Error, sa.exc.SQLAlchemyError) as error:
+                _log.info("new operations are found by polling until the store can be reached again: %s", error)
+                self._stopping.wait(_LOOK_SECONDS)
+
+    def _listen(self) -> None:
+        url = self._store.engine.url.set(drivername="postgresql")
+        with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+            connection.execute(f"LISTEN {CHANNEL}")
+            self._wake()
+            while not self._stopping.is_set():
+                for _ in connection.notifies(timeout=_LOOK_SECONDS, stop_after=1):
+                    self._wake()

@@ -1,0 +1,171 @@
+"""Takes one leased operation from step to step. Leasing, threads and wake-up belong to the worker."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
+from ramet.model.service import OperationStatus
+from ramet.operations.procedure import Changes, Done, Next, Procedure, Work
+from ramet.operations.transitions import (
+    MAX_ATTEMPTS,
+    Transition,
+    abandoned,
+    retried,
+    stepped,
+    undo_retried,
+    undone,
+)
+from ramet.store import operations
+from ramet.store.database import Store
+from ramet.store.operations import Event, LeaseLost, Operation
+
+_log = logging.getLogger(__name__)
+_COMMIT_ATTEMPTS = 5
+_HOPELESS = (Failed, Invalid, Exhausted)
+GoesOn = Callable[[bool], bool]
+_OVER = (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
+
+
+def _always(_waits: bool) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs operations that `worker` has leased.
+
+    `goes_on` tells whether a thread may keep its operation, when it waits (True) and when it got on (False).
+    """
+
+    store: Store
+    procedures: Mapping[str, Procedure]
+    worker: str
+    lease_seconds: float
+
+    def run(self, operation: Operation, goes_on: GoesOn = _always) -> None:
+        """Take an operation as far as it goes: until it is over, has to wait, or its lease is lost."""
+        try:
+            following = self._turn(operation, goes_on)
+            while following is not None:
+                following = self._turn(following, goes_on)
+        except LeaseLost as lost:
+            _log.warning("another worker has taken over, nothing is recorded: %s", lost)
+        except Unavailable as error:
+            _log.warning("operation %s rests until its lease ends: %s", operation.id, error.__cause__ or error)
+        except Exception:  # noqa: BLE001 - an ending of the procedure raised: nothing could be recorded
+            _log.exception("BUG: operation %s rests until its lease ends", operation.id)
+
+    def _turn(self, operation: Operation, goes_on: GoesOn) -> Operation | None:
+        transition, changes = self._act(operation)
+        try:
+            return self._commit(operation, transition, changes, goes_on)
+        except (LeaseLost, Unavailable):
+            raise
+        except Exception as error:  # raised by the row changes: they are tried again together with the step
+            if changes is None:
+                raise
+            return self._commit(operation, self._after_error(operation, error), None, goes_on)
+
+    def _act(self, operation: Operation) -> tuple[Transition, Changes | None]:
+        """Run the step or the undo that is due; no transaction is open meanwhile."""
+        procedure = self.procedures[operation.procedure]
+        work = _work(operation)
+        undoing = operation.status is OperationStatus.UNDOING
+        if not undoing and operation.cancelled:
+            return abandoned(operation, "It was called off.", procedure), None
+        if not undoing and operation.attempt > MAX_ATTEMPTS:
+            error = f"Step {operation.step} was interrupted {operation.attempt - 1} times."
+            return abandoned(operation, error, procedure), None
+        try:
+            if undoing:
+                procedure.undo[operation.step](work)
+                return undone(operation), None
+            outcome = procedure.steps[operation.step](work)
+        except Exception as error:  # noqa: BLE001 - this is the edge where a step's errors end
+            return self._after_error(operation, error), None
+        changes = outcome.changes if isinstance(outcome, (Next, Done)) else None
+        return stepped(operation, outcome, procedure, time.time()), changes
+
+    def _after_error(self, operation: Operation, error: Exception) -> Transition:
+        text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+        if operation.status is OperationStatus.UNDOING:
+            transition = undo_retried(operation, text)
+        elif isinstance(error, _HOPELESS):
+            transition = abandoned(operation, text, self.procedures[operation.procedure])
+        else:
+            transition = retried(operation, text, self.procedures[operation.procedure])
+        self._report(operation, transition, error)
+        return transition
+
+    def _report(self, operation: Operation, transition: Transition, error: Exception) -> None:
+        level = logging.INFO if transition.event == "RETRIED" else logging.WARNING
+        trace = None if isinstance(error, Error) else error
+        where = f"{operation.procedure}.{operation.step} of {operation.subject} (operation {operation.id})"
+        _log.log(level, "%s %s: %s", where, (transition.event or "UNDO_RETRIED").lower(), error, exc_info=trace)
+
+    def _commit(
+        self, before: Operation, transition: Transition, changes: Changes | None, goes_on: GoesOn
+    ) -> Operation | None:
+        """Record a transition; return the operation when this thread goes on with it. Raises LeaseLost."""
+        is_due = transition.after.status not in _OVER and transition.pause_seconds == 0
+        keeps = is_due and goes_on(transition.event is None)
+        for attempt in range(1, _COMMIT_ATTEMPTS + 1):
+            try:
+                return self._record(before, transition, changes, keeps)
+            except Unavailable:
+                if attempt == _COMMIT_ATTEMPTS:
+                    raise
+                time.sleep(0.05 * 2**attempt)
+        raise AssertionError("BUG: the last attempt returns or raises")
+
+    def _record(
+        self, before: Operation, transition: Transition, changes: Changes | None, keeps: bool
+    ) -> Operation | None:
+        # What a power cut takes from the history is taken again, as after any crash: a step in between needs no flush.
+        # But others decide by the rows that a step changed, and the next step may remove from the host what they named.
+        # A database on another host may be cut off while workers live, whose fences it must not forget.
+        durable = self.store.is_postgresql or changes is not None or transition.after.status in _OVER
+        with self.store.write(durable=durable) as tx:
+            # Row changes come before the operation's own row: the verbs lock a service first, then its operation.
+            if changes is not None:
+                changes(tx)
+            self._call_endings(tx, before, transition.after)
+            if keeps:
+                begun = replace(transition.after, attempt=transition.after.attempt + 1)
+                after = operations.record(tx, begun, self.worker, self.lease_seconds)
+            else:
+                after = operations.record(tx, transition.after, None, transition.pause_seconds)
+            if transition.event is not None:
+                operations.insert_event(tx, _event(before, transition))
+        return after if keeps else None
+
+    def _call_endings(self, tx: sa.Connection, before: Operation, after: Operation) -> None:
+        procedure, work, error = self.procedures[before.procedure], _work(before), after.error or ""
+        gives_up = after.status in (OperationStatus.UNDOING, OperationStatus.FAILED)
+        if gives_up and before.status is OperationStatus.RUNNING and procedure.on_undoing is not None:
+            procedure.on_undoing(tx, work, error)
+        if after.status is OperationStatus.FAILED and procedure.on_failed is not None:
+            procedure.on_failed(tx, work, error)
+
+
+def _work(operation: Operation) -> Work:
+    return Work(
+        operation_id=operation.id,
+        procedure=operation.procedure,
+        subject=operation.subject,
+        step=operation.step,
+        state=operation.state,
+        attempt=operation.attempt,
+        created_at=operation.created_at,
+        step_started_at=datetime.fromtimestamp(operation.step_started_at, UTC),
+    )
+
+
+def _event(before: Operation, transition: Transition) -> Event:
+    seconds = max(0.0, time.time() - before.step_started_at)
+    return Event(before.id, before.step, transition.event or "", datetime.now(UTC), seconds, transition.error)

@@ -1,0 +1,72 @@
+"""Duties done again and again, each by one process at a time, however many run."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ramet.errors import Unavailable
+from ramet.store import duties
+from ramet.store.database import Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Duty:
+    """Something to do every `seconds`."""
+
+    name: str
+    seconds: float
+    perform: Callable[[], None]
+
+
+class Schedule:
+    """Performs the duties that are due, one thread a duty, so that a slow one keeps no other from being done."""
+
+    def __init__(self, store: Store, planned: Sequence[Duty]) -> None:
+        self._store = store
+        self._duties = planned
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(duty,), name=f"duty-{duty.name}", daemon=True) for duty in planned
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, drain_seconds: float = 10.0) -> None:
+        """Let the duties under way finish, and end the threads."""
+        self._stopping.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(drain_seconds)
+
+    def perform_due(self) -> None:
+        """Perform, in the caller's thread, each duty that is due and that no other process has taken."""
+        for duty in self._duties:
+            self._perform_if_due(duty)
+
+    def _run(self, duty: Duty) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            try:
+                self._perform_if_due(duty)
+                pause = self._pause(duty)
+            except Unavailable as error:
+                _log.warning("duty %s could not be looked up: %s", duty.name, error.__cause__ or error)
+                pause = duty.seconds
+
+    def _perform_if_due(self, duty: Duty) -> None:
+        if not duties.take(self._store, duty.name, duty.seconds):
+            return
+        try:
+            duty.perform()
+        except Exception:  # noqa: BLE001 - one failure must not keep the duty from being done again
+            _log.exception("duty %s failed; it is done again in %g s", duty.name, duty.seconds)
+
+    def _pause(self, duty: Duty) -> float:
+        with self._store.read() as tx:
+            return min(duty.seconds, max(0.0, duties.seconds_until_due(tx, duty.name)))

@@ -1,0 +1,100 @@
+"""What an operation becomes after a step, an error or an undo: pure functions from its row to the next one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ramet.model.service import OperationStatus
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait
+from ramet.store.operations import Operation
+
+MAX_ATTEMPTS = 8
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 10.0
+_ERROR_LIMIT = 4000
+
+
+@dataclass(frozen=True)
+class Transition:
+    """The operation as it is to be recorded.
+
+    In `after`, `attempt` counts the attempts at the step that are over. `pause_seconds` of 0 means: go on at once.
+    `event` is the word under which it enters the history, None for what is not worth an entry.
+    """
+
+    after: Operation
+    pause_seconds: float = 0.0
+    event: str | None = None
+    error: str | None = None
+
+
+def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: float) -> Transition:
+    """Return what a step's outcome leads to."""
+    match outcome:
+        case Next():
+            return Transition(_at(operation, outcome.step, outcome.state, now), event="DONE")
+        case Done():
+            over = replace(operation, status=OperationStatus.SUCCEEDED, state={**operation.state, **outcome.state})
+            return Transition(replace(over, error=None), event="DONE")
+        case Wait():
+            return _waiting(operation, outcome, procedure, now)
+
+
+def retried(operation: Operation, error: str, procedure: Procedure) -> Transition:
+    """Return what an error leads to that another attempt may get over."""
+    if operation.attempt >= MAX_ATTEMPTS:
+        return abandoned(operation, error, procedure)
+    after = replace(operation, error=error[:_ERROR_LIMIT])
+    return Transition(after, _pause(operation.attempt), "RETRIED", error)
+
+
+def abandoned(operation: Operation, error: str, procedure: Procedure) -> Transition:
+    """Return the beginning of the undoing: all finished steps and the present one, which may be half done."""
+    begun = dict.fromkeys((*operation.done_steps, operation.step))
+    cause = replace(operation, error=error[:_ERROR_LIMIT])
+    return Transition(_undoing(cause, tuple(s for s in begun if s in procedure.undo)), event="ABANDONED", error=error)
+
+
+def undone(operation: Operation) -> Transition:
+    """Return what follows the undo of a step: the undo of the one before, or FAILED after the last."""
+    return Transition(_undoing(operation, operation.done_steps), event="UNDONE")
+
+
+def undo_retried(operation: Operation, error: str) -> Transition:
+    """Return another attempt at an undo, ever less often: to give up would leave something behind."""
+    event = "UNDO_RETRIED" if operation.attempt <= MAX_ATTEMPTS else None
+    return Transition(operation, _pause(operation.attempt), event, error)
+
+
+def _at(operation: Operation, step: str, state: Mapping[str, object], now: float) -> Operation:
+    return replace(
+        operation,
+        step=step,
+        state={**operation.state, **state},
+        done_steps=(*operation.done_steps, operation.step),
+        attempt=0,
+        progress="",
+        progress_at=now,
+        step_started_at=now,
+        error=None,
+    )
+
+
+def _waiting(operation: Operation, wait: Wait, procedure: Procedure, now: float) -> Transition:
+    waiting = replace(operation, attempt=0, error=None)
+    if wait.progress != operation.progress:
+        waiting = replace(waiting, progress=wait.progress, progress_at=now)
+    elif now - operation.progress_at > procedure.deadline_seconds:
+        sentence = f"Step {operation.step} got no further for {procedure.deadline_seconds:g} s"
+        return abandoned(operation, f"{sentence}: {wait.progress}." if wait.progress else f"{sentence}.", procedure)
+    return Transition(waiting, max(0.0, wait.seconds))
+
+
+def _undoing(operation: Operation, pending: tuple[str, ...]) -> Operation:
+    if not pending:
+        return replace(operation, status=OperationStatus.FAILED, done_steps=())
+    undoing = replace(operation, status=OperationStatus.UNDOING, attempt=0)
+    return replace(undoing, step=pending[-1], done_steps=pending[:-1])
+
+
+def _pause(attempt: int) -> float:
+    return min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(attempt - 1, 10))

@@ -1,0 +1,186 @@
+"""Leases due operations and gives them to threads; renews the leases; wakes up at once when there is new work."""
+
+import logging
+import os
+import queue
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ramet.errors import Unavailable
+from ramet.operations.listener import Listener
+from ramet.operations.procedure import Procedure
+from ramet.operations.runner import Runner
+from ramet.store import operations
+from ramet.store.database import Store
+from ramet.store.operations import Known, Operation
+
+_log = logging.getLogger(__name__)
+POLL_SECONDS = 0.5
+
+
+class Worker:
+    """Runs operations in `threads` threads. Its name is unique, for it marks the leases that are its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        procedures: Sequence[Procedure],
+        threads: int = 8,
+        name: str | None = None,
+        lease_seconds: float = 30.0,
+    ) -> None:
+        by_name = {procedure.name: procedure for procedure in procedures}
+        unique = f"{name or socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._store = store
+        self._runner = Runner(store, by_name, unique, lease_seconds)
+        self._known = _known(procedures)
+        self._lease_seconds = lease_seconds
+        self._free = threads
+        self._held: set[str] = set()
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._leased: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
+        self._renew_at = 0.0
+        self._said: set[str] = set()
+        self._threads = [threading.Thread(target=self._work, name=f"step-{n}", daemon=True) for n in range(threads)]
+        self._leaser = threading.Thread(target=self._lease_until_stopped, name="leases", daemon=True)
+        self._listener = Listener(store, self.wake) if store.is_postgresql else None
+
+    def take_over(self) -> None:
+        """Do not wait for the leases of this host's earlier workers to end: the caller knows that none lives."""
+        with self._store.write() as tx:
+            count = operations.end_leases(tx, self._runner.worker.split(":")[0] + ":")
+        if count:
+            _log.info("%d operations of an earlier process go on", count)
+
+    def start(self) -> None:
+        """Begin to run operations, in threads of its own."""
+        for thread in (self._leaser, *self._threads):
+            thread.start()
+        if self._listener is not None:
+            self._listener.start()
+
+    def stop(self, drain_seconds: float = 10.0) -> bool:
+        """Lease nothing any more and wait for the steps at work; False when some were still at work after that.
+
+        What they did is not lost: the steps run again when their leases are over.
+        """
+        if self._leaser.ident is None:
+            return True
+        self._stopping.set()
+        self._woken.set()
+        deadline = time.monotonic() + drain_seconds
+        if self._listener is not None:
+            self._listener.stop()
+        self._leaser.join(drain_seconds)
+        for _ in self._threads:
+            self._leased.put(None)
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def wake(self) -> None:
+        """Look for due operations now. Call it after a transaction that submitted or called off operations."""
+        self._woken.set()
+
+    def run_until_idle(self, horizon_seconds: float = 0.3, limit_seconds: float = 10.0) -> None:
+        """Run operations in this thread until none is due within `horizon_seconds`, or `limit_seconds` are over."""
+        deadline = time.monotonic() + limit_seconds
+        while time.monotonic() < deadline:
+            leased = self._lease(1)
+            for operation in leased:
+                self._runner.run(operation)
+            due_in = 0.0 if leased else self._seconds_until_due()
+            if due_in is None or due_in > horizon_seconds:
+                return
+            self._woken.wait(max(0.0, due_in))
+            self._woken.clear()
+
+    def _lease_until_stopped(self) -> None:
+        woken = False
+        while not self._stopping.is_set():
+            self._woken.clear()
+            try:
+                pause = self._look(woken)
+            except Unavailable as error:
+                _log.warning("no operation is leased: %s", error.__cause__ or error)
+                pause = POLL_SECONDS
+            except Exception:  # noqa: BLE001 - the edge of a thread: it logs and goes on
+                _log.exception("BUG: no operation is leased")
+                pause = POLL_SECONDS
+            woken = self._woken.wait(pause)
+
+    def _look(self, woken: bool) -> float:
+        """Renew what is held, lease what is due, and return how long it is until the next look.
+
+        Who wakes this thread has work for it mostly, so it leases without looking first what is due.
+        """
+        if time.monotonic() >= self._renew_at:
+            self._renew()
+        due_in = 0.0 if woken else self._seconds_until_due()
+        if due_in is None or due_in > 0:
+            return POLL_SECONDS if due_in is None else min(POLL_SECONDS, due_in)
+        with self._lock:
+            free = self._free
+        if free == 0:
+            return POLL_SECONDS  # the first thread that becomes free wakes this one
+        return 0.0 if self._hand_out(self._lease(free)) or woken else POLL_SECONDS
+
+    def _hand_out(self, leased: list[Operation]) -> bool:
+        for operation in leased:
+            with self._lock:
+                self._free -= 1
+                self._held.add(operation.id)
+            self._leased.put(operation)
+        return bool(leased)
+
+    def _work(self) -> None:
+        while (operation := self._leased.get()) is not None:
+            try:
+                self._runner.run(operation, self._goes_on)
+            finally:
+                with self._lock:
+                    self._held.discard(operation.id)
+                    self._free += 1
+                self._woken.set()
+
+    def _goes_on(self, waits: bool) -> bool:
+        with self._lock:
+            crowded = self._free == 0
+        return not self._stopping.is_set() and not (waits and crowded)
+
+    def _seconds_until_due(self) -> float | None:
+        with self._store.read() as tx:
+            return operations.seconds_until_due(tx, self._known)
+
+    def _lease(self, limit: int) -> list[Operation]:
+        with self._lock:
+            held = tuple(self._held)
+        with self._store.write(durable=self._store.is_postgresql) as tx:
+            return operations.lease(tx, self._runner.worker, self._known, self._lease_seconds, limit, held)
+
+    def _renew(self) -> None:
+        self._renew_at = time.monotonic() + self._lease_seconds / 3
+        with self._lock:
+            held = tuple(self._held)
+        if held:
+            with self._store.write() as tx:
+                operations.renew(tx, self._runner.worker, held, self._lease_seconds)
+        with self._store.read() as tx:
+            unknown = operations.list_unknown(tx, self._known)
+        for operation in unknown:
+            if operation.id not in self._said:
+                self._said.add(operation.id)
+                where = f"{operation.procedure}.{operation.step}"
+                _log.error("operation %s is left alone: this version knows no step %s", operation.id, where)
+
+
+def _known(procedures: Sequence[Procedure]) -> Known:
+    def keys(names: Callable[[Procedure], Sequence[str]]) -> frozenset[str]:
+        return frozenset(f"{p.name}.{name}" for p in procedures for name in names(p))
+
+    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)))

@@ -1,0 +1,55 @@
+"""Look after a fork that is READY: complete its report, and start ANALYZE, for recovery forgets what autovacuum knew.
+
+step      leaves behind                                         undo
+examine   the report's last facts                               -
+analyze   fresh statistics, and a line about them in the report -
+
+A fork that is paused or deleted meanwhile is left alone.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.model.service import Service, Status, status_of
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, server_of
+from ramet.store import services
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `aftercare`."""
+
+    def examine(work: Work) -> Outcome:
+        fork = tools.service(work.subject)
+        if not _is_serving(fork):
+            return Done()
+        parent_id = None if fork.origin is None else fork.origin.service_id
+        facts = tools.backend.examine(server_of(fork), parent_id)
+        return Next("analyze", changes=lambda tx: _add(tx, work, facts))
+
+    def analyze(work: Work) -> Outcome:
+        fork = tools.service(work.subject)
+        if not _is_serving(fork):
+            return Done()
+        ended = tools.backend.analyze(server_of(fork), PATIENCE_SECONDS)
+        if ended is None:
+            return Wait(0.5, "ANALYZE")
+        return Done(changes=lambda tx: _add(tx, work, {"statistics": ended}))
+
+    return Procedure(
+        name="aftercare",
+        first="examine",
+        steps={"examine": examine, "analyze": analyze},
+        deadline_seconds=86_400.0,
+    )
+
+
+def _is_serving(fork: Service) -> bool:
+    return status_of(fork) is Status.READY
+
+
+def _add(tx: sa.Connection, work: Work, facts: dict[str, Any]) -> None:
+    fork = services.get_service(tx, work.subject, lock=True)
+    if fork is not None and fork.report is not None:
+        services.update_service(tx, work.subject, report={**fork.report, **facts})

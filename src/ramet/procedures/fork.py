@@ -1,0 +1,136 @@
+"""Fork a service.
+
+    step       leaves behind                              undo
+    capture    the fork's volume, free of its parent      destroy
+    recover    a server at the wanted state, closed       (destroy)
+    secure     credentials of its own, quieted            (destroy)
+    publish    an open endpoint: READY                    -
+
+Its own restore window is opened by a snapshot that is submitted with READY.
+
+The parent is held from acceptance until `capture` is recorded: nothing stops, starts,
+trims or deletes it meanwhile.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.backends.base import Source
+from ramet.model.fork import ForkStrategy
+from ramet.model.snapshot import Snapshot, SnapshotKind, newest
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work, submit
+from ramet.procedures.servers import (
+    Tools,
+    boot,
+    capture_of,
+    finish,
+    let_go,
+    server_of,
+    stored,
+    submit_snapshot,
+)
+from ramet.store import services, snapshots
+
+
+@dataclass(frozen=True)
+class Fork:
+    """The steps of `fork`."""
+
+    tools: Tools
+
+    def capture(self, work: Work) -> Outcome:
+        base = self._base(work)
+        if isinstance(base, Wait):
+            return base
+        captured = self.tools.backend.capture(self.tools.server(work), _source(self.tools, work, base))
+        if captured is None:
+            return Wait(0.1, "the parent's server is not serving")
+
+        def record(tx: sa.Connection) -> None:
+            let_go(tx, work)
+            if base is not None and work.state["target"] is None:
+                services.update_service(tx, work.subject, origin_snapshot_id=base.id, data_time=base.taken_at)
+
+        return Next("recover", {"capture": stored(captured)}, changes=record)
+
+    def _base(self, work: Work) -> Snapshot | Wait | None:
+        """Return the snapshot to grow from; None for a fork of now; a Wait while the parent's first is being taken."""
+        if work.state["strategy"] == ForkStrategy.NOW:
+            return None
+        with self.tools.store.read() as tx:
+            known = snapshots.list_snapshots(tx, work.state["parent_id"])
+        wanted = work.state["base_id"]
+        base = newest(known) if wanted is None else next((s for s in known if s.id == wanted), None)
+        return base or Wait(0.02, "the parent's first snapshot")
+
+    def recover(self, work: Work) -> Outcome:
+        captured = capture_of(work)
+        if captured is None:
+            raise AssertionError("BUG: recover comes after capture")
+        waiting = boot(self.tools, work, captured)
+        if waiting is not None:
+            return waiting
+        facts = self.tools.backend.check_recovery(self.tools.server(work), captured)
+        return Next("secure", {"recovery": facts})
+
+    def secure(self, work: Work) -> Outcome:
+        server = self.tools.server(work)
+        neutralised = self.tools.backend.secure(server, newborn=False, quiet=work.state["quiet"])
+        return Next("publish", {"neutralised": neutralised})
+
+    def publish(self, work: Work) -> Outcome:
+        self.tools.backend.open(self.tools.server(work))
+
+        def record(tx: sa.Connection) -> None:
+            finish(tx, work, born_at=self.tools.clock(), report=_report(work))
+            submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
+            submit(tx, "aftercare", "examine", work.subject, {})
+
+        return Done(changes=record)
+
+    def destroy(self, work: Work) -> None:
+        self.tools.backend.destroy(work.subject)
+
+    def failed(self, tx: sa.Connection, work: Work, error: str) -> None:
+        finish(tx, work, failed_at=self.tools.clock(), failure=error)
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `fork`."""
+    steps = Fork(tools)
+    return Procedure(
+        name="fork",
+        first="capture",
+        steps={
+            "capture": steps.capture,
+            "recover": steps.recover,
+            "secure": steps.secure,
+            "publish": steps.publish,
+        },
+        undo={"capture": steps.destroy},
+        on_undoing=let_go,
+        on_failed=steps.failed,
+    )
+
+
+def _source(tools: Tools, work: Work, base: Snapshot | None) -> Source:
+    parent = tools.service(work.state["parent_id"])
+    target = work.state["target"]
+    return Source(
+        parent=server_of(parent),
+        paused=parent.paused,
+        snapshot_id=None if base is None else base.id,
+        target=None if target is None else datetime.fromisoformat(target),
+    )
+
+
+def _report(work: Work) -> dict[str, Any]:
+    captured = capture_of(work)
+    return {
+        "capture": {} if captured is None else captured.facts,
+        "recovery": work.state["recovery"],
+        "neutralised": work.state["neutralised"],
+    }

@@ -1,0 +1,76 @@
+"""Resize a service.
+
+step     leaves behind or does                                        undo
+settle   waits for forks that copy from it; the new size is recorded  -
+apply    limits and settings that can change while it serves          -
+stop     where some cannot: the server is down for a moment           -
+boot     a server of the new size, closed to clients                  -
+open     READY again
+
+Nothing is undone step by step: when it fails, the old size is recorded again, and the observer brings the server back
+with that.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
+from ramet.procedures.servers import Tools, await_settled, boot, finish
+from ramet.store import services
+
+
+@dataclass(frozen=True)
+class Resize:
+    """The steps of `resize`."""
+
+    tools: Tools
+
+    def settle(self, work: Work) -> Outcome:
+        after = _columns(work.state["after"])
+        return await_settled(self.tools, work) or Next(
+            "apply", changes=lambda tx: services.update_service(tx, work.subject, **after)
+        )
+
+    def apply(self, work: Work) -> Outcome:
+        if self.tools.service(work.subject).paused or self.tools.backend.resize(self.tools.server(work)):
+            return Done(changes=lambda tx: finish(tx, work))
+        return Next("stop")
+
+    def stop(self, work: Work) -> Outcome:
+        self.tools.backend.stop(self.tools.server(work))
+        return Next("boot")
+
+    def boot_server(self, work: Work) -> Outcome:
+        return boot(self.tools, work) or Next("open")
+
+    def open_server(self, work: Work) -> Outcome:
+        self.tools.backend.open(self.tools.server(work))
+        return Done(changes=lambda tx: finish(tx, work, down_reason=None))
+
+    def failed(self, tx: sa.Connection, work: Work, error: str) -> None:
+        paused = self.tools.service(work.subject).paused
+        reason = None if paused else f"It could not be resized: {error}"
+        finish(tx, work, down_reason=reason, **_columns(work.state["before"]))
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `resize`."""
+    steps = Resize(tools)
+    return Procedure(
+        name="resize",
+        first="settle",
+        steps={
+            "settle": steps.settle,
+            "apply": steps.apply,
+            "stop": steps.stop,
+            "boot": steps.boot_server,
+            "open": steps.open_server,
+        },
+        on_failed=steps.failed,
+    )
+
+
+def _columns(size: list[int | None]) -> dict[str, Any]:
+    return {"cpu_millis": size[0], "memory_gbs": size[1]}

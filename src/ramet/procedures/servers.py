@@ -1,0 +1,130 @@
+"""What the procedures share: their tools, and steps that several of them take."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from ramet.backends.base import Backend, Capture, Server
+from ramet.ids import new_id
+from ramet.model.service import Service
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.operations.procedure import Changes, Wait, Work, submit
+from ramet.store import services, snapshots
+from ramet.store.database import Store
+
+PATIENCE_SECONDS = 0.4
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a procedure works with."""
+
+    store: Store
+    backend: Backend
+    clock: Callable[[], datetime]
+
+    def service(self, service_id: str) -> Service:
+        """Return a service's row; it exists as long as an operation names it."""
+        with self.store.read() as tx:
+            found = services.get_service(tx, service_id)
+        if found is None:
+            raise AssertionError(f"BUG: service {service_id} has an operation but no row")
+        return found
+
+    def server(self, work: Work) -> Server:
+        """Return the server that an operation is about."""
+        return server_of(self.service(work.subject))
+
+
+def server_of(service: Service) -> Server:
+    """Return what a backend must know of a service."""
+    return Server(
+        service_id=service.id,
+        service_type=service.service_type,
+        environment=service.environment,
+        size=service.size,
+        host=service.host,
+        port=service.port,
+        pg_major=service.pg_major,
+        verifier=service.verifier,
+        pooler_port=service.pooler_port,
+    )
+
+
+def await_settled(tools: Tools, work: Work) -> Wait | None:
+    """Return a Wait while other operations still copy from the service, or None when nothing holds it."""
+    with tools.store.read() as tx:
+        holders = [h for h in services.holders(tx, work.subject) if h != work.operation_id]
+    return Wait(0.05, f"held by {', '.join(holders)}") if holders else None
+
+
+def boot(tools: Tools, work: Work, capture: Capture | None = None) -> Wait | None:
+    """Start the server unless it runs, and watch it for a moment; None when it is ready."""
+    server = tools.server(work)
+    tools.backend.start(server, capture)
+    readiness = tools.backend.await_ready(server, PATIENCE_SECONDS)
+    return None if readiness.ready else Wait(0, readiness.progress)
+
+
+def take_snapshot(tools: Tools, work: Work, kind: SnapshotKind) -> Snapshot | Wait:
+    """Make the snapshot whose id the operation carries; a Wait while its server is not serving."""
+    service = tools.service(work.subject)
+    snapshot_id = work.state["snapshot_id"]
+    facts = tools.backend.take_snapshot(server_of(service), snapshot_id, service.paused)
+    if facts is None:
+        return Wait(0.1, "the server is not serving")
+    return Snapshot(
+        snapshot_id,
+        service.id,
+        kind,
+        facts.taken_at,
+        facts.start_lsn,
+        facts.end_lsn,
+        facts.timeline,
+        facts.next_xid,
+        facts.size_bytes,
+        work.state.get("name"),
+    )
+
+
+def recording(snapshot: Snapshot) -> Changes:
+    """Return the change that records a snapshot."""
+    return lambda tx: snapshots.insert_snapshot(tx, snapshot)
+
+
+def submit_snapshot(tx: sa.Connection, service_id: str, kind: SnapshotKind, name: str | None = None) -> str:
+    """Submit a snapshot, which holds its service until it is taken; return the snapshot's id."""
+    snapshot_id = new_id()
+    state = {"snapshot_id": snapshot_id, "kind": kind.value, "name": name}
+    services.add_hold(tx, service_id, submit(tx, "snapshot", "take", service_id, state))
+    return snapshot_id
+
+
+def capture_of(work: Work) -> Capture | None:
+    """Return the capture that an earlier step stored, if any."""
+    stored = work.state.get("capture")
+    return None if stored is None else msgspec.convert(stored, Capture)
+
+
+def stored(capture: Capture) -> dict[str, Any]:
+    """Return a capture in the form that an operation's state holds."""
+    found: dict[str, Any] = msgspec.to_builtins(capture)
+    return found
+
+
+def let_go(tx: sa.Connection, work: Work, _error: str = "") -> None:
+    """Release every service that the operation holds."""
+    services.drop_holds(tx, work.operation_id)
+
+
+def finish(tx: sa.Connection, work: Work, **columns: Any) -> None:
+    """End the operation's claim on its service, and write what it came to.
+
+    A later operation (a delete) may have claimed the service meanwhile: then nothing is written.
+    """
+    services.drop_holds(tx, work.operation_id)
+    services.finish_operation(tx, work.subject, work.operation_id, **columns)

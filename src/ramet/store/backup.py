@@ -1,0 +1,23 @@
+"""A copy of a store in a SQLite file as of one moment, made while others write to it."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from ramet.errors import Failed
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """Copy a database into a new private file, and check the copy. Raises Failed when it is not whole."""
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    address = f"{source.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(address, uri=True)) as store, closing(sqlite3.connect(target)) as copy:
+        store.backup(copy)
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file, nothing beside it
+        faults = [row[0] for row in copy.execute("PRAGMA integrity_check").fetchall()]
+    if faults != ["ok"]:
+        target.unlink()
+        raise Failed("BACKUP_DAMAGED", "The copy of the store is not whole.", "; ".join(faults)[:400])
+    with target.open("rb") as file:
+        os.fsync(file.fileno())

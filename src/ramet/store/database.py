@@ -1,0 +1,142 @@
+"""The store: one database, SQLite or PostgreSQL, opened with its schema up to date."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.pool import QueuePool
+
+from ramet.errors import Unavailable
+from ramet.store.migrate import upgrade
+
+_BUSY_SECONDS = 30
+_CONNECT_SECONDS = 5
+_SILENCE_SECONDS = 15
+_COMMON: dict[str, Any] = {
+    "hide_parameters": True,  # they hold verifiers
+    "json_serializer": lambda value: msgspec.json.encode(value).decode(),
+    "json_deserializer": msgspec.json.decode,
+}
+_UNREACHABLE = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError)
+
+
+class Store:
+    """Hands out transactions. Safe to share between threads."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        # SQLite's writers that find the database locked sleep up to 100 ms between two looks; threads of one process
+        # wait for this lock instead, and go on at once.
+        self._writers = None if self.is_postgresql else threading.Lock()
+
+    @classmethod
+    def open(cls, url: str) -> "Store":
+        """Open the database at `url` (sqlite:///… or postgresql+psycopg://…) and bring its schema up to date."""
+        engine = _sqlite(url) if url.startswith("sqlite") else _postgresql(url)
+        store = cls(engine)
+        with _reachable():
+            upgrade(engine)
+        return store
+
+    @property
+    def is_postgresql(self) -> bool:
+        """Whether processes can tell each other of new work through the database."""
+        return self.engine.dialect.name == "postgresql"
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[sa.Connection]:
+        """A transaction that may write; on SQLite it waits for its turn at the start, so that it never fails later.
+
+        One thread may have only one at a time. Raises Unavailable when the database cannot be reached. One that is
+        not `durable` may be lost in a power cut, unless a durable one has followed it; nothing else can happen to it.
+        """
+        options = {"writes": True, "durable": durable}
+        with self._turn(), _reachable(), self.engine.connect().execution_options(**options) as tx, tx.begin():
+            yield tx
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A transaction that only reads: it waits for nobody. Raises Unavailable as `write` does."""
+        with _reachable(), self.engine.connect() as tx, tx.begin():
+            yield tx
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if self._writers is None:
+            yield
+            return
+        if not self._writers.acquire(timeout=_BUSY_SECONDS):
+            raise Unavailable("STORE_UNAVAILABLE", f"The store was busy for {_BUSY_SECONDS} s.", "Try again.")
+        try:
+            yield
+        finally:
+            self._writers.release()
+
+
+def epoch_seconds(tx: sa.Connection) -> float:
+    """Return the seconds since the epoch by the store's own clock: the same for every host that uses it."""
+    if tx.dialect.name != "postgresql":
+        return time.time()
+    return float(tx.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())::float8")) or 0.0)
+
+
+def locking(query: sa.Select[Any]) -> sa.Select[Any]:
+    """Return the query with a row lock where rows can be locked (SQLite's writers wait for each other anyway)."""
+    return query.with_for_update(key_share=True)
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    try:
+        yield
+    except _UNREACHABLE as error:
+        if _is_mistake(error):
+            raise
+        raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now.", "Try again shortly.") from error
+
+
+def _is_mistake(error: sa.exc.SQLAlchemyError) -> bool:
+    """Tell whether SQLite refused a statement as such: it has the same class for that as for a full disk."""
+    cause = getattr(error, "orig", None)
+    return isinstance(cause, sqlite3.Error) and cause.sqlite_errorcode == sqlite3.SQLITE_ERROR
+
+
+def _postgresql(url: str) -> sa.Engine:
+    patience = {"connect_timeout": _CONNECT_SECONDS, "tcp_user_timeout": _SILENCE_SECONDS * 1000}
+    return sa.create_engine(url, pool_size=10, max_overflow=20, pool_pre_ping=True, connect_args=patience, **_COMMON)
+
+
+def _sqlite(url: str) -> sa.Engine:
+    engine = sa.create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=20,
+        max_overflow=20,
+        connect_args={"timeout": _BUSY_SECONDS},
+        **_COMMON,
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_BUSY_SECONDS}000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        options = connection.get_execution_options()
+        if options.get("writes"):
+            # In WAL mode NORMAL leaves the flush to the next FULL one: what a power cut takes is always the latest.
+            connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options.get('durable', True) else 'NORMAL'}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
+
+    return engine

@@ -1,0 +1,103 @@
+"""Reading what was done to the services of a project, those that are gone included."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.model.service import OperationStatus
+from ramet.store.operations import Event
+from ramet.store.tables import operation, operation_event, replica_set, service
+
+Position = tuple[datetime, str]
+
+
+@dataclass(frozen=True)
+class Past:
+    """An operation as its history tells it. `step` is the present one, or the last.
+
+    Those on a read replica set belong to its service, and carry the set's name.
+    """
+
+    id: str
+    service_id: str
+    service_name: str
+    procedure: str
+    status: OperationStatus
+    step: str
+    progress: str
+    error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+    events: tuple[Event, ...] = ()
+
+
+def list_past(
+    tx: sa.Connection, project_id: str, service_id: str | None, limit: int, before: Position | None
+) -> list[Past]:
+    """Return up to `limit` operations of a project, or of one service, newest first, with all their events.
+
+    `before` is where the last page ended: the time and the id of its last operation.
+    """
+    own_service, own_project = (
+        sa.func.coalesce(service.c[here], replica_set.c[there])
+        for here, there in (("id", "service_id"), ("project_id", "project_id"))
+    )
+    wanted = own_project == project_id
+    if service_id is not None:
+        sets = sa.select(replica_set.c.id).where(replica_set.c.service_id == service_id)
+        wanted &= (operation.c.subject == service_id) | operation.c.subject.in_(sets)
+    place = sa.tuple_(operation.c.created_at, operation.c.id)
+    if before is not None:
+        wanted &= place < sa.tuple_(sa.literal(before[0], operation.c.created_at.type), sa.literal(before[1]))
+    query = (
+        sa.select(
+            operation,
+            own_service.label("service_id"),
+            sa.func.coalesce(service.c.name, replica_set.c.name).label("name"),
+        )
+        .select_from(
+            operation.outerjoin(service, service.c.id == operation.c.subject).outerjoin(
+                replica_set, replica_set.c.id == operation.c.subject
+            )
+        )
+        .where(wanted)
+        .order_by(operation.c.created_at.desc(), operation.c.id.desc())
+        .limit(limit)
+    )
+    rows = tx.execute(query).all()
+    events = _events_of(tx, [row.id for row in rows])
+    return [_past(row, events.get(row.id, ())) for row in rows]
+
+
+def was_ever(tx: sa.Connection, project_id: str, service_id: str) -> bool:
+    """Tell whether the project has or had such a service."""
+    same = (service.c.id == service_id) & (service.c.project_id == project_id)
+    return tx.execute(sa.select(service.c.id).where(same)).one_or_none() is not None
+
+
+def _events_of(tx: sa.Connection, operation_ids: Sequence[str]) -> dict[str, tuple[Event, ...]]:
+    found: dict[str, tuple[Event, ...]] = {}
+    query = operation_event.select().where(operation_event.c.operation_id.in_(operation_ids))
+    for row in tx.execute(query.order_by(operation_event.c.id)):
+        event = Event(row.operation_id, row.step, row.outcome, row.at, row.seconds, row.error)
+        found[row.operation_id] = (*found.get(row.operation_id, ()), event)
+    return found
+
+
+def _past(row: sa.Row[Any], events: tuple[Event, ...]) -> Past:
+    return Past(
+        id=row.id,
+        service_id=row.service_id,
+        service_name=row.name,
+        procedure=row.procedure,
+        status=OperationStatus(row.status),
+        step=row.step,
+        progress=row.progress,
+        error=row.error,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+        events=events,
+    )

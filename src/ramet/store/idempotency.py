@@ -1,0 +1,40 @@
+"""Which request an Idempotency-Key stood for, and the service that it made."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from ramet.store.tables import idempotency
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A request that was accepted under a key."""
+
+    body_digest: str
+    service_id: str
+
+
+def find(tx: sa.Connection, project_id: str, key_digest: str) -> Remembered | None:
+    """Return what a key stands for, or None."""
+    same = (idempotency.c.project_id == project_id) & (idempotency.c.key_digest == key_digest)
+    row = tx.execute(idempotency.select().where(same)).one_or_none()
+    return None if row is None else Remembered(row.body_digest, row.service_id)
+
+
+def insert(
+    tx: sa.Connection, project_id: str, key_digest: str, body_digest: str, service_id: str, now: datetime
+) -> None:
+    """Remember a key; an earlier meaning is forgotten."""
+    same = (idempotency.c.project_id == project_id) & (idempotency.c.key_digest == key_digest)
+    tx.execute(idempotency.delete().where(same))
+    tx.execute(
+        idempotency.insert().values(
+            project_id=project_id,
+            key_digest=key_digest,
+            body_digest=body_digest,
+            service_id=service_id,
+            created_at=now,
+        )
+    )

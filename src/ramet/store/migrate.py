@@ -1,0 +1,42 @@
+"""Bring a database's schema up to date, one process at a time."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_LOCK = 7206355  # any number, the same in every process
+
+
+def upgrade(engine: sa.Engine) -> None:
+    """Run the migrations that are missing. Takes the writers' lock, so that two processes do not run them at once."""
+    with engine.connect() as connection, connection.begin():
+        if current_revision(connection) == head_revision():
+            return
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        config = configuration()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def configuration() -> Config:
+    """Return Alembic's configuration for the migrations of this package."""
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    return config
+
+
+def head_revision() -> str | None:
+    """Return the newest revision that this code knows."""
+    return ScriptDirectory(str(_MIGRATIONS)).get_current_head()
+
+
+def current_revision(connection: sa.Connection) -> str | None:
+    """Return the revision of a database; None when it is empty."""
+    return MigrationContext.configure(connection).get_current_revision()

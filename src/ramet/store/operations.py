@@ -1,0 +1,331 @@
+"""Rows of operations and of their history. What they mean is the business of `ramet.operations`."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.model.service import OperationStatus
+from ramet.store.database import epoch_seconds
+from ramet.store.tables import operation, operation_event, service
+
+CHANNEL = "ramet_operation"
+_LATE_SECONDS = 5.0
+_UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
+_KEY = operation.c.procedure + "." + operation.c.step
+
+
+class LeaseLost(Exception):
+    """Another worker has leased the operation meanwhile: nothing of what this one did may be recorded."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A row. `attempt` counts the attempts at the step that have begun, the running one too.
+
+    `done_steps` are those before `step`; of an operation that is being undone, those still to be undone after `step`.
+    `progress_at` and `step_started_at` are in seconds since the epoch by the store's clock.
+    """
+
+    id: str
+    procedure: str
+    subject: str
+    step: str
+    status: OperationStatus
+    state: dict[str, Any]
+    done_steps: tuple[str, ...]
+    attempt: int
+    cancelled: bool
+    fence: int
+    progress: str
+    progress_at: float
+    step_started_at: float
+    error: str | None
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """One entry of an operation's history. `seconds` is the time since the step began."""
+
+    operation_id: str
+    step: str
+    outcome: str
+    at: datetime
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """The 'procedure.step' that a worker can run, and those that it can undo."""
+
+    steps: frozenset[str]
+    undos: frozenset[str]
+
+    @cached_property
+    def matches(self) -> sa.ColumnElement[bool]:
+        """The condition for operations that the worker knows how to take further."""
+        running = (operation.c.status == OperationStatus.RUNNING.value) & _KEY.in_(self.steps)
+        return _UNDER_WAY & (running | ((operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(self.undos)))
+
+    @cached_property
+    def due(self) -> sa.Select[tuple[str]]:
+        """The operations that may be leased at the time `now`, those due longest first, at most `many`."""
+        ids = sa.select(operation.c.id).where(self.matches, operation.c.run_at <= sa.bindparam("now"))
+        return ids.order_by(operation.c.run_at).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
+
+
+# Statements that each step runs are built once: building one takes longer than running it.
+_neglected = operation.c.worker.is_not(None) | (operation.c.run_at < sa.bindparam("now") - _LATE_SECONDS)
+_LEASE = (
+    operation.update()
+    .where(operation.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .values(
+        worker=sa.bindparam("leased_by"),
+        run_at=sa.bindparam("until"),
+        fence=operation.c.fence + 1,
+        attempt=operation.c.attempt + 1,
+        started=True,
+        progress_at=sa.case((_neglected, sa.bindparam("now")), else_=operation.c.progress_at),
+    )
+    .returning(*operation.c)
+)
+_RECORD = (
+    operation.update()
+    .where(operation.c.id == sa.bindparam("same_id"), operation.c.fence == sa.bindparam("same_fence"), _UNDER_WAY)
+    .values(fence=operation.c.fence + 1)
+)
+_KEEP = _RECORD.values(run_at=sa.bindparam("due_at")).returning(operation.c.cancelled)
+_GIVE_BACK = _RECORD.values(
+    run_at=sa.case((operation.c.cancelled, sa.bindparam("now")), else_=sa.bindparam("due_at"))
+).returning(operation.c.cancelled)
+
+
+def insert_operation(
+    tx: sa.Connection, operation_id: str, procedure: str, step: str, subject: str, state: dict[str, Any]
+) -> None:
+    """Add an operation that is due at once, and tell the workers of other processes where the database can."""
+    now = epoch_seconds(tx)
+    tx.execute(
+        operation.insert(),
+        {
+            "id": operation_id,
+            "procedure": procedure,
+            "subject": subject,
+            "step": step,
+            "status": OperationStatus.RUNNING.value,
+            "state": state,
+            "done_steps": [],
+            "attempt": 0,
+            "started": False,
+            "cancelled": False,
+            "run_at": now,
+            "fence": 0,
+            "progress": "",
+            "progress_at": now,
+            "step_started_at": now,
+            "created_at": datetime.now(UTC),
+        },
+    )
+    _tell(tx)
+
+
+def get(tx: sa.Connection, operation_id: str) -> Operation | None:
+    """Return an operation, or None."""
+    row = tx.execute(operation.select().where(operation.c.id == operation_id)).one_or_none()
+    return None if row is None else _operation(row)
+
+
+def of_subject(tx: sa.Connection, subject: str) -> list[Operation]:
+    """Return the operations on a subject, newest first."""
+    query = operation.select().where(operation.c.subject == subject)
+    return [_operation(row) for row in tx.execute(query.order_by(operation.c.created_at.desc(), operation.c.id))]
+
+
+def is_under_way(tx: sa.Connection, operation_id: str) -> bool:
+    """Tell whether an operation is neither succeeded nor failed."""
+    return tx.scalar(sa.select(operation.c.id).where(operation.c.id == operation_id, _UNDER_WAY)) is not None
+
+
+def under_way(tx: sa.Connection, subject: str, procedure: str) -> bool:
+    """Tell whether an operation of that procedure on that subject is neither succeeded nor failed."""
+    same = (operation.c.subject == subject) & (operation.c.procedure == procedure)
+    return tx.execute(sa.select(operation.c.id).where(same, _UNDER_WAY).limit(1)).one_or_none() is not None
+
+
+def cancel(tx: sa.Connection, operation_id: str) -> bool:
+    """Mark a running operation as called off, and make it due; False when it is not running any more."""
+    running = (operation.c.id == operation_id) & (operation.c.status == OperationStatus.RUNNING.value)
+    due = sa.case((operation.c.worker.is_(None), epoch_seconds(tx)), else_=operation.c.run_at)
+    marked = tx.execute(operation.update().where(running).values(cancelled=True, run_at=due)).rowcount == 1
+    _tell(tx)
+    return marked
+
+
+def under_way_of(tx: sa.Connection, subject: str, procedure: str) -> list[Operation]:
+    """Return the operations of that procedure on that subject that are neither succeeded nor failed, oldest first."""
+    same = (operation.c.subject == subject) & (operation.c.procedure == procedure) & _UNDER_WAY
+    query = operation.select().where(same).order_by(operation.c.created_at, operation.c.id)
+    return [_operation(row) for row in tx.execute(query)]
+
+
+def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Return how far the operations under way in a project are, by subject: procedure, step, attempt and so on."""
+    columns = (operation.c.procedure, operation.c.step, operation.c.status, operation.c.attempt, operation.c.progress)
+    mine = (operation.c.subject == service.c.id) & (service.c.project_id == project_id)
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for row in tx.execute(sa.select(operation.c.subject, *columns).where(mine, _UNDER_WAY).order_by(operation.c.id)):
+        found.setdefault(row.subject, []).append(tuple(row))
+    return found
+
+
+def durations(tx: sa.Connection, procedure: str, state: dict[str, Any], project_id: str, limit: int) -> list[float]:
+    """Return the seconds that the last succeeded operations of a project took whose state holds these values."""
+    mine = (operation.c.subject == service.c.id) & (service.c.project_id == project_id)
+    succeeded = operation.c.status == OperationStatus.SUCCEEDED.value
+    query = (
+        sa.select(operation.c.created_at, operation.c.finished_at, operation.c.state)
+        .where(mine, succeeded, operation.c.procedure == procedure)
+        .order_by(operation.c.created_at.desc())
+        .limit(limit)
+    )
+    return [
+        (row.finished_at - row.created_at).total_seconds()
+        for row in tx.execute(query)
+        if state.items() <= row.state.items()
+    ]
+
+
+def is_busy(tx: sa.Connection, besides: Collection[str]) -> bool:
+    """Tell whether any operation runs or is being undone, those of the procedures `besides` left out."""
+    query = sa.select(operation.c.id).where(_UNDER_WAY, operation.c.procedure.not_in(besides))
+    return tx.execute(query.limit(1)).one_or_none() is not None
+
+
+def seconds_until_due(tx: sa.Connection, known: Known) -> float | None:
+    """Return how long it is until the next operation is due (0 or less: one is); None when there is none."""
+    due_at = tx.scalar(sa.select(sa.func.min(operation.c.run_at)).where(known.matches))
+    return None if due_at is None else due_at - epoch_seconds(tx)
+
+
+def lease(
+    tx: sa.Connection, worker: str, known: Known, seconds: float, limit: int, held: Collection[str] = ()
+) -> list[Operation]:
+    """Give up to `limit` due operations to a worker for so many seconds, those due longest first.
+
+    `held` are operations that the worker has at work, even though their leases may have run out: they are left alone.
+    An operation that nobody could take further for a while starts its deadline anew.
+    """
+    now = epoch_seconds(tx)
+    due = known.due.where(operation.c.id.not_in(held)) if held else known.due
+    ids = tx.scalars(due, {"now": now, "many": limit}).all()
+    if not ids:
+        return []
+    return [
+        _operation(row)
+        for row in tx.execute(_LEASE, {"ids": ids, "leased_by": worker, "until": now + seconds, "now": now})
+    ]
+
+
+def renew(tx: sa.Connection, worker: str, held: Collection[str], seconds: float) -> None:
+    """Prolong the leases that a worker still has of the operations `held`."""
+    mine = operation.c.id.in_(held) & (operation.c.worker == worker)
+    tx.execute(operation.update().where(mine, _UNDER_WAY).values(run_at=epoch_seconds(tx) + seconds))
+
+
+def end_leases(tx: sa.Connection, workers: str) -> int:
+    """Make due what workers whose names begin with `workers` have leased; return the number of operations."""
+    theirs = operation.c.worker.startswith(workers, autoescape=True)
+    ended = tx.execute(operation.update().where(_UNDER_WAY, theirs).values(run_at=epoch_seconds(tx)))
+    return int(ended.rowcount)
+
+
+def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_seconds: float) -> Operation:
+    """Write what an operation has become, and return it with its new fence. Raises LeaseLost.
+
+    `worker` keeps the lease, for `due_in_seconds`; None gives it back, and the operation is due in so many seconds.
+    The fence moves with each record, so that one whose commit was not acknowledged cannot be written twice.
+    """
+    now = epoch_seconds(tx)
+    is_over = after.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
+    values = {
+        "same_id": after.id,
+        "same_fence": after.fence,
+        "due_at": now + due_in_seconds,
+        "step": after.step,
+        "status": after.status.value,
+        "state": after.state,
+        "done_steps": list(after.done_steps),
+        "attempt": after.attempt,
+        "progress": after.progress,
+        "progress_at": after.progress_at,
+        "step_started_at": after.step_started_at,
+        "error": after.error,
+        "worker": worker,
+        "finished_at": datetime.now(UTC) if is_over else None,
+    }
+    cancelled = tx.scalar(_GIVE_BACK, {**values, "now": now}) if worker is None else tx.scalar(_KEEP, values)
+    if cancelled is None:
+        raise LeaseLost(f"operation {after.id}, step {after.step}")
+    return replace(after, fence=after.fence + 1, cancelled=cancelled)
+
+
+def insert_event(tx: sa.Connection, event: Event) -> None:
+    """Add an entry to an operation's history."""
+    tx.execute(
+        operation_event.insert(),
+        {
+            "operation_id": event.operation_id,
+            "step": event.step,
+            "outcome": event.outcome,
+            "at": event.at,
+            "seconds": event.seconds,
+            "error": event.error,
+        },
+    )
+
+
+def events(tx: sa.Connection, operation_id: str) -> list[Event]:
+    """Return the history of an operation, in its order."""
+    rows = tx.execute(
+        operation_event.select().where(operation_event.c.operation_id == operation_id).order_by(operation_event.c.id)
+    )
+    return [Event(row.operation_id, row.step, row.outcome, row.at, row.seconds, row.error) for row in rows]
+
+
+def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
+    """Return the operations that are due and that a worker does not know how to take further."""
+    due = operation.c.run_at <= epoch_seconds(tx)
+    rows = tx.execute(operation.select().where(_UNDER_WAY, due, sa.not_(known.matches)).order_by(operation.c.id))
+    return [_operation(row) for row in rows]
+
+
+def _tell(tx: sa.Connection) -> None:
+    if tx.dialect.name == "postgresql":
+        tx.execute(sa.text("SELECT pg_notify(:channel, '')"), {"channel": CHANNEL})
+
+
+def _operation(row: sa.Row[Any]) -> Operation:
+    return Operation(
+        id=row.id,
+        procedure=row.procedure,
+        subject=row.subject,
+        step=row.step,
+        status=OperationStatus(row.status),
+        state=row.state,
+        done_steps=tuple(row.done_steps),
+        attempt=row.attempt,
+        cancelled=row.cancelled,
+        fence=row.fence,
+        progress=row.progress,
+        progress_at=row.progress_at,
+        step_started_at=row.step_started_at,
+        error=row.error,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+    )

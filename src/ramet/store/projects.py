@@ -1,0 +1,62 @@
+"""Rows of projects and of the API keys that open them."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.model.project import ApiKey, Project
+from ramet.store.tables import api_key, project
+
+
+def insert_project(tx: sa.Connection, new: Project) -> None:
+    """Add a project."""
+    tx.execute(project.insert().values(id=new.id, name=new.name, created_at=new.created_at))
+
+
+def get_project(tx: sa.Connection, project_id: str) -> Project | None:
+    """Return a project, or None."""
+    row = tx.execute(project.select().where(project.c.id == project_id)).one_or_none()
+    return None if row is None else Project(row.id, row.name, row.created_at)
+
+
+def list_projects(tx: sa.Connection) -> list[Project]:
+    """Return all projects, oldest first."""
+    rows = tx.execute(project.select().order_by(project.c.created_at, project.c.id))
+    return [Project(row.id, row.name, row.created_at) for row in rows]
+
+
+def insert_key(tx: sa.Connection, key: ApiKey) -> None:
+    """Add a key."""
+    tx.execute(
+        api_key.insert().values(
+            public_key=key.public_key,
+            project_id=key.project_id,
+            name=key.name,
+            secret_digest=key.secret_digest,
+            created_at=key.created_at,
+            revoked_at=key.revoked_at,
+        )
+    )
+
+
+def find_key(tx: sa.Connection, public_key: str) -> ApiKey | None:
+    """Return a key, revoked or not, or None."""
+    row = tx.execute(api_key.select().where(api_key.c.public_key == public_key)).one_or_none()
+    return None if row is None else _key(row)
+
+
+def list_keys(tx: sa.Connection, project_id: str) -> list[ApiKey]:
+    """Return the keys of a project, oldest first."""
+    query = api_key.select().where(api_key.c.project_id == project_id)
+    return [_key(row) for row in tx.execute(query.order_by(api_key.c.created_at, api_key.c.public_key))]
+
+
+def revoke_key(tx: sa.Connection, public_key: str, now: datetime) -> None:
+    """Mark a key as revoked; the first time counts."""
+    unrevoked = (api_key.c.public_key == public_key) & api_key.c.revoked_at.is_(None)
+    tx.execute(api_key.update().where(unrevoked).values(revoked_at=now))
+
+
+def _key(row: sa.Row[Any]) -> ApiKey:
+    return ApiKey(row.public_key, row.project_id, row.name, row.secret_digest, row.created_at, row.revoked_at)

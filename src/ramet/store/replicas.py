@@ -1,0 +1,124 @@
+"""Rows of read replica sets."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.model.replica import Node, ReplicaSet
+from ramet.model.resources import Size
+from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, OperationStatus
+from ramet.store.tables import operation, replica_set, service
+
+_with_activity = sa.select(
+    replica_set,
+    service.c.paused,
+    operation.c.procedure,
+    operation.c.status.label("operation_status"),
+    operation.c.started,
+    operation.c.error,
+).select_from(
+    replica_set.join(service, service.c.id == replica_set.c.service_id).outerjoin(
+        operation, replica_set.c.operation_id == operation.c.id
+    )
+)
+_live = replica_set.c.deleted_at.is_(None) & replica_set.c.failed_at.is_(None)
+
+
+def insert_set(tx: sa.Connection, new: ReplicaSet) -> None:
+    """Add a set."""
+    tx.execute(
+        replica_set.insert().values(
+            id=new.id,
+            project_id=new.project_id,
+            service_id=new.service_id,
+            name=new.name,
+            environment=new.environment.value,
+            cpu_millis=new.size.cpu_millis,
+            memory_gbs=new.size.memory_gbs,
+            nodes=[[node.id, node.port] for node in new.nodes],
+            host=new.host,
+            port=new.port,
+            created_at=new.created_at,
+        )
+    )
+
+
+def get_set(tx: sa.Connection, set_id: str) -> ReplicaSet | None:
+    """Return a set, deleted or not, or None. Who changes it locks the row of its service first."""
+    row = tx.execute(_with_activity.where(replica_set.c.id == set_id)).one_or_none()
+    return None if row is None else _set(row)
+
+
+def list_of_project(tx: sa.Connection, project_id: str, now: datetime) -> dict[str, list[ReplicaSet]]:
+    """Return the sets of a project that clients may see, by service, oldest first."""
+    found: dict[str, list[ReplicaSet]] = {}
+    for each in _visible(tx, replica_set.c.project_id == project_id, now):
+        found.setdefault(each.service_id, []).append(each)
+    return found
+
+
+def list_of_service(tx: sa.Connection, service_id: str, now: datetime) -> list[ReplicaSet]:
+    """Return the sets of a service that clients may see, oldest first."""
+    return _visible(tx, replica_set.c.service_id == service_id, now)
+
+
+def live_sets(tx: sa.Connection, service_id: str | None = None) -> list[ReplicaSet]:
+    """Return the sets that are neither deleted nor failed, of one service or of all."""
+    wanted = _live if service_id is None else _live & (replica_set.c.service_id == service_id)
+    return [_set(row) for row in tx.execute(_with_activity.where(wanted).order_by(replica_set.c.created_at))]
+
+
+def used_ports(tx: sa.Connection) -> set[int]:
+    """Return the ports of all sets that are neither deleted nor failed: of endpoints, nodes and poolers."""
+    found: set[int] = set()
+    for row in tx.execute(sa.select(replica_set.c.port, replica_set.c.pooler_port, replica_set.c.nodes).where(_live)):
+        found |= {row.port, *(port for _, port in row.nodes)}
+        found |= set() if row.pooler_port is None else {row.pooler_port}
+    return found
+
+
+def update_set(tx: sa.Connection, set_id: str, **columns: Any) -> None:
+    """Set columns of a set."""
+    tx.execute(replica_set.update().where(replica_set.c.id == set_id).values(**columns))
+
+
+def finish_operation(tx: sa.Connection, set_id: str, operation_id: str, **columns: Any) -> None:
+    """End an operation's claim on a set and set columns; does nothing when a later operation has claimed it."""
+    claimed = (replica_set.c.id == set_id) & (replica_set.c.operation_id == operation_id)
+    tx.execute(replica_set.update().where(claimed).values(operation_id=None, **columns))
+
+
+def _visible(tx: sa.Connection, wanted: sa.ColumnElement[bool], now: datetime) -> list[ReplicaSet]:
+    shown = replica_set.c.failed_at.is_(None) | (replica_set.c.failed_at > now - FAILED_SHOWN_FOR)
+    query = _with_activity.where(wanted & replica_set.c.deleted_at.is_(None) & shown)
+    return [_set(row) for row in tx.execute(query.order_by(replica_set.c.created_at, replica_set.c.id))]
+
+
+def _set(row: sa.Row[Any]) -> ReplicaSet:
+    return ReplicaSet(
+        id=row.id,
+        project_id=row.project_id,
+        service_id=row.service_id,
+        name=row.name,
+        environment=Environment(row.environment),
+        size=Size(row.cpu_millis, row.memory_gbs),
+        nodes=tuple(Node(node_id, port) for node_id, port in row.nodes),
+        host=row.host,
+        port=row.port,
+        created_at=row.created_at,
+        pooler_port=row.pooler_port,
+        born_at=row.born_at,
+        failed_at=row.failed_at,
+        failure=row.failure,
+        deleted_at=row.deleted_at,
+        down_reason=row.down_reason,
+        paused=row.paused,
+        activity=_activity(row),
+    )
+
+
+def _activity(row: sa.Row[Any]) -> Activity | None:
+    if row.procedure is None:
+        return None
+    return Activity(row.operation_id, row.procedure, OperationStatus(row.operation_status), row.started, row.error)

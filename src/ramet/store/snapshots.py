@@ -1,0 +1,58 @@
+"""Rows of snapshots."""
+
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.store.services import holders
+from ramet.store.tables import snapshot
+
+
+def insert_snapshot(tx: sa.Connection, new: Snapshot) -> None:
+    """Add a snapshot."""
+    tx.execute(
+        snapshot.insert().values(
+            id=new.id,
+            service_id=new.service_id,
+            kind=new.kind.value,
+            name=new.name,
+            taken_at=new.taken_at,
+            start_lsn=new.start_lsn,
+            end_lsn=new.end_lsn,
+            timeline=new.timeline,
+            next_xid=new.next_xid,
+            size_bytes=new.size_bytes,
+        )
+    )
+
+
+def list_snapshots(tx: sa.Connection, service_id: str) -> list[Snapshot]:
+    """Return the snapshots of a service, oldest first."""
+    query = snapshot.select().where(snapshot.c.service_id == service_id).order_by(snapshot.c.taken_at)
+    return [
+        Snapshot(
+            id=row.id,
+            service_id=row.service_id,
+            kind=SnapshotKind(row.kind),
+            taken_at=row.taken_at,
+            start_lsn=row.start_lsn,
+            end_lsn=row.end_lsn,
+            timeline=row.timeline,
+            next_xid=row.next_xid,
+            size_bytes=row.size_bytes,
+            name=row.name,
+        )
+        for row in tx.execute(query)
+    ]
+
+
+def delete_unheld(tx: sa.Connection, service_id: str, snapshot_ids: Collection[str], operation_id: str) -> None:
+    """Delete snapshots of a service unless an operation other than `operation_id` holds it: that may be using them."""
+    if all(holder == operation_id for holder in holders(tx, service_id)):
+        tx.execute(snapshot.delete().where(snapshot.c.id.in_(snapshot_ids)))
+
+
+def delete_snapshots_of(tx: sa.Connection, service_id: str) -> None:
+    """Delete all snapshots of a service."""
+    tx.execute(snapshot.delete().where(snapshot.c.service_id == service_id))

@@ -1,0 +1,34 @@
+"""The log: one line a record on standard error, key=value, times in UTC."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+_QUIET = ("alembic", "httpcore", "httpx", "uvicorn")
+
+
+class LineFormatter(logging.Formatter):
+    """Writes a record as one line; a trace becomes a quoted value in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        parts = [moment, f"level={record.levelname.lower()}", f"from={record.name}"]
+        parts.append(f"message={_value(record.getMessage())}")
+        if record.exc_info:
+            parts.append(f"trace={json.dumps(self.formatException(record.exc_info), ensure_ascii=False)}")
+        return " ".join(parts)
+
+
+def start_logging(level: str) -> None:
+    """Send all logs of this process to standard error, from `level` on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _value(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,14 @@
+"""The world that the tests of the interface share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.world import World, open_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A world of its own for each test."""
+    yield from open_world(tmp_path)

@@ -1,0 +1,166 @@
+"""Rename, resize, password, environment, replicas and private networks over HTTP."""
+
+import pytest
+
+from ramet.api.application import BASE_PATH
+from ramet.errors import Failed
+from ramet.model.service import FAILED_SHOWN_FOR
+from tests.api.world import JsonObject, World
+
+
+def test_a_rename_shows_at_once_and_names_need_not_be_unique(world: World) -> None:
+    first, second = world.ready(), world.ready(name="other")
+    answer = world.post(world.path(second["service_id"], "rename"), {"name": "shop"})
+    assert (answer.status_code, answer.json()["name"]) == (200, "shop")
+    assert [service["name"] for service in world.listed()] == ["shop", "shop"]
+    assert world.look(first)["name"] == "shop"
+
+
+@pytest.mark.parametrize("body", [{}, {"name": ""}, {"name": "x" * 129}, {"name": "a\nb"}, {"name": 1}, {"title": "x"}])
+def test_a_bad_name_is_refused_and_changes_nothing(world: World, body: JsonObject) -> None:
+    service = world.ready()
+    assert world.post(world.path(service["service_id"], "rename"), body).status_code == 400
+    assert world.look(service)["name"] == "shop"
+
+
+def test_the_environment_changes_with_a_sentence(world: World) -> None:
+    service = world.ready()
+    answer = world.post(world.path(service["service_id"], "setEnvironment"), {"environment": "PROD"})
+    assert answer.status_code == 200
+    assert "PROD" in answer.json()["message"]
+    assert world.look(service)["metadata"]["environment"] == "PROD"
+    assert world.post(world.path(service["service_id"], "setEnvironment"), {"environment": "prod"}).status_code == 400
+
+
+@pytest.mark.parametrize("cpu_and_memory", [("1000", "4"), (1000, 4), ("shared", "shared")])
+def test_a_resize_shows_upgrading_first_and_then_the_new_size(
+    world: World, cpu_and_memory: tuple[str | int, str | int]
+) -> None:
+    service = world.ready(cpu_millis="500", memory_gbs="2")
+    body = dict(zip(("cpu_millis", "memory_gbs"), cpu_and_memory, strict=True))
+    answer = world.post(world.path(service["service_id"], "resize"), body)
+    assert (answer.status_code, answer.json()["status"]) == (202, "UPGRADING")
+    world.work()
+    changed = world.look(service)
+    assert changed["status"] == "READY"
+    spec = changed["resources"][0]["spec"]
+    expected = (None, None) if cpu_and_memory[0] == "shared" else (1000, 4)
+    assert (spec["cpu_millis"], spec["memory_gbs"]) == expected
+
+
+def test_a_paused_service_is_resized_and_stays_paused(world: World) -> None:
+    service = world.ready()
+    world.post(world.path(service["service_id"], "stop"))
+    world.work()
+    assert world.post(world.path(service["service_id"], "resize"), {"cpu_millis": "500", "memory_gbs": "2"}).is_success
+    world.work()
+    assert world.look(service)["status"] == "PAUSED"
+    assert world.look(service)["resources"][0]["spec"]["cpu_millis"] == 500
+
+
+def test_a_resize_that_fails_keeps_the_old_size_and_says_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.ready(cpu_millis="500", memory_gbs="2")
+
+    def refuse(*_: object) -> None:
+        raise Failed("SERVER_DIED", "There is not that much memory.")
+
+    monkeypatch.setattr(type(world.backend), "await_ready", refuse)
+    world.post(world.path(service["service_id"], "resize"), {"cpu_millis": "1000", "memory_gbs": "4"})
+    world.work()
+    seen = world.look(service)
+    assert seen["status"] == "UNSTABLE"
+    assert "not that much memory" in seen["metadata"]["status_reason"]
+    assert seen["resources"][0]["spec"]["memory_gbs"] == 2
+    world.advance(FAILED_SHOWN_FOR * 2)
+    assert world.get(world.path(service["service_id"])).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"cpu_millis": "500"},
+        {"cpu_millis": "0", "memory_gbs": "0"},
+        {"cpu_millis": "-1", "memory_gbs": "2"},
+        {"cpu_millis": "500", "memory_gbs": "shared"},
+        {"cpu_millis": "500", "memory_gbs": "100000"},
+        {"cpu_millis": "500", "memory_gbs": "2", "nodes": 1},
+    ],
+)
+def test_a_bad_size_is_refused_and_changes_nothing(world: World, body: JsonObject) -> None:
+    service = world.ready()
+    assert world.post(world.path(service["service_id"], "resize"), body).status_code == 400
+    assert world.look(service)["resources"] == service["resources"]
+    assert world.look(service)["status"] == "READY"
+
+
+def test_a_password_is_changed_without_an_answer_and_only_while_the_service_is_ready(world: World) -> None:
+    service = world.ready()
+    before = world.backend.volumes[service["service_id"]].verifier
+    answer = world.post(world.path(service["service_id"], "updatePassword"), {"password": 'it\'s a §ecret \\ "x"'})
+    assert (answer.status_code, answer.content) == (204, b"")
+    after = world.backend.volumes[service["service_id"]].verifier
+    assert after is not None
+    assert after != before
+    world.post(world.path(service["service_id"], "stop"))
+    world.work()
+    refused = world.post(world.path(service["service_id"], "updatePassword"), {"password": "other"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_STATE")
+
+
+@pytest.mark.parametrize("password", ["", "x" * 1001, "a\tb", "a\u0000b"])
+def test_a_password_that_nobody_could_type_is_refused_and_not_repeated(world: World, password: str) -> None:
+    service = world.ready()
+    answer = world.post(world.path(service["service_id"], "updatePassword"), {"password": password})
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_PASSWORD")
+    assert not password or password not in answer.text
+
+
+def test_zero_high_availability_replicas_are_accepted_and_more_refused(world: World) -> None:
+    service = world.ready()
+    for body in ({}, {"replica_count": 0}, {"sync_replica_count": 0, "replica_count": 0}):
+        answer = world.post(world.path(service["service_id"], "setHA"), body)
+        assert (answer.status_code, answer.json()["ha_replicas"]["replica_count"]) == (202, 0)
+    refused = world.post(world.path(service["service_id"], "setHA"), {"sync_replica_count": 1})
+    assert (refused.status_code, refused.json()["code"]) == (400, "HA_NOT_AVAILABLE")
+    assert "Kubernetes" in refused.json()["details"]
+
+
+def test_there_are_no_private_networks_and_changes_say_which_backend_has_them(world: World) -> None:
+    base = f"{BASE_PATH}/projects/{world.tenant.project.id}/vpcs"
+    assert world.get(base).json() == []
+    created = world.post(base, {"name": "x", "cidr": "10.0.0.0/16", "region_code": "local"})
+    service = world.ready()["service_id"]
+    refusals = [
+        created,
+        world.post(f"{base}/1/peerings", {"peer_account_id": "1", "peer_region_code": "x", "peer_vpc_id": "y"}),
+        world.post(world.path(service, "attachToVPC"), {"vpc_id": "1"}),
+        world.post(world.path(service, "detachFromVPC"), {"vpc_id": "1"}),
+    ]
+    assert [answer.status_code for answer in refusals] == [400] * 4
+    assert all("Kubernetes" in answer.json()["details"] for answer in refusals)
+    missing = [world.get(f"{base}/1"), world.delete(f"{base}/1"), world.post(f"{base}/1/rename", {"name": "x"})]
+    assert [answer.status_code for answer in missing] == [404] * 3
+    assert world.get(f"{base}/1/peerings").json() == []
+
+
+def test_changes_to_a_service_that_is_being_deleted_or_gone_are_refused(world: World) -> None:
+    service = world.ready()["service_id"]
+    world.delete(world.path(service))
+    bodies = {
+        "rename": {"name": "x"},
+        "setEnvironment": {"environment": "DEV"},
+        "resize": {"cpu_millis": "500", "memory_gbs": "2"},
+        "updatePassword": {"password": "x"},
+    }
+    assert {world.post(world.path(service, verb), body).status_code for verb, body in bodies.items()} == {400}
+    world.work()
+    assert {world.post(world.path(service, verb), body).status_code for verb, body in bodies.items()} == {404}
+
+
+def test_a_service_is_optimized_while_it_serves(world: World) -> None:
+    service = world.ready()
+    assert world.post(world.path(service["service_id"], "optimize")).json()["status"] == "OPTIMIZING"
+    refused = world.post(world.path(service["service_id"], "optimize"))
+    assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_STATE")
+    world.work()
+    assert world.look(service)["status"] == "READY"

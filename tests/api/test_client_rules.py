@@ -1,0 +1,320 @@
+"""What existing clients rely on, rule by rule, by the numbers of the project's list of their habits.
+
+Rules 16 and 22 belong to operations that are not there yet; 8, 21 and 23 to the database side.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ramet.api.application import BASE_PATH
+from ramet.backends.memory import MemoryBackend
+from ramet.errors import Failed
+from ramet.model.fork import shown
+from ramet.model.service import FAILED_SHOWN_FOR
+from tests.api.world import JsonObject, World
+
+FIELDS = {
+    "service_id": str,
+    "project_id": str,
+    "name": str,
+    "region_code": str,
+    "service_type": str,
+    "created": str,
+    "paused": bool,
+    "status": str,
+    "resources": list,
+    "metadata": dict,
+    "endpoint": dict,
+    "ha_replicas": dict,
+    "read_replica_sets": list,
+}
+NULL_HERE = ("vpcEndpoint", "vpc_endpoint", "connection_pooler", "metrics")
+
+
+def test_rule_1_each_operation_answers_with_its_exact_status(world: World) -> None:
+    created = world.post(world.services_path, {"name": "shop"})
+    service = created.json()["service_id"]
+    world.work()
+    forked = world.post(world.path(service, "forkService"), {"fork_strategy": "NOW"})
+    stopped = world.post(world.path(service, "stop"))
+    world.work()
+    started = world.post(world.path(service, "start"))
+    world.work()
+    assert [answer.status_code for answer in (created, forked, stopped, started)] == [202] * 4
+    assert world.get(world.services_path).status_code == 200
+    assert world.get(world.path(service)).status_code == 200
+    deleted = world.delete(world.path(service))
+    assert (deleted.status_code, deleted.content) == (202, b"")
+    assert "json" not in deleted.headers["content-type"]
+
+
+def test_rule_2_the_list_is_a_bare_array_in_order_of_creation(world: World) -> None:
+    empty = world.get(world.services_path)
+    assert empty.content == b"[]"
+    assert "json" in empty.headers["content-type"]
+    made = [world.create(name=f"s{number}")["service_id"] for number in range(5)]
+    assert [service["service_id"] for service in world.listed()] == made
+
+
+def test_rule_3_an_unknown_service_is_a_404_with_the_known_sentence(world: World) -> None:
+    for service_id in ("a000000000", "short", "UPPERCASE1", "a%20b", "0" * 300):
+        for answer in (
+            world.get(world.path(service_id)),
+            world.delete(world.path(service_id)),
+            world.post(world.path(service_id, "start")),
+            world.post(world.path(service_id, "stop")),
+            world.post(world.path(service_id, "forkService"), {"fork_strategy": "NOW"}),
+        ):
+            assert answer.status_code == 404
+            assert answer.json()["message"] == "no service with that id exists"
+
+
+def test_rule_3_a_wrong_state_is_a_400_that_names_the_state(world: World) -> None:
+    service = world.create()["service_id"]
+    for verb, body in (("start", None), ("stop", None), ("forkService", {"fork_strategy": "NOW"})):
+        answer = world.post(world.path(service, verb), body)
+        assert answer.status_code == 400
+        assert answer.json()["code"] == "INVALID_STATE"
+        assert "QUEUED" in answer.json()["message"]
+
+
+def test_rule_4_polling_answers_200_or_404_at_every_moment(world: World) -> None:
+    service = world.create()
+    assert world.get(world.path(service["service_id"])).status_code == 200
+    world.work()
+    assert world.look(service)["status"] == "READY"
+    world.delete(world.path(service["service_id"]))
+    assert world.get(world.path(service["service_id"])).status_code in (200, 404)
+    world.work()
+    assert world.get(world.path(service["service_id"])).status_code == 404
+
+
+def test_rule_5_an_accepted_operation_never_shows_its_target_first(world: World) -> None:
+    parent = world.create()
+    assert parent["status"] == "QUEUED"
+    world.work()
+    assert world.fork(parent)["status"] == "QUEUED"
+    world.work()
+    stopped = world.post(world.path(parent["service_id"], "stop")).json()
+    assert (stopped["status"], stopped["paused"]) == ("PAUSING", False)
+    world.work()
+    paused = world.look(parent)
+    assert (paused["status"], paused["paused"]) == ("PAUSED", True)
+    assert world.post(world.path(parent["service_id"], "start")).json()["status"] == "RESUMING"
+    world.work()
+    assert world.look(parent)["status"] == "READY"
+
+
+def test_rule_6_a_failed_fork_is_unstable_with_its_reason_and_then_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = world.ready()
+
+    def refuse(*_: Any) -> None:
+        raise Failed("DISK_FULL", "The disk is full.")
+
+    monkeypatch.setattr(MemoryBackend, "check_recovery", refuse)
+    fork = world.fork(parent)
+    world.work()
+    seen = world.look(fork)
+    assert seen["status"] == "UNSTABLE"
+    assert "The disk is full." in seen["metadata"]["status_reason"]
+    world.advance(FAILED_SHOWN_FOR + timedelta(seconds=1))
+    assert world.get(world.path(fork["service_id"])).status_code == 404
+    assert [service["service_id"] for service in world.listed()] == [parent["service_id"]]
+
+
+def test_rule_7_a_deleted_service_ends_in_404_and_leaves_the_list(world: World) -> None:
+    service = world.ready()
+    world.delete(world.path(service["service_id"]))
+    world.work()
+    assert world.get(world.path(service["service_id"])).status_code == 404
+    assert world.delete(world.path(service["service_id"])).status_code == 404
+    assert world.listed() == []
+
+
+def test_rule_9_create_and_fork_carry_all_fields_and_the_password_and_nothing_else_does(world: World) -> None:
+    parent = world.create()
+    world.work()
+    fork = world.fork(parent)
+    for accepted in (parent, fork):
+        _check_fields(accepted, {"initial_password"})
+        assert len(accepted["initial_password"]) >= 20
+    assert parent["endpoint"] != fork["endpoint"]
+    world.work()
+    stopped = world.post(world.path(parent["service_id"], "stop")).json()
+    for other in (*world.listed(), world.look(parent), world.look(fork), stopped):
+        _check_fields(other, set())
+
+
+def test_rule_9_answers_are_kept_by_no_cache(world: World) -> None:
+    assert world.post(world.services_path, {"name": "shop"}).headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "spec"),
+    [
+        ({"cpu_millis": "500", "memory_gbs": "2"}, (500, 2)),
+        ({"cpu_millis": 500, "memory_gbs": 2}, (500, 2)),
+        ({"cpu_millis": "shared", "memory_gbs": "shared"}, (None, None)),
+        ({}, (None, None)),
+    ],
+)
+def test_rules_10_and_12_sizes_are_strings_or_integers_in_and_integers_or_null_out(
+    world: World, sizes: JsonObject, spec: tuple[int | None, int | None]
+) -> None:
+    (resource,) = world.create(**sizes)["resources"]
+    assert (resource["spec"]["cpu_millis"], resource["spec"]["memory_gbs"]) == spec
+    assert all(isinstance(value, int | None) for value in spec)
+    assert resource["spec"]["volume_type"] == "memory"
+    assert isinstance(resource["id"], str)
+
+
+def test_rule_11_times_have_zones_and_ids_ten_characters(world: World) -> None:
+    service = world.create()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", service["created"])
+    assert re.fullmatch(r"[a-z0-9]{10}", service["service_id"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "service_type"),
+    [
+        ({}, "POSTGRES"),
+        ({"addons": []}, "POSTGRES"),
+        ({"addons": ["time-series"]}, "TIMESERIESDB"),
+        ({"addons": ["ai"]}, "VECTOR"),
+        ({"addons": ["ai", "time-series"]}, "TIMESERIESDB"),
+        ({"service_type": "VECTOR"}, "VECTOR"),
+        ({"service_type": "VECTOR", "addons": ["ai"], "replica_count": 0, "region_code": "local"}, "VECTOR"),
+    ],
+)
+def test_rule_12_addons_decide_the_service_type(world: World, fields: JsonObject, service_type: str) -> None:
+    assert world.create(**fields)["service_type"] == service_type
+
+
+def test_rule_13_target_time_keeps_the_offset_of_its_caller(world: World) -> None:
+    parent = world.ready()
+    target = shown(datetime.now(UTC) + timedelta(hours=2)).replace("Z", "+02:00")
+    fork = world.fork(parent, fork_strategy="PITR", target_time=target)
+    assert fork["metadata"]["target_time"] == target
+
+
+def test_rule_13_target_time_goes_with_pitr_and_only_with_pitr(world: World) -> None:
+    parent = world.ready()
+    now = datetime.now(UTC)
+    refused = {
+        "TARGET_TIME_REQUIRED": {"fork_strategy": "PITR"},
+        "TARGET_TIME_NOT_ALLOWED": {"fork_strategy": "NOW", "target_time": shown(now)},
+        "INVALID_TARGET_TIME": {"fork_strategy": "PITR", "target_time": shown(now).removesuffix("Z")},
+        "TARGET_TIME_IN_FUTURE": {"fork_strategy": "PITR", "target_time": shown(now + timedelta(hours=1))},
+        "OUTSIDE_RESTORE_WINDOW": {"fork_strategy": "PITR", "target_time": "2001-01-01T00:00:00Z"},
+    }
+    for code, body in refused.items():
+        answer = world.post(world.path(parent["service_id"], "forkService"), body)
+        assert (answer.status_code, answer.json()["code"]) == (400, code)
+    assert len(world.listed()) == 1
+
+
+def test_rule_14_a_fork_is_no_standby_and_names_its_parent(world: World) -> None:
+    parent = world.ready()
+    assert parent["forked_from"] is None
+    fork = world.fork(parent)
+    assert fork["forked_from"] == {
+        "project_id": parent["project_id"],
+        "service_id": parent["service_id"],
+        "is_standby": False,
+    }
+    assert fork["ha_replicas"] == {"sync_replica_count": 0, "replica_count": 0}
+    assert fork["read_replica_sets"] == []
+
+
+@pytest.mark.parametrize("field", ["service_type", "region_code", "volume_type", "storage", "disk_gbs"])
+def test_rule_15_inherited_fields_are_refused_by_name(world: World, field: str) -> None:
+    parent = world.ready()
+    answer = world.post(world.path(parent["service_id"], "forkService"), {"fork_strategy": "NOW", field: "x"})
+    assert answer.status_code == 400
+    assert field in answer.json()["message"]
+    assert "inherited from the parent" in answer.json()["message"]
+    assert len(world.listed()) == 1
+
+
+def test_rule_15_unknown_fields_are_named_and_unknown_query_parameters_ignored(world: World) -> None:
+    answer = world.post(world.services_path, {"name": "shop", "colour": "red", "shape": 1})
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "UNKNOWN_FIELD"
+    assert "colour, shape" in answer.json()["message"]
+    assert world.get(world.services_path + "?verbose=1&project_id=x").json() == []
+
+
+def test_rule_17_deprecated_twins_stand_beside_the_new_names(world: World) -> None:
+    service = world.create()
+    assert service["vpc_endpoint"] == service["vpcEndpoint"]
+    info = world.get(f"{BASE_PATH}/auth/info").json()
+    assert info["api_key"] == info["apiKey"]
+
+
+def test_rule_18_auth_info_tells_whose_key_it_is(world: World) -> None:
+    info = world.get(f"{BASE_PATH}/auth/info").json()
+    assert info["type"] == "apiKey"
+    key = info["api_key"]
+    assert key["public_key"] == world.tenant.key.public_key
+    assert key["name"] == world.tenant.key.name
+    assert datetime.fromisoformat(key["created"]).tzinfo is not None
+    assert key["project"].keys() == {"id", "name", "plan_type"}
+    assert key["project"]["id"] == world.tenant.project.id
+    assert key["issuing_user"].keys() == {"id", "name", "email"}
+
+
+def test_rule_18_analytics_succeed_and_logout_answers_204(world: World) -> None:
+    calls: list[tuple[str, JsonObject | None]] = [
+        ("analytics/identify", {"properties": {"a": [1, {"b": None}]}}),
+        ("analytics/identify", {}),
+        ("analytics/identify", None),
+        ("analytics/track", {"event": "service fork", "properties": {"seconds": 1.5}}),
+    ]
+    for path, body in calls:
+        answer = world.post(f"{BASE_PATH}/{path}", body)
+        assert (answer.status_code, answer.json()) == (200, {"status": "success"})
+    for logout in (None, {}, {"refresh_token": "x"}):
+        answer = world.post(f"{BASE_PATH}/auth/logout", logout)
+        assert (answer.status_code, answer.content) == (204, b"")
+
+
+def test_rule_19_a_key_sees_its_own_project_only(world: World) -> None:
+    world.new_tenant("other")
+    projects = world.get(f"{BASE_PATH}/projects").json()
+    assert projects == [{"id": world.tenant.project.id, "name": "main"}]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_rule_20_ready_and_paused_parents_can_be_forked(world: World, paused: bool) -> None:
+    parent = world.ready(environment_tag="PROD", cpu_millis="500", memory_gbs="2")
+    if paused:
+        world.post(world.path(parent["service_id"], "stop"))
+        world.work()
+    fork = world.fork(parent)
+    assert (fork["name"], fork["metadata"]["environment"]) == ("shop-fork", "DEV")
+    assert fork["resources"][0]["spec"] == parent["resources"][0]["spec"]
+    assert world.fork(parent, environment_tag="PROD", name="x")["metadata"]["environment"] == "PROD"
+    world.work()
+    assert world.look(fork)["status"] == "READY"
+
+
+def test_addresses_that_nobody_knows_answer_404_in_the_one_shape(world: World) -> None:
+    service = world.ready()["service_id"]
+    for answer in (world.post(world.path(service, "merge"), {}), world.get(world.path(service, "split"))):
+        assert answer.status_code == 404
+        assert answer.json().keys() >= {"code", "message"}
+
+
+def _check_fields(service: JsonObject, beside: set[str]) -> None:
+    assert service.keys() == {*FIELDS, *NULL_HERE, "forked_from", *beside}
+    for field, kind in FIELDS.items():
+        assert isinstance(service[field], kind), field
+    assert all(service[field] is None for field in NULL_HERE)
+    assert isinstance(service["endpoint"]["host"], str)
+    assert isinstance(service["endpoint"]["port"], int)
+    assert isinstance(service["metadata"]["environment"], str)

@@ -1,0 +1,44 @@
+"""Idempotency-Key: the same key and body answer with the same service and password again."""
+
+import pytest
+
+from tests.api.world import JsonObject, World
+
+KEY = {"Idempotency-Key": "d3b07384-d9a0-4c5e-8f3e-2b9f0a1c7e55"}
+
+
+@pytest.mark.parametrize("verb", ["create", "fork"])
+def test_a_repeated_request_answers_with_the_same_service(world: World, verb: str) -> None:
+    path, body = _request(world, verb)
+    first, second = (world.post(path, body, headers=KEY) for _ in range(2))
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.json() == second.json()
+    assert first.json()["initial_password"]
+
+
+@pytest.mark.parametrize("verb", ["create", "fork"])
+def test_the_same_key_with_another_body_is_refused(world: World, verb: str) -> None:
+    path, body = _request(world, verb)
+    world.post(path, body, headers=KEY)
+    before = world.listed()
+    answer = world.post(path, {**body, "name": "other"}, headers=KEY)
+    assert (answer.status_code, answer.json()["code"]) == (400, "IDEMPOTENCY_KEY_REUSED")
+    assert world.listed() == before
+
+
+def test_requests_without_a_key_make_a_service_each(world: World) -> None:
+    assert world.create()["service_id"] != world.create()["service_id"]
+
+
+def test_keys_of_different_projects_do_not_meet(world: World) -> None:
+    other = world.new_tenant("other")
+    path = world.services_path.replace(world.tenant.project.id, other.project.id)
+    mine = world.post(world.services_path, {"name": "x"}, headers=KEY).json()
+    theirs = world.client.post(path, json={"name": "x"}, headers=KEY, auth=other.credentials).json()
+    assert mine["service_id"] != theirs["service_id"]
+
+
+def _request(world: World, verb: str) -> tuple[str, JsonObject]:
+    if verb == "create":
+        return world.services_path, {"name": "shop"}
+    return world.path(world.ready()["service_id"], "forkService"), {"fork_strategy": "NOW"}

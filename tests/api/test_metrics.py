@@ -1,0 +1,126 @@
+"""Metrics over HTTP, from samples that Ramet takes itself."""
+
+from datetime import timedelta
+
+import pytest
+
+from ramet.control.metrics import Metering
+from ramet.model.fork import shown
+from ramet.store import metrics
+from tests.api.world import JsonObject, World
+
+
+@pytest.fixture
+def service(world: World) -> JsonObject:
+    return world.ready()
+
+
+def sample(world: World, service: JsonObject, count: int = 4) -> Metering:
+    metering = Metering(world.store, world.backend, world.clock)
+    measured = world.backend.volumes[service["service_id"]].measured
+    for n in range(count):
+        measured |= {
+            "ramet_cpu_seconds_total": n * 3.0,
+            "ramet_memory_bytes": 50e6,
+            "ramet_connections;state=idle": n,
+            "ramet_blocks_total;source=cache": n * 90.0,
+            "ramet_blocks_total;source=disk": n * 10.0,
+        }
+        metering.sample()
+        world.advance(timedelta(seconds=30))
+    return metering
+
+
+def read(world: World, service: JsonObject, name: str, **fields: object) -> list[JsonObject]:
+    now = world.clock()
+    body = {"name": name, "from": shown(now - timedelta(minutes=10)), "to": shown(now), **fields}
+    answer = world.post(world.path(service["service_id"], "metrics/series"), body)
+    assert answer.status_code == 200, answer.text
+    return list(answer.json())
+
+
+def test_all_listed_series_can_be_read(world: World, service: JsonObject) -> None:
+    sample(world, service)
+    names = world.get(world.path(service["service_id"], "metrics/available-series")).json()
+    assert "ramet_memory_bytes" in names
+    assert all(isinstance(read(world, service, name), list) for name in names)
+
+
+def test_a_series_has_labels_and_points_with_gaps_as_null(world: World, service: JsonObject) -> None:
+    sample(world, service)
+    (idle,) = read(world, service, "ramet_connections", fn="MAX", filters=[{"key": "state", "value": "idle"}])
+    assert idle["labels"] == {"role": "primary", "state": "idle"}
+    points = [point["value"] for point in idle["data"]]
+    assert max(value for value in points if value is not None) == 3
+    assert None in points
+    assert all(point["time"].endswith("Z") for point in idle["data"])
+
+
+def test_the_share_of_blocks_found_in_the_cache_is_of_the_time_between_samples(
+    world: World, service: JsonObject
+) -> None:
+    sample(world, service)
+    (ratio,) = read(world, service, "ramet_cache_hit_ratio", fn="LAST")
+    assert {point["value"] for point in ratio["data"]} == {None, 0.9}
+
+
+def test_get_shows_what_a_service_uses_now_and_the_list_does_not(world: World, service: JsonObject) -> None:
+    assert service["metrics"] is None
+    sample(world, service)
+    assert world.look(service)["metrics"] == {"memory_mb": 50, "storage_mb": 0, "milli_cpu": 100}
+    assert world.listed()[0]["metrics"] is None
+    world.advance(timedelta(minutes=5))
+    assert world.look(service)["metrics"] is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "timescale_cloud_system_cpu"},
+        {"from": "yesterday"},
+        {"to": "2026-01-01T00:00:00"},
+        {"bucket_seconds": 59},
+        {"bucket_seconds": "60"},
+        {"fn": "MEDIAN"},
+        {"fn": "RATE", "name": "ramet_memory_bytes"},
+        {"filters": [{"key": "role"}]},
+        {"filters": [{"key": "role", "value": "primary", "not": True}]},
+        {"filters": {"role": "primary"}},
+        {"aggregate": True},
+    ],
+)
+def test_bad_requests_are_refused(world: World, service: JsonObject, fields: JsonObject) -> None:
+    now = world.clock()
+    body = {"name": "ramet_memory_bytes", "from": shown(now - timedelta(hours=1)), "to": shown(now), **fields}
+    assert world.post(world.path(service["service_id"], "metrics/series"), body).status_code == 400
+
+
+def test_old_samples_are_thinned_and_then_forgotten(world: World, service: JsonObject) -> None:
+    metering = sample(world, service, 60)
+
+    def kept() -> int:
+        with world.store.read() as tx:
+            begin = world.clock() - timedelta(days=365)
+            return len(metrics.list_samples(tx, service["service_id"], begin, world.clock()))
+
+    metering.forget()
+    assert kept() == 60
+    world.advance(metrics.KEPT_WHOLE)
+    metering.forget()
+    assert 3 <= kept() <= 5
+    world.advance(metrics.KEPT_THINNED)
+    metering.forget()
+    assert kept() == 0
+
+
+def test_a_paused_service_is_not_measured_and_a_gone_ones_samples_go(world: World, service: JsonObject) -> None:
+    metering = sample(world, service)
+    world.post(world.path(service["service_id"], "stop"))
+    world.work()
+    metering.sample()
+    assert len(read(world, service, "ramet_memory_bytes")) == 1
+    world.delete(world.path(service["service_id"]))
+    world.work()
+    metering.forget()
+    with world.store.read() as tx:
+        assert metrics.list_samples(tx, service["service_id"], world.clock() - timedelta(days=1), world.clock()) == []

@@ -1,0 +1,65 @@
+"""Poolers over HTTP."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.world import World
+
+
+@pytest.fixture
+def working(world: World) -> Iterator[World]:
+    """A world whose worker works by itself."""
+    world.worker.start()
+    yield world
+    world.worker.stop()
+
+
+def ready(world: World) -> str:
+    service_id: str = world.ready()["service_id"]
+    return service_id
+
+
+def test_a_pooler_is_enabled_when_the_answer_says_so(world: World, working: World) -> None:
+    service_id = ready(world)
+    answer = world.post(world.path(service_id, "enablePooler"))
+    assert answer.status_code == 200
+    assert isinstance(answer.json()["message"], str)
+    assert world.backend.pooler_serves(service_id)
+
+
+def test_the_service_tells_the_address_of_its_pooler(world: World, working: World) -> None:
+    service_id = ready(world)
+    assert world.get(world.path(service_id)).json()["connection_pooler"] is None
+    world.post(world.path(service_id, "enablePooler"))
+    service = world.get(world.path(service_id)).json()
+    endpoint = service["connection_pooler"]["endpoint"]
+    assert endpoint["host"] == service["endpoint"]["host"]
+    assert isinstance(endpoint["port"], int)
+    assert endpoint["port"] != service["endpoint"]["port"]
+    assert world.listed()[0]["connection_pooler"] == service["connection_pooler"]
+
+
+def test_a_disabled_pooler_is_no_more(world: World, working: World) -> None:
+    service_id = ready(world)
+    world.post(world.path(service_id, "enablePooler"))
+    assert world.post(world.path(service_id, "disablePooler")).status_code == 200
+    assert world.get(world.path(service_id)).json()["connection_pooler"] is None
+    assert not world.backend.pooler_serves(service_id)
+
+
+def test_both_may_be_asked_for_twice(world: World, working: World) -> None:
+    service_id = ready(world)
+    for verb in ("disablePooler", "enablePooler", "enablePooler", "disablePooler"):
+        assert world.post(world.path(service_id, verb)).status_code == 200
+
+
+def test_a_service_in_a_wrong_state_is_refused(world: World) -> None:
+    queued = world.create()
+    answer = world.post(world.path(queued["service_id"], "enablePooler"))
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "INVALID_STATE"
+
+
+def test_an_unknown_service_is_not_found(world: World) -> None:
+    assert world.post(world.path("a" * 10, "enablePooler")).status_code == 404

@@ -1,0 +1,74 @@
+"""Errors to HTTP: each of the family has its status, and what nobody expected shows nothing of the inside."""
+
+import logging
+
+import pytest
+
+from ramet.api.application import BASE_PATH
+from ramet.control.control import Control
+from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
+from tests.api.world import World
+
+
+def _raise(monkeypatch: pytest.MonkeyPatch, verb: str, error: Exception) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Control, verb, fail)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (Invalid, 400),
+        (WrongState, 400),
+        (Exhausted, 400),
+        (Forbidden, 403),
+        (NotFound, 404),
+        (TooLarge, 413),
+        (Unavailable, 503),
+    ],
+)
+def test_each_error_has_its_status(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: type[Error], status: int
+) -> None:
+    _raise(monkeypatch, "list_services", kind("SOME_CODE", "Something is so.", "Do that."))
+    answer = world.get(world.services_path)
+    assert answer.status_code == status
+    assert answer.json() == {"code": "SOME_CODE", "message": "Something is so.", "details": "Do that."}
+    assert ("retry-after" in answer.headers) == (status == 503)
+
+
+def test_empty_details_are_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _raise(monkeypatch, "list_services", Invalid("SOME_CODE", "Something is so."))
+    assert world.get(world.services_path).json() == {"code": "SOME_CODE", "message": "Something is so."}
+
+
+def test_polling_one_service_never_meets_a_503(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _raise(monkeypatch, "get_service", Unavailable("STORE_UNAVAILABLE", "The store cannot be reached."))
+    answer = world.get(world.path("a000000000"))
+    assert (answer.status_code, answer.json()["code"]) == (500, "STORE_UNAVAILABLE")
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("the inside"), Failed("HOST_BROKEN", "the inside"), KeyError("inside")])
+def test_a_fault_is_a_500_that_shows_nothing_and_is_logged_once_with_its_reference(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception
+) -> None:
+    _raise(monkeypatch, "list_services", fault)
+    with caplog.at_level(logging.WARNING):
+        answer = world.get(world.services_path)
+    assert (answer.status_code, answer.json()["code"]) == (500, "INTERNAL")
+    assert "the inside" not in answer.text
+    reference = answer.json()["details"].removeprefix("reference ")
+    logged = [record for record in caplog.records if reference in record.getMessage()]
+    assert len(logged) == 1
+    assert logged[0].exc_info is not None
+
+
+def test_no_answer_or_log_holds_a_secret(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        service = world.create()
+        world.work()
+        texts = [world.get(path).text for path in (world.services_path, f"{BASE_PATH}/auth/info")]
+    for secret in (service["initial_password"], world.tenant.secret.reveal()):
+        assert all(secret not in text for text in (*texts, caplog.text))

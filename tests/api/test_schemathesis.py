@@ -1,0 +1,69 @@
+"""What schemathesis makes of openapi.json finds no fault and no answer that the document does not describe."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from ramet import __version__
+from ramet.api.application import openapi_json
+from tests.api.world import World, open_world
+
+_SCHEMA = schemathesis.openapi.from_dict(msgspec.json.decode(openapi_json(__version__)))
+_CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+_HARMLESS = ("forkService", "getService")
+"""Operations that leave the service they are about as it is."""
+
+
+@pytest.fixture(scope="module")
+def inhabited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with one service that every request of the test leaves READY."""
+    for world in open_world(tmp_path_factory.mktemp("schemathesis")):
+        world.ready()
+        yield world
+
+
+@_SCHEMA.parametrize()
+@settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_documented_operations_answer_as_documented(case: schemathesis.Case[Any], inhabited: World) -> None:
+    if "project_id" in case.path_parameters:
+        case.path_parameters["project_id"] = inhabited.tenant.project.id
+    if case.operation.definition.raw["operationId"] in _HARMLESS:
+        case.path_parameters["service_id"] = inhabited.listed()[0]["service_id"]
+    answer = _send(inhabited, case.as_transport_kwargs(base_url="http://testserver.local"))
+    case.validate_response(answer, checks=_CHECKS)
+    body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
+    if body is not None and body.mode is GenerationMode.NEGATIVE:
+        assert 400 <= answer.status_code < 500, answer.text
+
+
+def _send(world: World, request: dict[str, Any]) -> httpx.Response:
+    headers = {name: value.encode("latin-1") for name, value in request["headers"].items()}
+    body = {"json": request["json"]} if "json" in request else {"content": request.get("data")}
+    return world.client.request(
+        request["method"],
+        request["url"],
+        params=request["params"],
+        headers=headers,
+        auth=world.tenant.credentials,
+        **body,
+    )

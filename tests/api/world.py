@@ -1,0 +1,128 @@
+"""A whole world behind the HTTP interface: real store, real verbs, real procedures, and the backend in memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from litestar.testing import TestClient
+
+from ramet.api.application import BASE_PATH, create_app
+from ramet.backends.memory import MemoryBackend
+from ramet.control.control import Control, Placement
+from ramet.control.projects import Projects
+from ramet.model.credentials import Secret
+from ramet.model.project import ApiKey, Project
+from ramet.operations.worker import Worker
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
+from ramet.store.database import Store
+
+JsonObject = dict[str, Any]
+
+
+class Clock:
+    """The time, with a lead that a test can set."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta(0)
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A project with a key to it."""
+
+    project: Project
+    key: ApiKey
+    secret: Secret
+
+    @property
+    def credentials(self) -> tuple[str, str]:
+        return self.key.public_key, self.secret.reveal()
+
+
+@dataclass(frozen=True)
+class World:
+    """One tenant's view of the interface, and the means to make things happen behind it."""
+
+    store: Store
+    backend: MemoryBackend
+    control: Control
+    projects: Projects
+    worker: Worker
+    client: TestClient[Any]
+    clock: Clock
+    tenant: Tenant
+
+    def new_tenant(self, name: str) -> Tenant:
+        return new_tenant(self.projects, name)
+
+    def advance(self, duration: timedelta) -> None:
+        self.clock.ahead += duration
+
+    @property
+    def services_path(self) -> str:
+        return f"{BASE_PATH}/projects/{self.tenant.project.id}/services"
+
+    def path(self, service_id: str, verb: str = "") -> str:
+        return f"{self.services_path}/{service_id}" + (f"/{verb}" if verb else "")
+
+    def get(self, path: str) -> httpx.Response:
+        return self.client.get(path, auth=self.tenant.credentials)
+
+    def post(self, path: str, body: object = None, **options: Any) -> httpx.Response:
+        if body is not None:
+            options["json"] = body
+        return self.client.post(path, auth=self.tenant.credentials, **options)
+
+    def delete(self, path: str) -> httpx.Response:
+        return self.client.delete(path, auth=self.tenant.credentials)
+
+    def create(self, **fields: Any) -> JsonObject:
+        answer = self.post(self.services_path, {"name": "shop", **fields})
+        assert answer.status_code == 202, answer.text
+        return dict(answer.json())
+
+    def fork(self, parent: JsonObject, **fields: Any) -> JsonObject:
+        answer = self.post(self.path(parent["service_id"], "forkService"), {"fork_strategy": "NOW", **fields})
+        assert answer.status_code == 202, answer.text
+        return dict(answer.json())
+
+    def look(self, service: JsonObject) -> JsonObject:
+        return dict(self.get(self.path(service["service_id"])).json())
+
+    def listed(self) -> list[JsonObject]:
+        return list(self.get(self.services_path).json())
+
+    def work(self) -> None:
+        self.worker.run_until_idle()
+
+    def ready(self, **fields: Any) -> JsonObject:
+        service = self.create(**fields)
+        self.work()
+        return self.look(service)
+
+
+def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
+    """Make a world whose store is in `folder`, or at `url`; a generator, for a fixture."""
+    clock = Clock()
+    store = Store.open(url or f"sqlite:///{folder}/ramet.db")
+    backend = MemoryBackend(clock=clock)
+    control = Control(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
+    projects = Projects(store)
+    worker = Worker(store, all_procedures(Tools(store, backend, clock), timedelta(days=7)))
+    with TestClient(create_app(control, projects, version="1"), raise_server_exceptions=False) as client:
+        yield World(store, backend, control, projects, worker, client, clock, new_tenant(projects, "main"))
+    store.close()
+
+
+def new_tenant(projects: Projects, name: str) -> Tenant:
+    """Make a project with a key to it."""
+    project = projects.create_project(name, datetime.now(UTC))
+    key, secret = projects.create_key(project.id, f"key of {name}", datetime.now(UTC))
+    return Tenant(project, key, secret)

@@ -1,0 +1,173 @@
+"""Services of a whole local backend for tests: made, forked, asked for their rows, and gone at the end."""
+
+import contextlib
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ramet.backends.base import Capture, Server, SnapshotFacts, Source
+from ramet.backends.local import sql
+from ramet.backends.local.backend import LocalBackend, open_backend
+from ramet.backends.local.inventory import LocalInventory
+from ramet.backends.local.paths import ServicePaths
+from ramet.ids import new_id
+from tests.backends.local.hosts import data_root, eventually, new_server
+from tests.backends.local.pools import make_pool
+
+
+@contextlib.contextmanager
+def make_backend(driver: str) -> Iterator[LocalBackend]:
+    """Open a backend in a fresh data root; at the end all its services are destroyed."""
+    with data_root() as root, make_pool(root, driver):
+        backend = open_backend(root)
+        try:
+            yield backend
+        finally:
+            destroy_all(backend)
+            shutil.rmtree(backend.servers.layout.sockets, ignore_errors=True)
+
+
+def services_of(backend: LocalBackend) -> list[str]:
+    """Return the ids of the services that have anything in the pool."""
+    services = backend.servers.layout.services
+    return sorted(path.name for path in services.iterdir()) if services.is_dir() else []
+
+
+def destroy_all(backend: LocalBackend) -> None:
+    """Destroy every service, and look that the host holds nothing then."""
+    for service_id in services_of(backend):
+        backend.destroy(service_id)
+    assert not services_of(backend)
+    assert not LocalInventory(backend).possessions()
+
+
+def paths_of(backend: LocalBackend, server: Server) -> ServicePaths:
+    return backend.servers.paths(server.service_id)
+
+
+def create(backend: LocalBackend) -> Server:
+    """Make a service with a ledger and let it run, closed to clients."""
+    server = new_server(backend.servers)
+    backend.initialize(server)
+    run(backend, server)
+    with sql.connect(paths_of(backend, server)) as connection:
+        connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY, at timestamptz DEFAULT clock_timestamp())")
+    return server
+
+
+def run(backend: LocalBackend, server: Server, capture: Capture | None = None) -> None:
+    """Start a server and wait until it is ready."""
+    backend.start(server, capture)
+    eventually(lambda: backend.await_ready(server, 0.5).ready, 60)
+
+
+def append(backend: LocalBackend, server: Server, *numbers: int) -> list[datetime]:
+    """Append rows to the ledger, a transaction each; return their commit timestamps."""
+    with sql.connect(paths_of(backend, server)) as connection:
+        for number in numbers:
+            connection.execute("INSERT INTO public.ledger (n) VALUES (%s)", (number,))
+        rows = connection.execute(
+            "SELECT n, pg_xact_commit_timestamp(xmin) FROM public.ledger WHERE n = ANY(%s)", (list(numbers),)
+        ).fetchall()
+    committed = dict(rows)
+    return [committed[number] for number in numbers]
+
+
+def rows_of(backend: LocalBackend, server: Server) -> list[int]:
+    """Return the numbers in the ledger."""
+    with sql.connect(paths_of(backend, server)) as connection:
+        return [row[0] for row in connection.execute("SELECT n FROM public.ledger ORDER BY n").fetchall()]
+
+
+def committed_until(backend: LocalBackend, server: Server, moment: datetime) -> list[int]:
+    """Return the numbers whose transactions committed at or before a moment, as their own server tells."""
+    with sql.connect(paths_of(backend, server)) as connection:
+        found = connection.execute(
+            "SELECT n FROM public.ledger WHERE pg_xact_commit_timestamp(xmin) <= %s ORDER BY n", (moment,)
+        )
+        return [row[0] for row in found.fetchall()]
+
+
+def snapshot(backend: LocalBackend, server: Server, *, paused: bool = False) -> tuple[str, SnapshotFacts]:
+    """Take a snapshot; return its id and what it holds."""
+    snapshot_id = new_id()
+    facts = backend.take_snapshot(server, snapshot_id, paused)
+    assert facts is not None
+    return snapshot_id, facts
+
+
+@dataclass(frozen=True)
+class Forked:
+    """A fork that runs, and what was found on its way."""
+
+    server: Server
+    capture: Capture
+    recovery: dict[str, object]
+
+
+def fork(
+    backend: LocalBackend,
+    parent: Server,
+    snapshot_id: str | None = None,
+    target: datetime | None = None,
+    *,
+    paused: bool = False,
+) -> Forked:
+    """Fork a service up to the proof of its stop point; it stays closed to clients."""
+    child = new_server(backend.servers)
+    captured = backend.capture(child, Source(parent, paused, snapshot_id, target))
+    assert captured is not None
+    run(backend, child, captured)
+    return Forked(child, captured, backend.check_recovery(child, captured))
+
+
+@dataclass
+class Writer:
+    """A client that appends numbered rows as fast as it can; `acknowledged` grows with each commit."""
+
+    paths: ServicePaths
+    first: int
+    acknowledged: list[tuple[int, datetime]] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def write(self) -> None:
+        number = self.first
+        with sql.connect(self.paths) as connection:
+            while not self._stop.is_set():
+                connection.execute("INSERT INTO public.ledger (n) VALUES (%s)", (number,))
+                self.acknowledged.append((number, datetime.now(UTC)))
+                number += 1
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+@contextlib.contextmanager
+def writing(backend: LocalBackend, server: Server, first: int) -> Iterator[Writer]:
+    """Let a client append rows while the body runs."""
+    writer = Writer(paths_of(backend, server), first)
+    thread = threading.Thread(target=writer.write)
+    thread.start()
+    try:
+        eventually(lambda: len(writer.acknowledged) > 20)
+        yield writer
+    finally:
+        writer.stop()
+        thread.join(30)
+
+
+def digest_of(directory: Path) -> dict[str, bytes]:
+    """Return the content of all files of a directory."""
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.is_file()}
+
+
+def now() -> datetime:
+    """Return a moment that is over when this returns."""
+    moment = datetime.now(UTC)
+    while datetime.now(UTC) <= moment:
+        time.sleep(0)
+    return moment

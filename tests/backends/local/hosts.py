@@ -1,0 +1,114 @@
+"""A data root for tests of the local backend, with real servers, of which nothing is left at the end."""
+
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from ramet.backends.base import Server
+from ramet.backends.local.account import server_account
+from ramet.backends.local.installation import find_installations
+from ramet.backends.local.limits import open_limits
+from ramet.backends.local.paths import layout_of
+from ramet.backends.local.servers import Servers
+from ramet.backends.local.tls import open_authority
+from ramet.ids import new_id
+from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.resources import Size
+from ramet.model.service import Environment, ServiceType
+
+
+@contextmanager
+def data_root() -> Iterator[Path]:
+    """Make a directory that the servers' account can reach, unlike pytest's own."""
+    root = Path(tempfile.mkdtemp(prefix="ramet-test-"))
+    root.chmod(0o711)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root)
+
+
+@contextmanager
+def make_servers(pool: Path | None = None) -> Iterator[Servers]:
+    """Yield the servers of a fresh data root; whatever runs at the end is killed."""
+    with data_root() as root:
+        servers = Servers(
+            layout=layout_of(root, pool or root),
+            account=server_account(),
+            installations=find_installations(),
+            authority=open_authority(root / "secrets"),
+            limits=open_limits(root.name),
+        )
+        try:
+            yield servers
+        finally:
+            found = servers.layout.services.iterdir() if servers.layout.services.exists() else ()
+            for directory in found:
+                servers.remove(directory.name, 10)
+            shutil.rmtree(servers.layout.sockets, ignore_errors=True)
+
+
+def free_port() -> int:
+    """Return a TCP port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def new_server(servers: Servers, password: Secret | None = None, **changes: object) -> Server:
+    """Return a small PostgreSQL service that nothing exists of yet."""
+    server = Server(
+        service_id=new_id(),
+        service_type=ServiceType.POSTGRES,
+        environment=Environment.DEV,
+        size=Size(),
+        host="localhost",
+        port=free_port(),
+        pg_major=servers.installations.default.major,
+        verifier=scram_verifier(password or new_password()),
+    )
+    return replace(server, **changes)  # type: ignore[arg-type]
+
+
+def boot(servers: Servers, server: Server) -> None:
+    """Make an empty cluster and start it, closed to clients."""
+    servers.make_directories(server)
+    servers.initialize(server)
+    restart(servers, server)
+
+
+def restart(servers: Servers, server: Server) -> None:
+    """Start a server, and wait until it is ready."""
+    servers.start(server)
+    eventually(lambda: servers.await_ready(server, 0.5).ready)
+
+
+def eventually(seen: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until something holds, and fail when it never does."""
+    deadline = time.monotonic() + seconds
+    while not seen():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.01)
+
+
+def connect(server: Server, password: Secret | str, **changes: str) -> psycopg.Connection[tuple[object, ...]]:
+    """Connect as a client would: over TCP, with TLS where there is any, as the admin."""
+    parameters = {
+        "host": "localhost",
+        "port": str(server.port),
+        "user": "tsdbadmin",
+        "dbname": "tsdb",
+        "password": password if isinstance(password, str) else password.reveal(),
+        "sslmode": "require",
+        "connect_timeout": "10",
+    }
+    return psycopg.connect(make_conninfo("", **parameters | changes), autocommit=True)

@@ -1,0 +1,93 @@
+"""The configuration as a pure function, held by golden files; RAMET_UPDATE_GOLDEN=1 writes them anew."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.base import Primary, Server
+from ramet.backends.local.configuration import Features, Phase, pg_hba_conf, pg_ident_conf, postgresql_conf
+from ramet.backends.local.paths import ServicePaths
+from ramet.model.credentials import Secret
+from ramet.model.resources import Size
+from ramet.model.service import Environment, ServiceType
+
+GOLDEN = Path(__file__).parent / "golden"
+PATHS = ServicePaths(Path("/pool/services/abcdefghij"), Path("/run/ramet/01234567/abcdefghij"))
+SHARED = Server(
+    service_id="abcdefghij",
+    service_type=ServiceType.POSTGRES,
+    environment=Environment.DEV,
+    size=Size(),
+    host="localhost",
+    port=5433,
+    pg_major=15,
+    verifier=Secret("not in any file"),
+)
+LARGE = replace(SHARED, environment=Environment.PROD, size=Size(8000, 32), host="db.example.com", pg_major=18)
+REPLICA = replace(SHARED, size=Size(500, 2), primary=Primary("parent1234", 5432))
+TLS = Features(has_tls=True, preload=("pg_stat_statements",))
+MUST_NOT_BE_LESS_ON_A_REPLICA = (
+    "max_connections",
+    "max_worker_processes",
+    "max_wal_senders",
+    "max_prepared_transactions",
+    "max_locks_per_transaction",
+)
+CASES = {
+    "shared-15-closed.conf": postgresql_conf(SHARED, PATHS, TLS, Phase.CLOSED),
+    "shared-18-open.conf": postgresql_conf(replace(SHARED, pg_major=18), PATHS, TLS, Phase.OPEN),
+    "large-18-open.conf": postgresql_conf(LARGE, PATHS, TLS, Phase.OPEN),
+    "medium-17-without-tls.conf": postgresql_conf(
+        replace(LARGE, size=Size(2000, 8), pg_major=17), PATHS, Features(has_tls=False, copy_on_write=False), Phase.OPEN
+    ),
+    "replica-15-open.conf": postgresql_conf(REPLICA, PATHS, TLS, Phase.OPEN),
+    "closed.hba": pg_hba_conf(TLS, Phase.CLOSED),
+    "open.hba": pg_hba_conf(TLS, Phase.OPEN),
+    "open-without-tls.hba": pg_hba_conf(Features(has_tls=False), Phase.OPEN),
+    "root.ident": pg_ident_conf(("root", "ramet")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_configuration_is_as_it_was_reviewed(name: str) -> None:
+    golden = GOLDEN / name
+    if os.environ.get("RAMET_UPDATE_GOLDEN"):
+        golden.write_text(CASES[name])
+    assert CASES[name] == golden.read_text()
+
+
+def test_nothing_secret_is_in_the_configuration() -> None:
+    assert not any(SHARED.verifier.reveal() in text for text in CASES.values())
+
+
+@pytest.mark.parametrize(("environment", "megabytes"), [(Environment.DEV, 256), (Environment.PROD, 8192)])
+def test_forks_for_development_do_not_take_the_memory_of_production(environment: Environment, megabytes: int) -> None:
+    conf = postgresql_conf(replace(LARGE, environment=environment), PATHS, TLS, Phase.OPEN)
+    assert f"shared_buffers = '{megabytes}MB'" in conf
+
+
+def test_what_was_prepared_at_any_size_fits_every_other() -> None:
+    sizes = (Size(), Size(500, 2), Size(32000, 128))
+    confs = [postgresql_conf(replace(SHARED, size=size), PATHS, TLS, Phase.OPEN) for size in sizes]
+    assert all("max_prepared_transactions = '100'" in conf for conf in confs)
+
+
+def test_odd_paths_and_names_are_quoted() -> None:
+    paths = ServicePaths(Path("/po'ol\\x/services/abcdefghij"), PATHS.sockets)
+    assert "'/po''ol\\\\x/services/abcdefghij/archive'" in postgresql_conf(SHARED, paths, TLS, Phase.OPEN)
+    assert pg_ident_conf(('a"b',)).startswith('platform "a""b" ramet\n')
+
+
+def test_a_replica_accepts_what_its_primary_may_have_at_any_size() -> None:
+    replica = settings_of(postgresql_conf(REPLICA, PATHS, TLS, Phase.OPEN))
+    for size in (Size(), Size(500, 2), Size(32000, 128), Size(256000, 1024)):
+        primary = settings_of(postgresql_conf(replace(LARGE, size=size), PATHS, TLS, Phase.OPEN))
+        for name in MUST_NOT_BE_LESS_ON_A_REPLICA:
+            assert int(replica[name]) >= int(primary[name])
+
+
+def settings_of(conf: str) -> dict[str, str]:
+    pairs = (line.split(" = ", 1) for line in conf.splitlines() if " = " in line)
+    return {name: value.strip("'") for name, value in pairs}

@@ -1,0 +1,112 @@
+"""Forks of a parent whose server is dead and not paused: its files tell all that it had committed."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local import processes, sql
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.wal import Segment
+from ramet.errors import Failed
+from ramet.model.resources import Size
+from tests.backends.local.forks import append, committed_until, fork, paths_of, rows_of, run, snapshot, writing
+from tests.backends.local.hosts import eventually, new_server
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+def kill(backend: LocalBackend, server: Server) -> None:
+    assert processes.kill(paths_of(backend, server), 10)
+
+
+def test_a_fork_of_now_holds_all_that_a_dead_parent_had_acknowledged(backend: LocalBackend, parent: Server) -> None:
+    snapshot(backend, parent)
+    with writing(backend, parent, first=0) as writer:
+        eventually(lambda: len(writer.acknowledged) > 300)
+    acknowledged = len(writer.acknowledged)
+    kill(backend, parent)
+    forked = fork(backend, parent)
+    assert rows_of(backend, forked.server) == list(range(acknowledged))
+    assert processes.running(paths_of(backend, parent)) is None
+
+
+@pytest.mark.parametrize("offset", [-MICROSECOND, timedelta(0), MICROSECOND])
+def test_a_moment_of_a_dead_parent_is_met_to_the_microsecond(
+    backend: LocalBackend, parent: Server, offset: timedelta
+) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    moment = append(backend, parent, 1, 2, 3)[1] + offset
+    expected = committed_until(backend, parent, moment)
+    kill(backend, parent)
+    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == expected
+
+
+def test_after_the_last_commit_of_a_dead_parent_all_is_there(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    append(backend, parent, 1, 2, 3)
+    kill(backend, parent)
+    forked = fork(backend, parent, snapshot_id, datetime.now(UTC))
+    assert rows_of(backend, forked.server) == [1, 2, 3]
+    assert forked.capture.facts["cut"]["first_excluded"] is None
+
+
+def test_wal_of_several_segments_is_followed_to_its_end(backend: LocalBackend, parent: Server) -> None:
+    snapshot(backend, parent)
+    for number in (1, 2, 3):
+        append(backend, parent, number)
+        with sql.connect(paths_of(backend, parent)) as connection:
+            connection.execute("SELECT pg_switch_wal()")
+    append(backend, parent, 4)
+    kill(backend, parent)
+    assert rows_of(backend, fork(backend, parent).server) == [1, 2, 3, 4]
+
+
+def test_a_dead_parent_may_have_grown_from_a_clean_snapshot(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    backend.stop(parent)
+    snapshot_id, _ = snapshot(backend, parent, paused=True)
+    run(backend, parent)
+    append(backend, parent, 2)
+    kill(backend, parent)
+    assert rows_of(backend, fork(backend, parent).server) == [1, 2]
+    assert rows_of(backend, fork(backend, parent, snapshot_id, datetime.now(UTC)).server) == [1, 2]
+
+
+def test_a_segment_that_a_dead_parent_lost_is_named(backend: LocalBackend, parent: Server) -> None:
+    snapshot(backend, parent)
+    append(backend, parent, 1)
+    with sql.connect(paths_of(backend, parent)) as connection:
+        connection.execute("SELECT pg_switch_wal()")
+        append(backend, parent, 2)
+        connection.execute("CHECKPOINT")
+        found = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone()
+    kill(backend, parent)
+    assert found is not None
+    paths = paths_of(backend, parent)
+    (paths.data / "pg_wal" / str(found[0])).unlink()
+    with pytest.raises(Failed, match=f"WAL segment {found[0]} is missing"):
+        fork(backend, parent)
+
+
+def test_segments_that_were_never_begun_are_not_followed(backend: LocalBackend, parent: Server) -> None:
+    snapshot(backend, parent)
+    append(backend, parent, 1)
+    kill(backend, parent)
+    paths = paths_of(backend, parent)
+    ahead = paths.data / "pg_wal" / Segment(1, 200).name
+    with ahead.open("wb") as file:
+        file.truncate(16 * 1024 * 1024)
+    assert rows_of(backend, fork(backend, parent).server) == [1]
+
+
+def test_a_smaller_fork_of_a_dead_parent_starts(backend: LocalBackend) -> None:
+    parent = new_server(backend.servers, size=Size(4000, 16))
+    backend.initialize(parent)
+    run(backend, parent)
+    with sql.connect(paths_of(backend, parent)) as connection:
+        connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY)")
+    snapshot(backend, parent)
+    append(backend, parent, 1)
+    kill(backend, parent)
+    assert rows_of(backend, fork(backend, parent).server) == [1]

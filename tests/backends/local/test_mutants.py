@@ -1,0 +1,229 @@
+"""Wrong ways of copying, and damaged WAL: each is caught before a fork is READY, by an error that names the cause."""
+
+import shutil
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.base import Server, Source
+from ramet.backends.local import owned, snapshots, sql
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.bases import NOT_DATA
+from ramet.backends.local.wal import SEGMENT_BYTES, Segment, segments_in
+from ramet.errors import Failed
+from ramet.model.fork import parse_target_time
+from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run, snapshot
+from tests.backends.local.hosts import eventually, new_server
+from tests.backends.local.segments import overwrite
+
+
+class Past:
+    """A paused service with a snapshot and four segments behind it, the n-th of which holds the row n."""
+
+    def __init__(self, backend: LocalBackend, parent: Server) -> None:
+        self.backend, self.parent = backend, parent
+        self.paths = paths_of(backend, parent)
+        self.snapshot_id, self.facts = snapshot(backend, parent)
+        self.moments: list[datetime] = []
+        for number in range(4):
+            append(backend, parent, 10 * number)
+            self.moments += append(backend, parent, 10 * number + 1)
+            with sql.connect(self.paths) as connection:
+                connection.execute("SELECT pg_switch_wal()")
+        backend.stop(parent)
+        first = segments_in(snapshots.data_of(self.paths, self.snapshot_id) / "pg_wal")[0]
+        self.segments = [Segment(first.timeline, first.number + 1 + number) for number in range(4)]
+        for segment in self.segments:
+            assert (self.paths.archive / segment.name).exists()
+            (self.paths.data / "pg_wal" / segment.name).unlink(missing_ok=True)
+
+    def archived(self, number: int) -> Path:
+        return self.paths.archive / self.segments[number].name
+
+    def fork_of(self, moment: datetime) -> list[int]:
+        forked = fork(self.backend, self.parent, self.snapshot_id, moment, paused=True)
+        return rows_of(self.backend, forked.server)
+
+
+@pytest.fixture
+def past(backend: LocalBackend, parent: Server) -> Past:
+    return Past(backend, parent)
+
+
+def _remove(past: Past, path: Path) -> None:
+    path.unlink()
+
+
+def _truncate(past: Past, path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(8192 * 3)
+
+
+def _replace_by_another_services(past: Past, path: Path) -> None:
+    other = create(past.backend)
+    paths = paths_of(past.backend, other)
+    while not (paths.archive / path.name).exists():
+        with sql.connect(paths) as connection:
+            connection.execute("SELECT pg_switch_wal() FROM pg_logical_emit_message(true, 'more', '')")
+        append(past.backend, other, len(rows_of(past.backend, other)))
+    shutil.copy(paths.archive / path.name, path)
+
+
+def _replace_by_its_neighbour(past: Past, path: Path) -> None:
+    shutil.copy(past.archived(3), path)
+
+
+def _blank(past: Past, path: Path) -> None:
+    path.write_bytes(bytes(SEGMENT_BYTES))
+
+
+@pytest.mark.parametrize(
+    ("mutate", "cause"),
+    [
+        (_remove, "is missing"),
+        (_truncate, "has 24576 bytes"),
+        (_replace_by_another_services, "belongs to the cluster"),
+        (_replace_by_its_neighbour, "holds the WAL from"),
+        (_blank, "does not begin with"),
+    ],
+)
+def test_a_segment_that_is_not_what_it_should_be_is_named_with_the_nearest_moment(
+    past: Past, mutate: Callable[[Past, Path], None], cause: str
+) -> None:
+    mutate(past, past.archived(1))
+    child = new_server(past.backend.servers)
+    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
+    with pytest.raises(Failed, match=cause) as caught:
+        past.backend.capture(child, source)
+    assert past.segments[1].name in caught.value.message
+    assert not paths_of(past.backend, child).data.exists()
+    nearest = parse_target_time(caught.value.details.rstrip(".").split()[-1])
+    assert past.fork_of(nearest) == [0]
+
+
+def test_the_nearest_moment_may_also_be_a_later_snapshot(backend: LocalBackend, parent: Server) -> None:
+    past = Past(backend, parent)
+    run(backend, parent)
+    later_id, later = snapshot(backend, parent)
+    past.archived(1).unlink()
+    with pytest.raises(Failed) as caught:
+        fork(backend, parent, past.snapshot_id, past.moments[2])
+    nearest = parse_target_time(caught.value.details.rstrip(".").split()[-1])
+    assert nearest == later.taken_at
+    assert rows_of(backend, fork(backend, parent, later_id, nearest).server) == [0, 1, 10, 11, 20, 21, 30, 31]
+
+
+def test_a_flipped_bit_in_a_record_is_found_by_recovery(past: Past) -> None:
+    _flip(past.archived(1), 0x100)
+    with pytest.raises(Failed, match="is damaged at") as caught:
+        past.fork_of(past.moments[2])
+    assert past.segments[1].name in caught.value.message
+    nearest = parse_target_time(caught.value.details.rstrip(".").split()[-1])
+    assert past.fork_of(nearest) in ([0], [0, 1])
+
+
+def test_a_flipped_bit_in_a_page_header_is_found_before_recovery(past: Past) -> None:
+    _flip(past.archived(1), 8)
+    with pytest.raises(Failed, match="holds the WAL from"):
+        past.fork_of(past.moments[2])
+
+
+def test_damage_behind_the_moment_does_no_harm(past: Past) -> None:
+    past.archived(2).unlink()
+    _flip(past.archived(3), 0x100)
+    assert past.fork_of(past.moments[0]) == [0, 1]
+
+
+def test_a_flipped_bit_in_the_wal_of_a_snapshot_is_found(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    (segment,) = segments_in(snapshots.data_of(paths_of(backend, parent), snapshot_id) / "pg_wal")
+    _flip(snapshots.data_of(paths_of(backend, parent), snapshot_id) / "pg_wal" / segment.name, 0xA8)
+    with pytest.raises(Failed, match="is damaged at") as caught:
+        fork(backend, parent, snapshot_id)
+    assert segment.name in caught.value.message
+
+
+def test_a_missing_segment_of_a_snapshot_is_found(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    wal = snapshots.data_of(paths_of(backend, parent), snapshot_id) / "pg_wal"
+    (segment,) = segments_in(wal)
+    (wal / segment.name).unlink()
+    with pytest.raises(Failed, match=f"{segment.name} is missing"):
+        fork(backend, parent, snapshot_id)
+
+
+def test_a_copy_without_its_backup_label_is_found(backend: LocalBackend, parent: Server) -> None:
+    """Its data files are older than its control file: it starts without a complaint, and is wrong."""
+    snapshot_id, _ = snapshot(backend, parent)
+    (snapshots.data_of(paths_of(backend, parent), snapshot_id) / "backup_label").unlink()
+    with pytest.raises(Failed, match="no backup_label"):
+        fork(backend, parent, snapshot_id)
+
+
+def test_a_naive_copy_of_a_running_server_is_found(backend: LocalBackend, parent: Server) -> None:
+    """Data files first, control file and WAL later: the classic mistake."""
+    snapshot_id, _ = snapshot(backend, parent)
+    paths = paths_of(backend, parent)
+    tree = snapshots.data_of(paths, snapshot_id)
+    backend.pool.driver.remove_tree(tree)
+    backend.pool.driver.clone_tree(paths.data, tree, NOT_DATA)
+    append(backend, parent, 1)
+    with sql.connect(paths) as connection:
+        connection.execute("CHECKPOINT")
+    for name in ("global/pg_control", *(f"pg_wal/{one.name}" for one in segments_in(paths.data / "pg_wal"))):
+        (tree / name).unlink(missing_ok=True)
+        backend.pool.driver.clone_file(paths.data / name, tree / name)
+    with pytest.raises(Failed, match="do not fit together"):
+        fork(backend, parent, snapshot_id)
+
+
+def test_wal_that_ends_before_the_backup_did_is_found(backend: LocalBackend, parent: Server) -> None:
+    """The WAL was taken before the backup ended: a file of the right name without the end."""
+    snapshot_id, _ = snapshot(backend, parent)
+    wal = snapshots.data_of(paths_of(backend, parent), snapshot_id) / "pg_wal"
+    (segment,) = segments_in(wal)
+    overwrite(wal / segment.name, 0xD0, bytes(8192 - 0xD0))
+    with pytest.raises(Failed, match="damaged at"):
+        fork(backend, parent, snapshot_id)
+
+
+def test_recovery_that_went_to_another_moment_is_not_accepted(past: Past) -> None:
+    child = new_server(past.backend.servers)
+    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
+    captured = past.backend.capture(child, source)
+    assert captured is not None
+    run(past.backend, child, captured)
+    assert past.backend.check_recovery(child, captured)["last_commit_time"] is not None
+    earlier = type(captured)(past.moments[1], captured.facts)
+    with pytest.raises(Failed, match="did not stop where it should"):
+        past.backend.check_recovery(child, earlier)
+    later = type(captured)(past.moments[3] + timedelta(seconds=1), captured.facts)
+    with pytest.raises(Failed, match="did not stop where it should"):
+        past.backend.check_recovery(child, later)
+
+
+def test_a_fork_that_fell_short_of_its_base_is_not_accepted(backend: LocalBackend, parent: Server) -> None:
+    forked = fork(backend, parent)
+    further = type(forked.capture)(None, {**forked.capture.facts, "end_lsn": "F/0"})
+    with pytest.raises(Failed, match="did not stop where it should"):
+        backend.check_recovery(forked.server, further)
+
+
+def test_the_wal_of_a_lost_archive_is_told_with_what_to_do(past: Past) -> None:
+    for path in list(past.paths.archive.iterdir()):
+        path.unlink()
+    owned.write_file(past.paths.archive, "00000002.history")
+    with pytest.raises(Failed, match="is missing") as caught:
+        past.fork_of(past.moments[0])
+    assert caught.value.details == "Fork as of now instead."
+    time.sleep(0.2)
+    assert past.fork_of(now()) == [0, 1, 10, 11, 20, 21, 30, 31]
+
+
+def _flip(path: Path, offset: int) -> None:
+    byte = path.read_bytes()[offset]
+    overwrite(path, offset, bytes([byte ^ 0x10]))
+    eventually(lambda: path.read_bytes()[offset] != byte)

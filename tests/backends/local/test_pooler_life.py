@@ -1,0 +1,52 @@
+"""The pooler of a service goes along with its server on the whole backend."""
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.process_identity import inhabitants
+from ramet.model.credentials import Secret, new_password
+from tests.backends.local.forks import paths_of, run
+from tests.backends.local.hosts import connect, free_port, new_server
+
+
+def answers(server: Server, password: Secret) -> bool:
+    try:
+        with connect(server, password, port=str(server.pooler_port)) as connection:
+            return connection.execute("SELECT 1").fetchone() == (1,)
+    except psycopg.OperationalError:
+        return False
+
+
+def test_it_opens_stops_and_goes_with_its_server(backend: LocalBackend) -> None:
+    password = new_password()
+    server = new_server(backend.servers, password, pooler_port=free_port())
+    backend.initialize(server)
+    run(backend, server)
+    backend.secure(server, newborn=True, quiet=False)
+    backend.open(server)
+    assert answers(server, password)
+    backend.stop(server)
+    assert not backend.pooler_serves(server.service_id)
+    run(backend, server)
+    backend.open(server)
+    assert answers(server, password)
+    home = paths_of(backend, server).root / "pooler"
+    assert inhabitants(home)
+    backend.destroy(server.service_id)
+    assert not inhabitants(home)
+    assert backend.port_is_free(server.pooler_port or 0)
+
+
+def test_a_service_serves_though_its_pooler_cannot(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAMET_PGBOUNCER", "/nonexistent/pgbouncer")
+    password = new_password()
+    server = new_server(backend.servers, password, pooler_port=free_port())
+    backend.initialize(server)
+    run(backend, server)
+    backend.secure(server, newborn=True, quiet=False)
+    backend.open(server)
+    with connect(server, password) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert not backend.pooler_serves(server.service_id)

@@ -1,0 +1,82 @@
+"""The settings of a first start, and what PostgreSQL's log says about where it stopped and why."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.base import Capture
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.recovery import explained, recovery_settings
+from ramet.errors import Failed
+
+TARGET = datetime(2026, 1, 15, 10, 30, 0, 250_000, tzinfo=UTC)
+DIED = Failed("SERVER_DIED", "The server of service abc died while starting.")
+
+
+def test_a_target_is_given_in_utc_to_the_microsecond() -> None:
+    there = TARGET.astimezone(timezone(timedelta(hours=5, minutes=30)))
+    settings = recovery_settings(Capture(there))
+    assert settings["recovery_target_time"] == "2026-01-15 10:30:00.250000+00:00"
+    assert settings["recovery_target_timeline"] == "current"
+    assert settings["recovery_target_action"] == "promote"
+    assert settings["hot_standby"] == "off"
+
+
+def test_without_a_target_there_is_nothing_to_set() -> None:
+    assert recovery_settings(Capture(None)) == {}
+
+
+def _fork(root: Path, messages: list[str], target: datetime | None = TARGET) -> ServicePaths:
+    paths = ServicePaths(root, root / "sockets")
+    paths.log.mkdir()
+    (paths.log / "server-1.json").write_text("".join(json.dumps({"message": text}) + "\n" for text in messages))
+    moment = None if target is None else target.isoformat()
+    (root / "capture.json").write_text(json.dumps({"recover_to": moment, "facts": {"timeline": 1}}))
+    return paths
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "incorrect resource manager data checksum in record at 0/5000108",
+        "invalid record length at 0/5000108: wanted 24, got 0",
+        "invalid record length at 0/5000108: expected at least 24, got 0",
+        "record with incorrect prev-link 0/FFFF at 0/5000108",
+        "invalid resource manager ID 77 at 0/5000108",
+        "invalid magic number 0000 in WAL segment 000000010000000000000005, LSN 0/5000108, offset 264",
+        "unexpected pageaddr 0/2000000 in WAL segment 000000010000000000000005, LSN 0/5000108, offset 264",
+        "there is no contrecord flag at 0/5000108",
+        "invalid contrecord length 12 (expected 13) at 0/5000108",
+        "record length 4000000 at 0/5000108 too long",
+        "could not decompress image at 0/5000108, block 0",
+    ],
+)
+def test_damaged_wal_is_named_by_its_segment(tmp_path: Path, complaint: str) -> None:
+    messages = [
+        "redo starts at 0/2000028",
+        complaint,
+        "last completed transaction was at log time 2026-01-15 10:29:59.5+00",
+        "recovery ended before configured recovery target was reached",
+    ]
+    error = explained(_fork(tmp_path, messages), DIED)
+    assert error.code == "WAL_DAMAGED"
+    assert error.message.startswith("WAL segment 000000010000000000000005 is damaged at 0/5000108")
+    assert error.details.endswith("2026-01-15T10:29:59.499999Z.")
+
+
+def test_a_fork_of_a_snapshot_with_damaged_wal_is_told_to_take_another(tmp_path: Path) -> None:
+    messages = ["invalid record length at 0/2000100: wanted 24, got 0", "WAL ends before end of online backup"]
+    error = explained(_fork(tmp_path, messages, target=None), DIED)
+    assert error.code == "WAL_DAMAGED"
+    assert error.details == "Fork from another snapshot."
+
+
+def test_other_causes_of_death_are_left_as_they_are(tmp_path: Path) -> None:
+    messages = ["invalid record length at 0/2000100: wanted 24, got 0", "could not create any TCP/IP sockets"]
+    assert explained(_fork(tmp_path, messages), DIED) is DIED
+
+
+def test_a_server_that_is_no_fork_died_of_something_else(tmp_path: Path) -> None:
+    assert explained(ServicePaths(tmp_path, tmp_path / "sockets"), DIED) is DIED

@@ -1,0 +1,236 @@
+"""Real replicas: they follow their primary, read only, through pauses and resizes, and share nothing with it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Primary, Server
+from ramet.backends.local import sql
+from ramet.backends.local.backend import LocalBackend
+from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.resources import Size
+from tests.backends.local.forks import destroy_all, paths_of, run, services_of, writing
+from tests.backends.local.hosts import connect, eventually, free_port, new_server
+
+SMALL = Size(500, 1)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A serving service with a ledger, and the password of its admin."""
+
+    backend: LocalBackend
+    server: Server
+    password: Secret
+
+    def replica(self, **changes: object) -> Server:
+        primary = Primary(self.server.service_id, self.server.port)
+        usual = new_server(self.backend.servers, size=SMALL, primary=primary)
+        return replace(usual, **changes)  # type: ignore[arg-type]
+
+    def follow(self, **changes: object) -> Server:
+        """Return a replica that serves."""
+        replica = self.replica(**changes)
+        assert self.backend.replicate(replica)
+        self.serve(replica)
+        return replica
+
+    def serve(self, server: Server) -> None:
+        run(self.backend, server)
+        self.backend.open(server)
+
+    def numbers(self, server: Server, port: int | None = None) -> list[int]:
+        with connect(server, self.password, port=str(port or server.port)) as client:
+            return [int(str(row[0])) for row in client.execute("SELECT n FROM ledger ORDER BY n").fetchall()]
+
+
+@pytest.fixture
+def followed(primary: Followed) -> Iterator[Followed]:
+    """The service, and no replica of it at the end."""
+    yield primary
+    for service_id in services_of(primary.backend):
+        if service_id != primary.server.service_id:
+            primary.backend.destroy(service_id)
+
+
+@pytest.fixture(scope="module")
+def primary(usual_backend: LocalBackend) -> Iterator[Followed]:
+    password = new_password()
+    server = new_server(usual_backend.servers, password)
+    usual_backend.initialize(server)
+    run(usual_backend, server)
+    usual_backend.secure(server, newborn=True, quiet=False)
+    with sql.connect(paths_of(usual_backend, server), "tsdb") as connection:
+        connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY, at timestamptz DEFAULT clock_timestamp())")
+        connection.execute("GRANT ALL ON public.ledger TO tsdbadmin")
+    usual_backend.open(server)
+    yield Followed(usual_backend, server, password)
+    destroy_all(usual_backend)
+
+
+def insert(followed: Followed, number: int) -> None:
+    with connect(followed.server, followed.password) as client:
+        client.execute("INSERT INTO ledger (n) VALUES (%s) ON CONFLICT DO NOTHING", (number,))
+
+
+def test_a_replica_shows_what_is_committed_on_its_primary(followed: Followed) -> None:
+    insert(followed, 1)
+    replica = followed.follow()
+    assert 1 in followed.numbers(replica)
+    insert(followed, 2)
+    eventually(lambda: 2 in followed.numbers(replica))
+
+
+def test_nothing_can_be_written_through_it(followed: Followed) -> None:
+    replica = followed.follow()
+    with connect(replica, followed.password) as client:
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            client.execute("INSERT INTO ledger (n) VALUES (99)")
+        client.execute("SET default_transaction_read_only = off")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            client.execute("INSERT INTO ledger (n) VALUES (99)")
+
+
+def test_roles_and_passwords_come_along(followed: Followed) -> None:
+    replica = followed.follow()
+    with connect(followed.server, followed.password) as admin:
+        admin.execute("CREATE ROLE reader LOGIN PASSWORD 'first'")
+    eventually(lambda: can_log_in(replica, "reader", "first"))
+    with connect(followed.server, followed.password) as admin:
+        admin.execute("ALTER ROLE reader PASSWORD 'second'")
+    eventually(lambda: can_log_in(replica, "reader", "second"))
+    assert not can_log_in(replica, "reader", "first")
+
+
+def can_log_in(server: Server, user: str, password: str, port: int | None = None) -> bool:
+    try:
+        connect(server, password, user=user, port=str(port or server.port)).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_it_is_made_while_the_primary_is_written(followed: Followed) -> None:
+    backend, server = followed.backend, followed.server
+    with sql.connect(paths_of(backend, server)) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS public.ledger (n int PRIMARY KEY, at timestamptz)")
+    with writing(backend, server, 1000) as writer:
+        replica = followed.follow()
+    expected = [number for number, _ in writer.acknowledged]
+
+    def caught_up() -> bool:
+        with sql.connect(paths_of(backend, replica)) as connection:
+            rows = connection.execute("SELECT n FROM public.ledger WHERE n >= 1000 ORDER BY n").fetchall()
+        return [row[0] for row in rows] == expected
+
+    eventually(caught_up)
+
+
+def test_it_goes_on_after_a_pause_of_both(followed: Followed) -> None:
+    backend = followed.backend
+    replica = followed.follow()
+    backend.stop(replica)
+    insert(followed, 10)
+    backend.stop(followed.server)
+    followed.serve(followed.server)
+    insert(followed, 11)
+    followed.serve(replica)
+    eventually(lambda: {10, 11} <= set(followed.numbers(replica)))
+
+
+def test_what_it_missed_comes_from_the_archive(followed: Followed) -> None:
+    backend = followed.backend
+    replica = followed.follow()
+    backend.stop(replica)
+    with sql.connect(paths_of(backend, followed.server)) as connection:
+        for number in range(20, 24):
+            insert(followed, number)
+            connection.execute("SELECT pg_switch_wal()")
+        eventually(lambda: all_archived(connection))
+        connection.execute("CHECKPOINT")
+        connection.execute("CHECKPOINT")
+    followed.serve(replica)
+    eventually(lambda: {20, 23} <= set(followed.numbers(replica)))
+
+
+def all_archived(connection: sql.Connection) -> bool:
+    row = connection.execute("SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready'").fetchone()
+    return row == (0,)
+
+
+def test_it_follows_a_primary_that_grew(followed: Followed) -> None:
+    backend = followed.backend
+    replica = followed.follow()
+    backend.stop(followed.server)
+    larger = replace(followed.server, size=Size(1000, 8))
+    followed.serve(larger)
+    insert(followed, 30)
+    eventually(lambda: 30 in followed.numbers(replica))
+    backend.stop(followed.server)
+    followed.serve(followed.server)
+
+
+def test_making_it_twice_is_making_it_once(followed: Followed) -> None:
+    replica = followed.follow()
+    assert followed.backend.replicate(replica)
+    assert followed.numbers(replica)
+
+
+def test_a_primary_that_does_not_serve_is_waited_for(followed: Followed) -> None:
+    absent = followed.replica(primary=Primary("absent1234", 1))
+    assert not followed.backend.replicate(absent)
+
+
+def test_no_stranger_can_stream(followed: Followed) -> None:
+    followed.follow()
+    for user in ("ramet_replica", "tsdbadmin"):
+        with pytest.raises(psycopg.OperationalError):
+            connect(followed.server, followed.password, user=user, replication="database")
+
+
+def test_a_pooler_before_a_replica_reads_only(followed: Followed) -> None:
+    replica, port = followed.follow(), free_port()
+    followed.backend.start_pooler([replica], port)
+    insert(followed, 40)
+    eventually(lambda: 40 in followed.numbers(replica, port))
+    with (
+        connect(replica, followed.password, port=str(port)) as client,
+        pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
+    ):
+        client.execute("INSERT INTO ledger (n) VALUES (41)")
+
+
+def test_the_nodes_behind_a_balancer_take_turns_and_stand_in_for_each_other(followed: Followed) -> None:
+    backend, port = followed.backend, free_port()
+    nodes = [followed.follow(), followed.follow()]
+    backend.start_balancer(nodes, port)
+    assert backend.balancer_serves(nodes[0].service_id)
+    clients = [connect(nodes[0], followed.password, port=str(port)) for _ in range(6)]
+    try:
+        seen = {client.execute("SHOW cluster_name").fetchone() for client in clients}
+        assert seen == {(node.service_id,) for node in nodes}
+    finally:
+        for client in clients:
+            client.close()
+    backend.stop(nodes[1])
+    eventually(lambda: can_log_in(nodes[0], "tsdbadmin", followed.password.reveal(), port))
+    backend.destroy(nodes[0].service_id)
+    assert not backend.balancer_serves(nodes[0].service_id)
+
+
+def test_the_password_of_the_primary_is_not_in_its_files(followed: Followed) -> None:
+    replica = followed.follow()
+    paths = paths_of(followed.backend, replica)
+    texts = [path.read_text() for path in paths.conf.iterdir()]
+    assert not any(followed.password.reveal() in text for text in texts)
+    assert scram_verifier(followed.password) != followed.server.verifier
+
+
+def test_destroying_it_leaves_the_primary_alone(followed: Followed) -> None:
+    replica = followed.follow()
+    followed.backend.destroy(replica.service_id)
+    assert not paths_of(followed.backend, replica).root.exists()
+    insert(followed, 50)
+    assert 50 in followed.numbers(followed.server)

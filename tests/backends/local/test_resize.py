@@ -1,0 +1,86 @@
+"""Another size and another password for a server that serves."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local import sql
+from ramet.backends.local.rows import value
+from ramet.backends.local.servers import Servers
+from ramet.errors import Unavailable
+from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.resources import Size
+from tests.backends.local.hosts import boot, connect, eventually, new_server
+
+SMALL, LARGER, LARGE, SHARED = Size(500, 2), Size(1000, 4), Size(2000, 8), Size()
+EVERY_PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
+
+
+@pytest.fixture
+def small(servers: Servers) -> Iterator[tuple[Server, Secret]]:
+    password = new_password()
+    server = new_server(servers, password, size=SMALL)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    yield server, password
+    servers.remove(server.service_id, 10)
+
+
+def test_a_size_that_needs_no_restart_comes_into_force_under_a_session(
+    servers: Servers, small: tuple[Server, Secret]
+) -> None:
+    server, password = small
+    with connect(server, password) as connection:
+        before = value(connection, "SHOW work_mem")
+        assert servers.resize(replace(server, size=LARGER))
+        eventually(lambda: value(connection, "SHOW work_mem") != before)
+
+
+@pytest.mark.parametrize("size", [LARGE, SHARED])
+def test_a_size_that_postgresql_takes_at_its_start_only_asks_for_a_restart(
+    servers: Servers, small: tuple[Server, Secret], size: Size
+) -> None:
+    server, password = small
+    resized = replace(server, size=size)
+    assert not servers.resize(resized)
+    assert not servers.resize(resized)
+    assert servers.stop(server, 10)
+    servers.start(resized)
+    eventually(lambda: servers.await_ready(resized, 0.5).ready)
+    servers.open(resized)
+    assert servers.resize(resized)
+    with connect(server, password) as connection:
+        assert value(connection, "SHOW max_connections") == ("200" if size is LARGE else "100")
+
+
+def test_a_server_that_does_not_run_asks_for_a_restart(servers: Servers, small: tuple[Server, Secret]) -> None:
+    server, _password = small
+    assert servers.stop(server, 10)
+    assert not servers.resize(replace(server, size=LARGER))
+
+
+@pytest.mark.parametrize("password", [EVERY_PRINTABLE, "ünï\u0301codé ⚘ 密码", "' OR 1=1; --", " "])
+def test_any_printable_password_opens_the_service_and_the_old_one_no_more(
+    servers: Servers, small: tuple[Server, Secret], password: str
+) -> None:
+    server, old = small
+    servers.set_password(server, scram_verifier(Secret(password)))
+    with connect(server, password) as connection:
+        assert value(connection, "SELECT 1") == 1
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        connect(server, old)
+
+
+def test_a_locked_role_is_no_fault_of_the_platform(
+    servers: Servers, small: tuple[Server, Secret], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, password = small
+    monkeypatch.setitem(sql._SETTINGS, "lock_timeout", "100ms")
+    with connect(server, password) as connection, connection.transaction():
+        connection.execute("ALTER ROLE tsdbadmin CONNECTION LIMIT 50")
+        with pytest.raises(Unavailable, match="locked"):
+            servers.set_password(server, scram_verifier(new_password()))

@@ -1,0 +1,96 @@
+"""Passwords of a fork: the admin's is new, all others are unknown."""
+
+import string
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local import logs, sql
+from ramet.backends.local.servers import Servers
+from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.service import ServiceType
+from tests.backends.local.hosts import boot, connect, new_server
+
+ODD_NAMES = ("Robert'); DROP ROLE x;--", 'quo"te', "back\\slash", "%s {} {verifier}", "naïve ✓", "-c x")
+
+
+@pytest.fixture
+def server(servers: Servers) -> Iterator[Server]:
+    made = new_server(servers)
+    boot(servers, made)
+    servers.secure(made, newborn=True, quiet=False)
+    servers.open(made)
+    yield made
+    servers.remove(made.service_id, 10)
+
+
+def test_a_newborn_may_be_secured_twice(servers: Servers, server: Server) -> None:
+    servers.secure(server, newborn=True, quiet=False)
+    with sql.connect(servers.paths(server.service_id)) as connection:
+        owner = connection.execute("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'tsdb'").fetchone()
+    assert owner == ("tsdbadmin",)
+
+
+def test_a_vector_service_is_born_with_its_extension(servers: Servers) -> None:
+    able = [major for major, one in servers.installations.by_major.items() if one.has_extension("vector")]
+    if not able:
+        pytest.skip("no PostgreSQL of this host has pgvector")
+    server = new_server(servers, service_type=ServiceType.VECTOR, pg_major=able[0])
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    with sql.connect(servers.paths(server.service_id), "tsdb") as connection:
+        assert connection.execute("SELECT '[1,2]'::public.vector::text").fetchone() == ("[1,2]",)
+    servers.remove(server.service_id, 10)
+
+
+@pytest.mark.parametrize("text", [string.printable.strip(), "'\"\\", "{}%s$1", "plain"])
+def test_any_printable_password_lets_the_admin_in(servers: Servers, server: Server, text: str) -> None:
+    servers.secure(replace(server, verifier=scram_verifier(Secret(text))), newborn=False, quiet=False)
+    with connect(server, text) as connection:
+        assert connection.execute("SELECT current_user").fetchone() == ("tsdbadmin",)
+    with pytest.raises(psycopg.OperationalError):
+        connect(server, text + "x")
+
+
+def test_all_login_roles_lose_their_passwords(servers: Servers, server: Server) -> None:
+    paths = servers.paths(server.service_id)
+    with sql.connect(paths) as connection:
+        for name in ODD_NAMES:
+            sql.run(connection, "CREATE ROLE {} LOGIN PASSWORD {known}", name, known="known")
+    for name in ODD_NAMES:
+        connect(server, "known", user=name).close()
+    neutralised = servers.secure(server, newborn=False, quiet=True)
+    assert neutralised["roles_rotated"] == len(ODD_NAMES) + 1
+    for name in ODD_NAMES:
+        with pytest.raises(psycopg.OperationalError):
+            connect(server, "known", user=name)
+
+
+def test_the_admin_of_a_fork_gets_in_whatever_the_parent_did_to_the_role(servers: Servers, server: Server) -> None:
+    password = new_password()
+    with sql.connect(servers.paths(server.service_id)) as connection:
+        connection.execute("ALTER ROLE tsdbadmin NOLOGIN CONNECTION LIMIT 0 VALID UNTIL '2001-01-01'")
+        connection.execute("REVOKE pg_monitor FROM tsdbadmin")
+    servers.secure(replace(server, verifier=scram_verifier(password)), newborn=False, quiet=True)
+    connect(server, password).close()
+    with sql.connect(servers.paths(server.service_id)) as connection:
+        connection.execute("ALTER ROLE tsdbadmin RENAME TO somebody")
+    servers.secure(replace(server, verifier=scram_verifier(password)), newborn=False, quiet=True)
+    connect(server, password).close()
+
+
+def test_no_verifier_reaches_the_log_or_the_statistics(servers: Servers, server: Server) -> None:
+    paths = servers.paths(server.service_id)
+    verifier = scram_verifier(new_password())
+    with sql.connect(paths) as connection:
+        connection.execute("CREATE ROLE broken LOGIN")
+        with pytest.raises(psycopg.Error):
+            sql.run(connection, "ALTER ROLE {} PASSWORD {verifier} NO SUCH", "broken", verifier=verifier.reveal())
+    servers.secure(replace(server, verifier=verifier), newborn=False, quiet=True)
+    with sql.connect(paths, "tsdb") as connection:
+        rows = connection.execute("SELECT query FROM public.pg_stat_statements").fetchall()
+    assert not any("SCRAM" in row[0] for row in rows)
+    assert not any("SCRAM" in file.read_text() for file in logs.files(paths))

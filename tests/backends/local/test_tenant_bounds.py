@@ -1,0 +1,162 @@
+"""What the admin of a tenant cannot do: reach the host, the platform's role, or another role's power."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local import sql
+from ramet.backends.local.servers import Servers
+from ramet.model.credentials import Secret, new_password
+from tests.backends.local.hosts import boot, connect, new_server
+
+HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
+
+
+@dataclass(frozen=True)
+class Tenant:
+    server: Server
+    password: Secret
+
+    def run(self, *statements: str, **changes: str) -> list[tuple[object, ...]]:
+        with connect(self.server, self.password, **changes) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="module")
+def tenant(servers: Servers) -> Iterator[Tenant]:
+    password = new_password()
+    server = new_server(servers, password)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    yield Tenant(server, password)
+    servers.remove(server.service_id, 10)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TEMP TABLE t (line text)", "COPY t FROM PROGRAM 'id'"],
+        ["COPY (SELECT 1) TO PROGRAM 'cat'"],
+        ["COPY (SELECT 1) TO '/tmp/ramet-escape'"],
+        ["CREATE TEMP TABLE t (line text)", "COPY t FROM '/etc/passwd'"],
+        ["SELECT pg_read_file('postgresql.conf')"],
+        ["SELECT pg_read_binary_file('PG_VERSION')"],
+        ["SELECT pg_ls_dir('.')"],
+        ["SELECT pg_stat_file('PG_VERSION')"],
+        ["SELECT lo_import('/etc/passwd')"],
+        ["SELECT lo_export(lo_create(0), '/tmp/ramet-escape')"],
+        ["CREATE FUNCTION public.f() RETURNS int LANGUAGE c AS 'libc', 'getpid'"],
+        ["CREATE FUNCTION public.f() RETURNS int LANGUAGE internal AS 'int4pl'"],
+        ["LOAD 'pg_stat_statements'"],
+        ["CREATE EXTENSION file_fdw"],
+        ["CREATE EXTENSION dblink"],
+        ["CREATE EXTENSION plpython3u"],
+        ["ALTER SYSTEM SET work_mem = '8MB'"],
+        ["SET SESSION AUTHORIZATION ramet"],
+        ["SET ROLE ramet"],
+        ["GRANT ramet TO tsdbadmin"],
+        ["ALTER ROLE ramet PASSWORD 'x'"],
+        ["ALTER ROLE ramet SET role = 'tsdbadmin'"],
+        ["ALTER ROLE tsdbadmin SUPERUSER"],
+        ["CREATE ROLE escape SUPERUSER"],
+        ["CREATE ROLE escape REPLICATION"],
+        ["CREATE ROLE escape BYPASSRLS"],
+        ["SET session_replication_role = replica"],
+        ["SET log_statement = 'all'"],
+        ["SET session_preload_libraries = 'x'"],
+        ["CREATE EVENT TRIGGER e ON ddl_command_start EXECUTE FUNCTION suppress_redundant_updates_trigger()"],
+        ["SELECT rolpassword FROM pg_authid"],
+        ["SELECT pg_create_physical_replication_slot('s')"],
+        ["SELECT pg_switch_wal()"],
+        ["SELECT pg_backup_start('x')"],
+        ["SELECT pg_promote()"],
+        ["CREATE TABLESPACE s LOCATION '/tmp'"],
+        ["CREATE SUBSCRIPTION s CONNECTION 'host=x' PUBLICATION p WITH (connect = false)"],
+        ["UPDATE pg_database SET datallowconn = false"],
+        ["SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ramet' AND false", "RESET ROLE",
+         "ALTER DATABASE postgres SET role = 'tsdbadmin'"],
+    ],
+    ids=lambda statements: statements[-1][:40],
+)  # fmt: skip
+def test_the_admin_is_refused(tenant: Tenant, statements: list[str]) -> None:
+    with pytest.raises(psycopg.Error) as refused:
+        tenant.run(*statements)
+    assert refused.value.sqlstate in ("42501", "0A000", "42704", "55P02", "22023"), refused.value
+
+
+@pytest.mark.parametrize("role", HOST_ROLES)
+def test_no_role_that_reaches_the_host_can_be_had(tenant: Tenant, role: str) -> None:
+    for statement in (f"GRANT {role} TO tsdbadmin", f"SET ROLE {role}", f"CREATE ROLE {role}"):
+        with pytest.raises(psycopg.Error):
+            tenant.run(statement)
+    with pytest.raises(psycopg.Error):
+        tenant.run("CREATE ROLE helper CREATEROLE", "SET ROLE helper", f"GRANT {role} TO helper")
+    tenant.run("DROP ROLE IF EXISTS helper")
+    with pytest.raises(psycopg.Error):
+        tenant.run("COPY (SELECT 1) TO PROGRAM 'cat'")
+
+
+@pytest.mark.parametrize("user", ["ramet", "postgres"])
+def test_the_platform_cannot_be_reached_over_tcp(tenant: Tenant, user: str) -> None:
+    with pytest.raises(psycopg.OperationalError):
+        connect(tenant.server, tenant.password, user=user)
+
+
+def test_the_private_socket_is_out_of_reach_and_lets_tenants_in_by_password_alone(
+    tenant: Tenant, servers: Servers
+) -> None:
+    """The service's pooler comes this way with the passwords of its clients."""
+    sockets = servers.paths(tenant.server.service_id).sockets
+    assert sockets.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        connect(tenant.server, "wrong", host=str(sockets), sslmode="disable")
+
+
+def test_connections_without_tls_are_refused(tenant: Tenant) -> None:
+    with pytest.raises(psycopg.OperationalError, match="pg_hba"):
+        connect(tenant.server, tenant.password, sslmode="disable")
+
+
+def test_a_wrong_password_is_refused(tenant: Tenant) -> None:
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        connect(tenant.server, "wrong")
+
+
+def test_the_admin_has_what_an_owner_needs(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE app LOGIN PASSWORD 'secret'", "GRANT pg_monitor TO app", "DROP ROLE app")
+    tenant.run("CREATE DATABASE other", "DROP DATABASE other")
+    tenant.run("CREATE SCHEMA mine", "CREATE TABLE mine.t (n int)", "DROP SCHEMA mine CASCADE", "CHECKPOINT")
+    tenant.run("ALTER ROLE tsdbadmin SET tsdb_admin.read_only_role = true", "ALTER ROLE tsdbadmin RESET ALL")
+    assert tenant.run("SHOW tsdb_admin.read_only_connection", options="-c tsdb_admin.read_only_connection=true")
+    assert tenant.run("SELECT count(*) FROM pg_stat_statements")
+
+
+def test_the_platform_is_deaf_to_what_tenants_set(tenant: Tenant, servers: Servers) -> None:
+    settings = {
+        "search_path": "public",
+        "role": "tsdbadmin",
+        "default_transaction_read_only": "on",
+        "statement_timeout": "1ms",
+        "lock_timeout": "1ms",
+        "bytea_output": "escape",
+        "datestyle": "German",
+    }
+    tenant.run(*(f"ALTER DATABASE tsdb SET {name} = '{value}'" for name, value in settings.items()))
+    try:
+        with sql.connect(servers.paths(tenant.server.service_id), "tsdb") as connection:
+            assert connection.execute("SELECT current_user, session_user").fetchone() == ("ramet", "ramet")
+            assert connection.execute("SELECT pg_sleep(0.01)").fetchone() is not None
+            for name in settings:
+                shown = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+                assert shown != (settings[name],)
+            connection.execute("CREATE TABLE public.written ()")
+            connection.execute("DROP TABLE public.written")
+    finally:
+        with sql.connect(servers.paths(tenant.server.service_id)) as connection:
+            connection.execute("ALTER DATABASE tsdb RESET ALL")

@@ -1,0 +1,87 @@
+"""What every PostgreSQL of this host does alike, newest and oldest, with TLS and without."""
+
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from ramet.backends.local import configuration, sessions, sql
+from ramet.backends.local.installation import find_installations
+from ramet.backends.local.servers import Servers
+from ramet.model.credentials import new_password, scram_verifier
+from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
+from tests.backends.local.test_tenant_bounds import HOST_ROLES
+
+MAJORS = sorted(find_installations().by_major)
+
+ATTEMPTS = (
+    "COPY (SELECT 1) TO PROGRAM 'cat'",
+    "SELECT pg_read_file('PG_VERSION')",
+    "ALTER SYSTEM SET work_mem = '8MB'",
+    "GRANT ramet TO tsdbadmin",
+    "ALTER ROLE ramet PASSWORD 'x'",
+    "CREATE ROLE escape SUPERUSER",
+    "CREATE ROLE escape REPLICATION",
+)
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_a_service_lives_through_its_changes(servers: Servers, major: int) -> None:
+    first, second = new_password(), new_password()
+    server = new_server(servers, first, pg_major=major)
+    paths = servers.paths(server.service_id)
+    tls = "require" if servers.installations.of(major).has_tls else "disable"
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    with connect(server, first, sslmode=tls) as client:
+        client.execute("CREATE TABLE kept AS SELECT 7 AS n")
+        assert client.info.server_version // 10000 == major
+        servers.close(server)
+        assert sessions.end_all(paths, 10)
+    eventually(lambda: servers.stop(server, 10))
+    servers.start(server, configuration.first_boot())
+    eventually(lambda: servers.await_ready(server, 0.5).ready)
+    changed = replace(server, verifier=scram_verifier(second))
+    assert servers.secure(changed, newborn=False, quiet=True)["roles_rotated"] == 1
+    servers.open(changed)
+    with pytest.raises(psycopg.OperationalError):
+        connect(changed, first, sslmode=tls)
+    with connect(changed, second, sslmode=tls) as client:
+        assert client.execute("SELECT n FROM kept").fetchone() == (7,)
+    restart(servers, changed)
+    servers.remove(server.service_id, 10)
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_the_configuration_has_no_error_and_needs_no_restart(servers: Servers, major: int) -> None:
+    server = new_server(servers, pg_major=major)
+    boot(servers, server)
+    servers.open(server)
+    with sql.connect(servers.paths(server.service_id)) as connection:
+        wrong = connection.execute("SELECT sourcefile, name, error FROM pg_file_settings WHERE error IS NOT NULL")
+        assert wrong.fetchall() == []
+        assert connection.execute("SELECT error FROM pg_hba_file_rules WHERE error IS NOT NULL").fetchall() == []
+        assert connection.execute("SELECT name FROM pg_settings WHERE pending_restart").fetchall() == []
+        assert connection.execute("SHOW data_checksums").fetchone() == ("on",)
+        assert connection.execute("SHOW data_directory_mode").fetchone() == ("0700",)
+    servers.remove(server.service_id, 10)
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_the_admin_never_reaches_the_host(servers: Servers, major: int) -> None:
+    password = new_password()
+    server = new_server(servers, password, pg_major=major)
+    tls = "require" if servers.installations.of(major).has_tls else "disable"
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    attempts = [*ATTEMPTS, *(f"{verb} {role}" for role in HOST_ROLES for verb in ("SET ROLE", "CREATE ROLE"))]
+    attempts += [f"GRANT {role} TO {member}" for role in HOST_ROLES for member in ("tsdbadmin", "helper")]
+    with connect(server, password, sslmode=tls) as client:
+        client.execute("CREATE ROLE helper CREATEROLE")
+        client.execute("GRANT pg_monitor, pg_signal_backend, pg_checkpoint TO helper")
+        for attempt in attempts:
+            with pytest.raises(psycopg.Error):
+                client.execute(attempt.encode())
+    servers.remove(server.service_id, 10)

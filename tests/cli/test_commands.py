@@ -1,0 +1,85 @@
+"""The command line as a whole: help, completion, settings, unknown words."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from ramet.cli.commands import cli
+from ramet.settings import RULES
+from tests.cli.terminal import Terminal
+
+
+def _commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        yield (*path, name), found
+        if isinstance(found, click.Group):
+            yield from _commands(found, (*path, name))
+
+
+COMMANDS = dict(_commands(cli))
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself_with_an_example(stranger: Terminal, path: tuple[str, ...]) -> None:
+    said = stranger.ramet(*path, "--help")
+    assert said.code == 0
+    if not isinstance(COMMANDS[path], click.Group):
+        assert "Example" in said.out
+        assert f"ramet {' '.join(path)}" in said.out
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_option_says_what_it_does(path: tuple[str, ...]) -> None:
+    for parameter in COMMANDS[path].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+
+
+@pytest.mark.parametrize(
+    "words", [["nonsense"], ["service", "nonsense"], ["service", "list", "--nonsense"], ["service"]]
+)
+def test_unknown_words_end_with_3(stranger: Terminal, words: list[str]) -> None:
+    assert stranger.ramet(*words).code == 3
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_get_a_completion_script(stranger: Terminal, shell: str) -> None:
+    said = stranger.ramet("completion", shell)
+    assert "_RAMET_COMPLETE" in said.out
+
+
+def test_services_are_completed_by_name_and_id(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = terminal.made("service", "create", "completed")
+    command = COMMANDS["service", "get"]
+    with command.make_context("get", [""], resilient_parsing=True) as context:
+        found = [item.value for item in command.params[0].shell_complete(context, "compl")]
+        assert found == [made["service_id"]]
+        monkeypatch.setenv("RAMET_BASE_URL", "http://127.0.0.1:9")
+        assert command.params[0].shell_complete(context, "compl") == []
+
+
+def test_every_setting_is_listed(stranger: Terminal) -> None:
+    assert {row["variable"] for row in stranger.made("settings")} == {rule[0] for rule in RULES.values()}
+
+
+def test_a_bad_setting_ends_with_3_and_names_its_variable(stranger: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAMET_PORT_RANGE", "all")
+    said = stranger.ramet("doctor")
+    assert said.code == 3
+    assert "RAMET_PORT_RANGE" in said.err
+
+
+def test_doctor_tells_what_the_host_gives_and_changes_nothing(stranger: Terminal) -> None:
+    told = stranger.made("doctor")
+    assert {"ramet", "data", "process", "storage", "postgresql", "tls", "limits", "pooler"} <= set(told)
+    assert told["process"] == "Not up."
+    assert not (stranger.home / "data").exists()
+
+
+def test_down_where_nothing_is_ends_with_6(stranger: Terminal) -> None:
+    assert stranger.ramet("down").code == 6
+    assert not (stranger.home / "data").exists()

@@ -1,0 +1,73 @@
+"""`ramet project` and `ramet key`, on the store of a data directory."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from ramet.app import make_data_dir, open_store
+from ramet.control.projects import Projects
+from ramet.errors import Unauthorized
+from ramet.model.credentials import Secret
+from ramet.settings import load_settings
+from tests.cli.terminal import Terminal
+
+
+@pytest.fixture
+def admin(stranger: Terminal) -> Terminal:
+    """A user on the host of a data directory that has a store."""
+    settings = load_settings()
+    make_data_dir(settings.data_dir)
+    open_store(settings).close()
+    return stranger
+
+
+def test_a_project_is_made_and_listed(admin: Terminal) -> None:
+    made = admin.made("project", "create", "analytics")
+    assert admin.made("project", "list") == [made]
+    assert made["id"] in admin.ramet("project", "list").out
+
+
+def test_a_key_opens_its_project_until_it_is_revoked(admin: Terminal) -> None:
+    project = admin.made("project", "create", "one")
+    key = admin.made("key", "create", "--name", "ci")
+    assert key["project_id"] == project["id"]
+    assert key["base_url"].endswith("/public/api/v1")
+    store = open_store(load_settings())
+    projects = Projects(store)
+    assert projects.authenticate(key["public_key"], Secret(key["secret_key"])).project_id == project["id"]
+    assert admin.ramet("key", "revoke", key["public_key"]).code == 0
+    with pytest.raises(Unauthorized):
+        projects.authenticate(key["public_key"], Secret(key["secret_key"]))
+    store.close()
+    listed = admin.made("key", "list")
+    assert [one["name"] for one in listed] == ["ci"]
+    assert listed[0]["revoked"] is not None
+    assert key["secret_key"] not in admin.ramet("key", "list").out
+
+
+def test_a_key_may_go_to_a_file_instead_of_the_screen(admin: Terminal, tmp_path: Path) -> None:
+    admin.made("project", "create", "one")
+    said = admin.ramet("key", "create", "--credentials-file", str(tmp_path / "ci.json"))
+    assert said.code == 0
+    assert said.out == ""
+    assert stat.S_IMODE((tmp_path / "ci.json").stat().st_mode) == 0o600
+
+
+def test_with_several_projects_one_must_be_named(admin: Terminal) -> None:
+    admin.made("project", "create", "one")
+    two = admin.made("project", "create", "two")
+    assert admin.ramet("key", "create").code == 3
+    assert admin.made("key", "create", "--project", two["id"])["project_id"] == two["id"]
+
+
+def test_an_unknown_key_or_project_ends_with_6(admin: Terminal) -> None:
+    assert admin.ramet("key", "revoke", "RKNOBODY").code == 6
+    assert admin.ramet("key", "list", "--project", "p123456789").code == 6
+
+
+def test_where_no_ramet_ever_was_nothing_is_made(stranger: Terminal) -> None:
+    said = stranger.ramet("project", "list")
+    assert said.code == 6
+    assert "ramet up" in said.err
+    assert not (stranger.home / "data").exists()

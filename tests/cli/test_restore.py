@@ -1,0 +1,33 @@
+"""Restore windows, fork reports, snapshots and dry runs on the command line."""
+
+from ramet.model.fork import shown
+from tests.cli.terminal import Terminal
+from tests.cli.world import World
+
+
+def test_a_window_a_snapshot_and_its_end_are_shown(terminal: Terminal) -> None:
+    terminal.made("service", "create", "past")
+    window = terminal.made("service", "window", "past")
+    assert (window["gaps"], len(window["snapshots"])) == ([], 1)
+    assert "kept for" in terminal.ramet("service", "window", "past").out
+    taken = terminal.ramet("service", "snapshot", "past", "--name", "by hand").out.split()[-1]
+    assert "by hand" in terminal.ramet("service", "snapshots", "past").out
+    assert terminal.ramet("service", "snapshot", "past", "--delete", taken).code in (0, 6)
+
+
+def test_a_dry_run_shows_the_fork_and_makes_none(terminal: Terminal, world: World) -> None:
+    parent = terminal.made("service", "create", "dry")
+    moment = shown(world.backend.commit(parent["service_id"], "row").committed_at)
+    plan = terminal.made("service", "fork", "dry", "--to-timestamp", moment, "--dry-run")
+    assert (plan["name"], plan["strategy"]) == ("dry-fork", "PITR")
+    said = terminal.ramet("service", "fork", "dry", "--now", "--dry-run")
+    assert "takes about" in said.out
+    assert "dry-fork" not in terminal.ramet("service", "list").out
+
+
+def test_a_fork_is_reported_on(terminal: Terminal) -> None:
+    terminal.made("service", "create", "told")
+    terminal.made("service", "fork", "told", "--now")
+    assert terminal.made("service", "report", "told-fork")["strategy"] == "NOW"
+    said = terminal.ramet("service", "report", "told-fork").out
+    assert all(word in said for word in ("last included", "checked", "capture"))

@@ -1,0 +1,55 @@
+"""How lists of services look."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ramet.api import wire
+from ramet.cli.service_views import COLUMNS, lineage, print_services
+from ramet.model.service import Environment, ServiceType, Status
+
+
+def _service(service_id: str, parent: str | None = None) -> wire.Service:
+    return wire.Service(
+        service_id=service_id,
+        project_id="p",
+        name=service_id,
+        region_code="local",
+        service_type=ServiceType.POSTGRES,
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        paused=False,
+        status=Status.READY,
+        resources=[],
+        metadata=wire.ServiceMetadata(Environment.DEV),
+        endpoint=wire.Endpoint("localhost", 15432),
+        vpcEndpoint=None,
+        vpc_endpoint=None,
+        forked_from=None if parent is None else wire.ForkedFrom("p", parent, False),
+        ha_replicas=wire.HaReplicas(0, 0),
+        connection_pooler=None,
+        read_replica_sets=[],
+        metrics=None,
+    )
+
+
+def test_forks_stand_below_their_parents_in_order() -> None:
+    services = [_service("a"), _service("b", "a"), _service("c"), _service("d", "b"), _service("e", "a")]
+    drawn = [branch + service.name for branch, service in lineage(services)]
+    assert drawn == ["a", "├─ b", "│  └─ d", "└─ e", "c"]
+
+
+def test_a_fork_whose_parent_is_gone_stands_at_the_root() -> None:
+    assert [branch for branch, _ in lineage([_service("b", "gone")])] == [""]
+
+
+def test_a_thousand_generations_are_drawn() -> None:
+    services = [_service("s0"), *(_service(f"s{n}", f"s{n - 1}") for n in range(1, 2000))]
+    assert len(lineage(services)) == 2000
+
+
+def test_a_table_in_a_pipe_has_no_trailing_blanks_and_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    print_services([_service("a"), _service("b", "a")], "table")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == list(COLUMNS)
+    assert len(lines) == 3
+    assert all(line == line.rstrip() and "\x1b" not in line for line in lines)

@@ -1,0 +1,98 @@
+"""Changes, logs, metrics and operations on the command line, against a server over HTTP."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ramet.control.control import utc_now
+from ramet.control.metrics import Metering
+from ramet.model.logs import LogEntry
+from tests.cli.terminal import Terminal
+from tests.cli.world import World
+
+
+def test_a_service_is_renamed_resized_and_declared_prod(terminal: Terminal) -> None:
+    terminal.made("service", "create", "verbs")
+    assert terminal.made("service", "rename", "verbs", "renamed")["name"] == "renamed"
+    resized = terminal.made("service", "resize", "renamed", "--cpu", "1000", "--memory", "4")
+    assert (resized["status"], resized["resources"][0]["spec"]["cpu_millis"]) == ("READY", 1000)
+    assert terminal.ramet("service", "set-environment", "renamed", "prod").code == 0
+    assert terminal.made("service", "get", "renamed")["metadata"]["environment"] == "PROD"
+    refused = terminal.ramet("service", "resize", "renamed", "--cpu", "0", "--memory", "4")
+    assert (refused.code, "cpu_millis" in refused.err) == (3, True)
+
+
+def test_a_paused_service_is_resized_and_waited_for(terminal: Terminal) -> None:
+    terminal.made("service", "create", "resting")
+    terminal.made("service", "stop", "resting")
+    resized = terminal.made("service", "resize", "resting", "--cpu", "500", "--memory", "2")
+    assert (resized["status"], resized["resources"][0]["spec"]["memory_gbs"]) == ("PAUSED", 2)
+
+
+@pytest.mark.parametrize(("options", "typed"), [(["--generate"], ""), (["--stdin"], "s3cret: \\x\n")])
+def test_a_new_password_is_kept_and_not_shown(terminal: Terminal, options: list[str], typed: str) -> None:
+    name = f"locked{len(options)}{len(typed)}"
+    terminal.made("service", "create", name)
+    before = (terminal.config / "pgpass").read_text()
+    said = terminal.ramet("service", "update-password", name, *options, typed=typed)
+    assert said.code == 0, said.err
+    after = (terminal.config / "pgpass").read_text()
+    assert after != before
+    if typed:
+        assert after.rstrip("\n").endswith("s3cret\\: \\\\x")
+    password = after.rstrip("\n").rpartition("tsdbadmin:")[2]
+    assert password not in said.out + said.err
+
+
+def test_logs_are_printed_oldest_first_and_chosen(terminal: Terminal, world: World) -> None:
+    service = terminal.made("service", "create", "logged")
+    begin = datetime.now(UTC) - timedelta(hours=2)
+    world.backend.volumes[service["service_id"]].log += [
+        LogEntry(begin + timedelta(seconds=n), "ERROR" if n == 700 else "LOG", f"line {n}") for n in range(1000)
+    ]
+    lines = terminal.ramet("service", "logs", "logged", "-n", "3").out.splitlines()
+    assert [line.rpartition("  ")[2] for line in lines] == ["line 997", "line 998", "line 999"]
+    assert len(terminal.ramet("service", "logs", "logged", "-n", "800").out.splitlines()) == 800
+    (error,) = terminal.made("service", "logs", "logged", "--severity", "error", "--since", "1d")
+    assert error["message"] == "line 700"
+    assert terminal.made("service", "logs", "logged", "--since", "1h") == []
+    assert terminal.ramet("service", "logs", "logged", "--since", "yesterday").code == 3
+
+
+def test_metrics_show_the_usage_and_a_series_as_a_course(terminal: Terminal, world: World) -> None:
+    service = terminal.made("service", "create", "measured")
+    measured = world.backend.volumes[service["service_id"]].measured
+    metering = Metering(world.runtime.store, world.backend, utc_now)
+    for n in range(2):
+        measured |= {"ramet_memory_bytes": 50e6, "ramet_connections;state=idle": n}
+        metering.sample()
+    said = terminal.ramet("service", "metrics", "measured").out
+    assert "50 MB" in said
+    assert "ramet_connections" in said
+    assert "state=idle" in terminal.ramet("service", "metrics", "measured", "ramet_connections", "--fn", "max").out
+    (series,) = terminal.made("service", "metrics", "measured", "ramet_connections", "--label", "state=idle")
+    assert series["labels"] == {"role": "primary", "state": "idle"}
+    assert terminal.ramet("service", "metrics", "measured", "nothing").code == 3
+    assert terminal.ramet("service", "metrics", "measured", "ramet_connections", "--label", "idle").code == 3
+
+
+def test_operations_are_listed_with_their_steps_also_of_what_is_gone(terminal: Terminal) -> None:
+    service = terminal.made("service", "create", "historic")
+    assert "SUCCEEDED" in terminal.ramet("operations", "historic").out
+    assert "publish" in terminal.ramet("operations", "historic", "--steps").out
+    terminal.ramet("service", "delete", "historic", "--yes")
+    assert terminal.ramet("operations", "historic").code == 6
+    listed = terminal.made("operations", service["service_id"])
+    assert [operation["operation"] for operation in listed] == ["delete", "create"]
+    assert "historic" in terminal.ramet("operations").out
+
+
+def test_a_role_needs_the_admins_password(terminal: Terminal) -> None:
+    terminal.made("service", "create", "roles", "--no-save-password")
+    said = terminal.ramet("db", "create", "role", "roles", "reader", "--read-only")
+    assert (said.code, "update-password" in said.err) == (6, True)
+
+
+def test_a_service_is_optimized(terminal: Terminal) -> None:
+    terminal.made("service", "create", "slow")
+    assert terminal.made("service", "optimize", "slow")["status"] == "READY"

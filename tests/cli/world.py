@@ -1,0 +1,80 @@
+"""A whole Ramet over the memory backend that answers HTTP on a free port of this host."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from ramet.app import Runtime, make_data_dir, open_store, wire
+from ramet.backends.memory import MemoryBackend
+from ramet.cli.serving import base_url, listen
+from ramet.client import Client
+from ramet.control.control import utc_now
+from ramet.model.credentials import Secret
+from ramet.model.project import Project
+from ramet.settings import load_settings
+
+
+@dataclass(frozen=True)
+class World:
+    """A server that answers, and a key to its only project."""
+
+    runtime: Runtime
+    backend: MemoryBackend
+    base_url: str
+    project: Project
+    public_key: str
+    secret: Secret
+
+    def client(self) -> Client:
+        """Return a client of the project."""
+        return Client(self.base_url, self.project.id, self.public_key, self.secret)
+
+    def environ(self) -> dict[str, str]:
+        """Return the variables that lead the command line here."""
+        return {
+            "RAMET_BASE_URL": self.base_url,
+            "RAMET_PROJECT_ID": self.project.id,
+            "RAMET_PUBLIC_KEY": self.public_key,
+            "RAMET_SECRET_KEY": self.secret.reveal(),
+        }
+
+
+@contextmanager
+def open_world(directory: Path) -> Iterator[World]:
+    """Serve until the end of the block; the worker runs."""
+    settings = load_settings({}, data_dir=directory / "data", worker_threads=2)
+    make_data_dir(settings.data_dir)
+    backend = MemoryBackend()
+    runtime = wire(settings, open_store(settings), backend)
+    project = runtime.projects.create_project("main", utc_now())
+    key, secret = runtime.projects.create_key(project.id, "first", utc_now())
+    runtime.worker.start()
+    try:
+        with _serving(runtime) as address:
+            yield World(runtime, backend, address, project, key.public_key, secret)
+    finally:
+        runtime.worker.stop()
+        runtime.close()
+
+
+@contextmanager
+def _serving(runtime: Runtime) -> Iterator[str]:
+    listening = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(runtime.http(), log_config=None, ws="none", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        deadline = time.monotonic() + 10
+        while not server.started:
+            assert time.monotonic() < deadline, "the server never started"
+            time.sleep(0.005)
+        yield base_url(listening, "127.0.0.1")
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()

@@ -1,0 +1,154 @@
+"""A whole `ramet up` of its own, with real servers, and what a client knows of it."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from tests.conformance.shapes import Error, Service, decode
+
+_RAMET = [sys.executable, "-c", "from ramet.cli.commands import main; main()"]
+WAIT_SECONDS = 60.0
+
+
+@dataclass
+class Ramet:
+    """One project of a running Ramet over HTTP, and the passwords of its services as a client keeps them."""
+
+    base_url: str
+    project_id: str
+    http: httpx.Client
+    passwords: dict[str, str] = field(default_factory=dict)
+
+    def path(self, *parts: str) -> str:
+        return "/".join((f"/projects/{self.project_id}/services", *parts))
+
+    def call(self, method: str, path: str, status: int, shape: Any = None, **options: Any) -> Any:
+        """Send a request, check status and content type as rules 1 to 3 have them, and decode strictly."""
+        answer = self.http.request(method, path, **options)
+        assert answer.status_code == status, f"{method} {path}: {answer.status_code} {answer.text}"
+        if shape is None:
+            assert answer.content == b""
+            return None
+        assert "json" in answer.headers["content-type"]
+        return decode(answer.content, shape)
+
+    def get(self, service: Service, status: int = 200) -> Any:
+        return self.call("GET", self.path(service.service_id), status, Service if status == 200 else Error)
+
+    def post(self, service: Service, verb: str, body: object = None, status: int = 202, shape: Any = Service) -> Any:
+        options = {} if body is None else {"json": body}
+        return self.call("POST", self.path(service.service_id, verb), status, shape, **options)
+
+    def services(self) -> list[Service]:
+        found: list[Service] = self.call("GET", self.path(), 200, list[Service])
+        return found
+
+    def create(self, **fields: object) -> Service:
+        return self._accepted(self.call("POST", self.path(), 202, Service, json={"name": "shop", **fields}))
+
+    def fork(self, parent: Service, **fields: object) -> Service:
+        return self._accepted(self.post(parent, "forkService", {"fork_strategy": "NOW", **fields}))
+
+    def _accepted(self, service: Service) -> Service:
+        assert isinstance(service.initial_password, str)
+        self.passwords[f"{service.endpoint.host}:{service.endpoint.port}"] = service.initial_password
+        return service
+
+    def wait(self, service: Service, *statuses: str) -> Service:
+        """Poll until the service has one of these statuses, as fast as it goes."""
+        found: list[Service] = []
+
+        def seen() -> bool:
+            found[:] = [self.get(service)]
+            return found[0].status in statuses
+
+        eventually(seen)
+        return found[0]
+
+    def ready(self, **fields: object) -> Service:
+        return self.wait(self.create(**fields), "READY")
+
+    def delete(self, service: Service) -> None:
+        self.call("DELETE", self.path(service.service_id), 202)
+        eventually(lambda: self.http.get(self.path(service.service_id)).status_code == 404)
+
+    def address(self, service: Service, **changes: str) -> str:
+        """Return connection parameters as a client puts them together: always with TLS."""
+        endpoint = service.endpoint
+        parameters = {
+            "host": endpoint.host,
+            "port": str(endpoint.port),
+            "user": "tsdbadmin",
+            "dbname": "tsdb",
+            "password": self.passwords.get(f"{endpoint.host}:{endpoint.port}", "never told"),
+            "sslmode": "require",
+            "connect_timeout": "10",
+        }
+        return make_conninfo("", **{**parameters, **changes})
+
+    def connect(self, service: Service, **changes: str) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(self.address(service, **changes), autocommit=True)
+
+    def rows(self, service: Service, query: str, **changes: str) -> list[tuple[Any, ...]]:
+        with self.connect(service, **changes) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+
+def eventually(seen: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not seen():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.01)
+
+
+@contextmanager
+def running_ramet() -> Iterator[Ramet]:
+    """Run `ramet up` on a fresh data directory; at the end nothing of it is left."""
+    home = Path(tempfile.mkdtemp(prefix="ramet-conformance-"))
+    home.chmod(0o711)
+    ports = _free_ports(60)
+    environ = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "RAMET_LOG_LEVEL": "WARNING"}
+    data, credentials = home / "data", home / "credentials.json"
+    up = [*_RAMET, "up", "--data", str(data), "--port", "0", "--port-range", ports]
+    with (home / "up.log").open("wb") as log:
+        process = subprocess.Popen([*up, "--credentials-file", str(credentials)], env=environ, stdout=log, stderr=log)
+    try:
+        eventually(lambda: credentials.exists() or process.poll() is not None)
+        assert process.poll() is None, (home / "up.log").read_text()
+        known = json.loads(credentials.read_text())
+        auth = (known["public_key"], known["secret_key"])
+        with httpx.Client(base_url=known["base_url"], auth=auth, timeout=30, trust_env=False) as http:
+            ramet = Ramet(known["base_url"], known["project_id"], http)
+            yield ramet
+            for service in ramet.services():
+                ramet.delete(service)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        subprocess.run(
+            [*_RAMET, "down", "--data", str(data)], env=environ, check=True, capture_output=True, timeout=120
+        )
+        shutil.rmtree(home)
+
+
+def _free_ports(count: int) -> str:
+    """Return a range of ports of which the first is free now; the server looks at each before it takes it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        first = min(probe.getsockname()[1], 65000 - count)
+    return f"{first}-{first + count}"

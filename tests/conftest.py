@@ -1,0 +1,35 @@
+"""What holds for every test: a printed seed, and skips that are seen and, in CI as root, are failures."""
+
+import os
+
+import pytest
+
+_IS_ROOT = os.geteuid() == 0
+_MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what only root can do."""
+    if item.get_closest_marker("root") and not _IS_ROOT:
+        pytest.skip("needs root")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Turn success into failure where something was skipped on a host that lacks nothing."""
+    if session.exitstatus == pytest.ExitCode.OK and not _MAY_SKIP and _skipped(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the seed, which -q leaves out, and how to run the same order again."""
+    seed = config.getoption("randomly_seed", None)
+    if seed is not None:
+        terminalreporter.write_line(f"seed: run the same again with --randomly-seed={seed}")
+    if not _MAY_SKIP and _skipped(config):
+        terminalreporter.write_line("FAILED: CI=true as root allows no skips", red=True)
+
+
+def _skipped(config: pytest.Config) -> list[object]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return list(reporter.stats.get("skipped", [])) if reporter else []

@@ -1,0 +1,203 @@
+"""What people do in a real browser, over the memory backend: live changes, keyboard, narrow screens, accessibility."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from ramet.control.control import utc_now
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.model.fork import ForkStrategy
+from ramet.store import services
+from tests.backends.local.hosts import eventually
+from tests.console.browsers import enter, watch
+from tests.console.visitor import Visitor
+
+_AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
+_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 900}, timezone_id="Asia/Kolkata")
+    made.set_default_timeout(20_000)
+    yield made
+    made.close()
+
+
+def _family(visitor: Visitor) -> None:
+    """Make a family of services with one that is paused and one that is PROD."""
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    control = visitor.world.runtime.control
+    for strategy, name in ((ForkStrategy.NOW, "preview"), (ForkStrategy.LAST_SNAPSHOT, "nightly")):
+        control.fork_service(shop.project_id, shop.id, ForkRequest(strategy, name))
+        visitor.settled(name)
+    visitor.send(f"/console/services/{visitor.named('nightly').id}/environment", environment="PROD")
+    control.stop_service(shop.project_id, visitor.named("preview").id)
+    eventually(lambda: visitor.named("preview").paused, 20)
+
+
+def _violations(page: Page) -> list[str]:
+    page.evaluate(_AXE)
+    found: Any = page.evaluate("rules => axe.run({runOnly: rules})", _RULES)
+    return [f"{one['id']}: {node['html']}" for one in found["violations"] for node in one["nodes"]]
+
+
+def _paths(visitor: Visitor) -> list[str]:
+    base = f"/console/services/{visitor.named('shop').id}"
+    prod = f"/console/services/{visitor.named('nightly').id}"
+    verbs = ("", "/fork", "/fork?strategy=PITR", "/rename", "/resize", "/environment", "/password", "/metrics", "/logs")
+    return [
+        "/console/",
+        "/console/new",
+        "/console/lineage",
+        "/console/help",
+        *(base + v for v in verbs),
+        f"{prod}/delete",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+def test_no_page_has_an_accessibility_violation_or_overflows(
+    visitor: Visitor, browser: Browser, scheme: Any, width: int
+) -> None:
+    _family(visitor)
+    context = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
+    )
+    page = enter(context, visitor.link)
+    complaints = watch(page)
+    found = {}
+    for path in _paths(visitor):
+        page.goto(visitor.origin + path)
+        expect(page.locator("main")).to_be_visible()
+        if violations := _violations(page):
+            found[path] = violations
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    page.goto(visitor.origin + "/console/sign-in")
+    if violations := _violations(page):
+        found["sign-in"] = violations
+    page.evaluate("document.querySelector('main').insertAdjacentHTML('beforeend', '<img src=\"/nothing.png\">')")
+    assert any("image-alt" in violation for violation in _violations(page)), "axe finds nothing at all"
+    assert found == {}
+    assert [complaint for complaint in complaints if "404" not in complaint] == []
+    context.close()
+
+
+def test_a_second_tab_sees_what_the_first_one_does(visitor: Visitor, context: BrowserContext) -> None:
+    first = enter(context, visitor.link)
+    second = context.new_page()
+    second.goto(visitor.origin + "/console/")
+    expect(second.get_by_text("No services yet")).to_be_visible()
+    first.get_by_role("link", name="New service").first.click()
+    first.get_by_label("Name").fill("shop")
+    first.get_by_role("button", name="Create").click()
+    expect(first.get_by_text("The password, shown this once")).to_be_visible()
+    expect(first.locator("#progress .pill.ok")).to_have_text("READY")
+    expect(second.locator("tr", has_text="shop").locator(".pill.ok")).to_have_text("READY")
+
+
+def test_the_keyboard_alone_forks_a_moment(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    visitor.world.backend.commit(shop.id, "kept")
+    page = enter(context, visitor.link)
+    complaints = watch(page)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=PITR&span=60")
+    handle = page.get_by_label("Moment to go back to")
+    exact = page.get_by_label("Exact moment")
+    handle.focus()
+    latest = exact.input_value()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30", latest)
+    page.keyboard.press("ArrowLeft")
+    expect(exact).not_to_have_value(latest)
+    expect(page.locator("#preview")).to_contain_text("READY in about")
+    page.keyboard.press("End")
+    expect(exact).to_have_value(latest)
+    page.get_by_role("button", name="Fork", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#progress .pill.ok")).to_have_text("READY")
+    fork = visitor.named("shop-fork")
+    assert fork.origin is not None
+    assert fork.origin.target_time == latest
+    assert visitor.world.backend.values(fork.id) == ["kept"]
+    assert complaints == []
+
+
+def test_a_lost_connection_is_told_and_made_good(visitor: Visitor, context: BrowserContext) -> None:
+    page = enter(context, visitor.link)
+    expect(page.get_by_text("No services yet")).to_be_visible()
+    visitor.world.runtime.console.close()
+    expect(page.locator("#offline")).to_be_visible()
+    control = visitor.world.runtime.control
+    control.create_service(visitor.world.project.id, CreateRequest("meanwhile"))
+    expect(page.get_by_role("link", name="meanwhile", exact=True)).to_be_visible()
+
+
+def test_times_are_local_with_utc_on_hover(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}")
+    created = page.locator("#facts time[data-style=full]").last
+    local = shop.created_at + timedelta(hours=5, minutes=30)
+    expect(created).to_have_text(local.strftime("%Y-%m-%d %H:%M:%S"))
+    expect(created).to_have_attribute("title", re.compile(shop.created_at.strftime(r"%Y-%m-%d %H:%M:%S\.\d{6} UTC")))
+
+
+def test_reading_and_forking_work_without_scripts(visitor: Visitor, browser: Browser) -> None:
+    _family(visitor)
+    context = browser.new_context(java_script_enabled=False)
+    page = enter(context, visitor.link)
+    page.get_by_role("link", name="shop", exact=True).first.click()
+    expect(page.get_by_role("heading", name="Restore window")).to_be_visible()
+    page.get_by_role("link", name="Fork", exact=True).first.click()
+    page.get_by_label("A moment").check()
+    page.get_by_label("Exact moment").fill(utc_now().isoformat().replace("+00:00", "Z"))
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page.get_by_text("The password, shown this once")).to_be_visible()
+    page.get_by_role("link", name="Lineage").click()
+    for name in ("shop", "preview", "nightly", "shop-fork"):
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
+    context.close()
+
+
+def test_searching_shows_what_matches_as_it_is_typed(visitor: Visitor, context: BrowserContext) -> None:
+    _family(visitor)
+    page = enter(context, visitor.link)
+    page.get_by_label("Search services").fill("paused")
+    expect(page.locator("#listing .name")).to_have_text(["preview"])
+    assert page.url.endswith("?q=paused")
+
+
+def test_details_stay_open_when_something_changes(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}")
+    page.locator("#snapshots summary").click()
+    with visitor.world.runtime.store.write() as tx:
+        services.update_service(tx, shop.id, name="store")
+    expect(page.get_by_role("heading", name="store", level=1)).to_be_visible()
+    expect(page.locator("#snapshots")).to_have_attribute("open", "")
+
+
+def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}")
+    page.get_by_role("link", name="Delete…").click()
+    confirmation = page.get_by_label("Type shop to confirm")
+    confirmation.fill("shpo")
+    page.get_by_role("button", name="Delete it for good").click()
+    expect(page.get_by_text("Type 'shop' to confirm.")).to_be_visible()
+    confirmation.fill("shop")
+    page.get_by_role("button", name="Delete it for good").click()
+    expect(page.get_by_text("No services yet")).to_be_visible()

@@ -1,0 +1,245 @@
+"""The pages as a browser without scripts sees them."""
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ramet.console.parts import FORM_MARK
+from ramet.console.session import COOKIE
+from ramet.control.control import utc_now
+from ramet.errors import Failed
+from ramet.model.service import Environment, Status, status_of
+from ramet.store import services
+from tests.backends.local.hosts import eventually
+from tests.console.visitor import Visitor
+
+_LIMIT_BYTES = 150_000
+
+
+def _pages(service_id: str) -> list[str]:
+    base = f"/console/services/{service_id}"
+    verbs = ("", "/fork", "/pause", "/rename", "/resize", "/environment", "/password", "/snapshot", "/delete")
+    more = ("/console/", "/console/new", "/console/lineage", "/console/help", f"{base}/metrics", f"{base}/logs")
+    return [*more, *(base + verb for verb in verbs)]
+
+
+def test_nobody_sees_a_page_without_signing_in(visitor: Visitor) -> None:
+    for path in ("/console/", "/console/new", "/console/lineage", "/console/services/abcdefghij", "/console/events"):
+        answer = visitor.client.get(path)
+        assert (answer.status_code, answer.headers["location"].split("?")[0]) == (303, "/console/sign-in")
+    assert visitor.client.get("/").headers["location"] == "/console/"
+
+
+def test_a_key_opens_a_session_in_a_strict_cookie(visitor: Visitor) -> None:
+    answer = visitor.sign_in()
+    cookie = answer.headers["set-cookie"].lower()
+    assert answer.status_code == 200
+    assert all(word in cookie for word in (COOKIE, "httponly", "samesite=strict", "path=/console"))
+    assert "No services yet" in visitor.see("/console/")
+
+
+def test_a_link_signs_in_once(visitor: Visitor) -> None:
+    link = visitor.link
+    assert visitor.client.get(link).status_code == 200
+    assert "No services yet" in visitor.see("/console/")
+    visitor.client.cookies.clear()
+    assert visitor.client.get(link).status_code == 410
+    assert visitor.client.get("/console/").status_code == 303
+
+
+def test_guessing_has_to_wait(visitor: Visitor) -> None:
+    wrong = {"public_key": visitor.world.public_key, "secret_key": "wrong"}
+    answers = [visitor.client.post("/console/sign-in", data=wrong) for _ in range(11)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+    assert int(answers[-1].headers["retry-after"]) > 0
+    assert visitor.sign_in().status_code == 429
+
+
+def test_a_session_ends_with_its_key_and_by_signing_out(visitor: Visitor) -> None:
+    visitor.sign_in()
+    assert visitor.send("/console/").status_code == 405
+    token = re.findall(rf'name="{FORM_MARK}" value="([^"]+)"', visitor.see("/console/"))[0]
+    assert visitor.client.post("/console/sign-out", data={FORM_MARK: token}).status_code == 303
+    assert visitor.client.get("/console/").status_code == 303
+    visitor.sign_in()
+    visitor.world.runtime.projects.revoke_key(visitor.world.public_key, utc_now())
+    assert visitor.client.get("/console/").status_code == 303
+
+
+def test_a_changed_cookie_opens_nothing(visitor: Visitor) -> None:
+    visitor.sign_in()
+    sealed = visitor.client.cookies[COOKIE]
+    visitor.client.cookies.clear()
+    for text in (f"x{sealed}", sealed[:-1] + ("0" if sealed[-1] != "0" else "1"), sealed.split(".")[0], "", "."):
+        assert visitor.client.get("/console/", headers={"Cookie": f"{COOKIE}={text}"}).status_code == 303
+
+
+def test_a_form_of_another_session_changes_nothing(visitor: Visitor) -> None:
+    visitor.sign_in()
+    fields = {"name": "stolen", "service_type": "POSTGRES", "size": "shared", "environment": "DEV"}
+    for token in ({}, {FORM_MARK: ""}, {FORM_MARK: "0" * 64}):
+        assert visitor.client.post("/console/new", data={**fields, **token}).status_code == 403
+    assert visitor.world.runtime.control.list_services(visitor.world.project.id) == []
+
+
+def test_where_to_go_after_signing_in_stays_here(visitor: Visitor) -> None:
+    for elsewhere in ("https://example.org/", "//example.org", "/console//example.org", "/public", "/console/\\x"):
+        page = visitor.client.get("/console/sign-in", params={"next": elsewhere}).text
+        assert 'name="next" value="/console/"' in page
+
+
+def test_every_page_is_strict_whole_and_light(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    for path in _pages(service.id):
+        answer = visitor.client.get(path)
+        assert answer.status_code == 200, path
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=|javascript:", answer.text), path
+        assert not re.search(r'(src|href|action)="(https?:)?//', answer.text), path
+        files = set(re.findall(r'(?:src|href)="(/console/static/[^"]+)"', answer.text))
+        total = len(answer.content) + sum(len(visitor.client.get(file).content) for file in files)
+        assert total < _LIMIT_BYTES, (path, total)
+
+
+def test_static_files_are_kept_by_browsers(visitor: Visitor) -> None:
+    path = re.findall(r'"(/console/static/[^"]+\.css)"', visitor.client.get("/console/sign-in").text)[0]
+    assert "immutable" in visitor.client.get(path).headers["cache-control"]
+    assert visitor.client.get("/console/static/0/secrets.txt").status_code == 404
+
+
+def test_names_are_text_never_markup(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready('<img src=x onerror="alert(1)">')
+    for path in _pages(service.id):
+        assert "<img src=x" not in visitor.see(path)
+
+
+def test_the_password_is_shown_once_and_the_form_makes_one_service(visitor: Visitor) -> None:
+    visitor.sign_in()
+    page = visitor.see("/console/new")
+    key = re.findall(r'name="key" value="([^"]+)"', page)[0]
+    token = re.findall(rf'name="{FORM_MARK}" value="([^"]+)"', page)[0]
+    fields = {
+        FORM_MARK: token,
+        "key": key,
+        "name": "shop",
+        "service_type": "POSTGRES",
+        "size": "shared",
+        "environment": "DEV",
+    }
+    first, second = (visitor.client.post("/console/new", data=fields) for _ in range(2))
+    password = re.findall(r'id="password"[^>]*>([^<]+)<', first.text)[0]
+    assert re.findall(r'id="password"[^>]*>([^<]+)<', second.text) == [password]
+    assert len(visitor.world.runtime.control.list_services(visitor.world.project.id)) == 1
+    service = visitor.settled("shop")
+    assert password not in visitor.see(f"/console/services/{service.id}")
+
+
+def test_an_error_stands_beside_its_field_and_keeps_what_was_typed(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    path = f"/console/services/{service.id}/fork"
+    answer = visitor.send(path, strategy="PITR", target_time="2020-01-01T00:00:00Z", name="back-then")
+    assert answer.status_code == 422
+    assert re.search(r'id="target_time"[^>]*aria-invalid="true" aria-describedby="wrong-target_time"', answer.text)
+    assert 'id="wrong-target_time">target_time 2020-01-01T00:00:00.000000Z lies before' in answer.text
+    assert 'value="back-then"' in answer.text
+
+
+def test_a_dry_run_tells_what_would_happen(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    preview = f"/console/services/{service.id}/fork/preview"
+    assert "up to the click" in visitor.see(f"{preview}?strategy=NOW&environment=DEV")
+    moment = (utc_now() - timedelta(milliseconds=1)).isoformat().replace("+00:00", "Z")
+    assert "READY in about" in visitor.see(f"{preview}?strategy=PITR&target_time={moment}")
+    assert "lies before" in visitor.see(f"{preview}?strategy=PITR&target_time=2020-01-01T00:00:00Z")
+    assert len(visitor.world.runtime.control.list_services(visitor.world.project.id)) == 1
+
+
+def test_deleting_and_hurting_what_is_prod_needs_the_name(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    base = f"/console/services/{service.id}"
+    assert visitor.send(f"{base}/delete", confirmation="sho").status_code == 422
+    assert visitor.send(f"{base}/environment", environment="PROD").status_code == 303
+    assert visitor.named("shop").environment is Environment.PROD
+    assert visitor.send(f"{base}/pause").status_code == 422
+    assert visitor.send(f"{base}/pause", confirmation="shop").status_code == 303
+    eventually(lambda: status_of(visitor.named("shop")) is Status.PAUSED, 20)
+    assert visitor.send(f"{base}/resume").status_code == 303
+    visitor.settled("shop")
+    assert visitor.send(f"{base}/delete", confirmation="shop").headers["location"] == "/console/"
+    eventually(lambda: visitor.client.get(base).status_code == 404, 20)
+    assert "This service is deleted" in visitor.see(base, 404)
+
+
+def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    answer = visitor.send(f"/console/services/{service.id}/resume")
+    assert answer.status_code == 409
+    assert "needs it to be PAUSED" in answer.text
+    assert visitor.client.get(f"/console/services/{service.id}/explode").status_code == 404
+    assert "There is nothing here" in visitor.see("/console/nowhere/at/all", 404)
+
+
+def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Failed("NO_BLOCKS", "The disk has no room for a fork.")
+
+    visitor.sign_in()
+    service = visitor.ready()
+    monkeypatch.setattr(visitor.world.backend, "capture", refuse)
+    visitor.send(f"/console/services/{service.id}/fork", strategy="NOW", name="doomed", environment="DEV")
+    doomed = visitor.named("doomed")
+    page = f"/console/services/{doomed.id}"
+    eventually(lambda: status_of(visitor.named("doomed")) is Status.UNSTABLE, 20)
+    assert "The disk has no room for a fork." in visitor.see(page)
+    with visitor.world.runtime.store.write() as tx:
+        services.update_service(tx, doomed.id, failed_at=utc_now() - timedelta(minutes=1))
+    gone = visitor.see(page, 404)
+    assert "It could not be made." in gone
+    assert "The disk has no room for a fork." in gone
+    assert "the parent was not touched" in gone
+
+
+def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready("needle")
+    with visitor.world.runtime.store.write() as tx:
+        for number in range(1000):
+            copy = replace(service, id=f"s{number:09d}", name=f"straw-{number}", port=30000 + number, activity=None)
+            services.insert_service(tx, copy)
+    page = visitor.client.get("/console/")
+    assert "of 1001" in page.text
+    assert page.text.count('class="name"') == 50
+    assert "needle" in visitor.see("/console/?q=need+ready")
+    assert visitor.see("/console/?q=straw-99").count('class="name"') == 11
+    assert "Nothing matches" in visitor.see("/console/?q=%22hay%22")
+    assert 'class="name"' in visitor.see("/console/?number=21")
+    lineage = visitor.see("/console/lineage?number=11")
+    assert lineage.count('<li class="row-') == 1
+    assert "Part 11 of 11" in lineage
+    for path in ("/console/", "/console/lineage"):
+        assert len(visitor.see(path)) < _LIMIT_BYTES / 2
+
+
+def test_another_project_sees_nothing(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    projects = visitor.world.runtime.projects
+    other = projects.create_project("other", utc_now())
+    key, secret = projects.create_key(other.id, "other", utc_now())
+    with Visitor(visitor.world) as stranger:
+        stranger.client.post("/console/sign-in", data={"public_key": key.public_key, "secret_key": secret.reveal()})
+        for path in _pages(service.id):
+            if service.id in path:
+                assert stranger.client.get(path).status_code == 404
+        assert "No services yet" in stranger.see("/console/")

@@ -1,0 +1,86 @@
+"""A person's whole way through the console with real servers: create, load, fork a moment, read the report, delete."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from ramet.backends.local.paths import layout_of
+from tests.backends.local.hosts import data_root
+from tests.cli.test_host import Host
+from tests.console.browsers import watch
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    with data_root() as root:
+        made = Host(root)
+        try:
+            yield made
+        finally:
+            for process in made.started:
+                process.kill()
+                process.wait(30)
+            done = made.run("down", "--data", str(made.data))
+            assert done.returncode == 0, done.stderr
+            shutil.rmtree(layout_of(made.data, made.data).sockets, ignore_errors=True)
+
+
+def _link(host: Host) -> str:
+    found = re.search(r"console\s+(http\S+/console/enter/\S+)", (host.root / "ramet.log").read_text())
+    assert found is not None
+    return found[1]
+
+
+def _uri(page: Page) -> str:
+    expect(page.locator("#progress .pill.ok")).to_have_text("READY")
+    return str(page.locator("#uri").text_content())
+
+
+@pytest.mark.slow
+def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Host, browser: Browser) -> None:
+    host.up().close()
+    context = browser.new_context(timezone_id="America/New_York")
+    page = context.new_page()
+    complaints = watch(page)
+    page.goto(_link(host))
+    page.get_by_role("link", name="New service").first.click()
+    page.get_by_label("Name").fill("shop")
+    page.get_by_role("button", name="Create").click()
+    shop = _uri(page)
+
+    with psycopg.connect(shop, autocommit=True) as client:
+        client.execute("CREATE TABLE purchase (number int PRIMARY KEY)")
+        client.execute("INSERT INTO purchase SELECT generate_series(1, 10)")
+        moment = client.execute("SELECT clock_timestamp()").fetchone()
+        client.execute("DELETE FROM purchase WHERE number > 3")
+    assert moment is not None
+
+    page.get_by_role("link", name="Open shop").click()
+    page.get_by_role("link", name="Fork a moment").click()
+    page.get_by_label("Exact moment").fill(moment[0].isoformat())
+    page.get_by_label("Exact moment").press("Tab")
+    expect(page.locator("#preview")).to_contain_text("READY in about")
+    page.get_by_role("button", name="Fork", exact=True).click()
+    fork = _uri(page)
+    with psycopg.connect(fork) as client:
+        assert client.execute("SELECT count(*) FROM purchase").fetchone() == (10,)
+    with psycopg.connect(shop) as client:
+        assert client.execute("SELECT count(*) FROM purchase").fetchone() == (3,)
+
+    page.get_by_role("link", name="Open shop-fork").click()
+    report = page.get_by_role("heading", name="Fork report").locator("..")
+    expect(report).to_contain_text("Timeline")
+    page.get_by_role("link", name="Delete…").click()
+    page.get_by_label("Type shop-fork to confirm").fill("shop-fork")
+    page.get_by_role("button", name="Delete it for good").click()
+    expect(page.locator("#listing .name")).to_have_text(["shop"])
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(fork, connect_timeout=5)
+    assert complaints == []
+    assert host.terminate() == os.EX_OK
+    context.close()

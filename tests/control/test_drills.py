@@ -1,0 +1,122 @@
+"""Restore drills, and the warnings that clients see."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ramet.api.shapes import service_shape
+from ramet.control.drills import Drills
+from ramet.control.requests import ForkRequest
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Service, restore_warning
+from ramet.model.window import Gap
+from tests.worlds import World
+
+DAY = timedelta(days=1)
+
+
+def drills(world: World, ahead: timedelta = timedelta(0), every: timedelta = DAY) -> Drills:
+    return Drills(world.store, world.backend, world.worker.wake, lambda: datetime.now(UTC) + ahead, every)
+
+
+def drill(world: World, service: Service) -> Service:
+    """Let a drill that is due run to its end."""
+    drills(world, every=timedelta(0)).submit_due()
+    world.worker.run_until_idle()
+    return look(world, service)
+
+
+def look(world: World, service: Service) -> Service:
+    return world.control.get_service(world.project.id, service.id)
+
+
+def test_a_drill_proves_the_newest_moment_and_leaves_nothing(world: World) -> None:
+    service = world.create()
+    before = datetime.now(UTC)
+    proven = drill(world, service)
+    assert proven.proven_at is not None
+    assert before < proven.proven_at < datetime.now(UTC)
+    assert world.leftovers() == []
+    assert service_shape(proven).metadata.last_proven_restore == proven.proven_at
+
+
+def test_a_drill_is_never_listed_and_changes_no_status(world: World) -> None:
+    service = world.create()
+    drills(world, every=timedelta(0)).submit_due()
+    (listed,) = world.control.list_services(world.project.id)
+    assert (listed.id, listed.activity) == (service.id, None)
+
+
+def test_damage_is_told_in_metadata_and_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    service = world.create()
+    world.backend.volumes[service.id].damage = "heap table ledger, block 7: bad"
+    with caplog.at_level(logging.ERROR):
+        failed = drill(world, service)
+    assert failed.proven_at is None
+    assert "block 7" in (restore_warning(failed) or "")
+    assert "block 7" in service_shape(failed).metadata.restore_warning  # type: ignore[operator]
+    assert any("restore drill" in record.message for record in caplog.records)
+    assert world.leftovers() == []
+
+
+def test_a_gap_in_the_archive_fails_the_drill(world: World) -> None:
+    service = world.create()
+    world.backend.volumes[service.id].gaps.append(Gap(datetime.now(UTC), None, "WAL segment X is missing."))
+    assert "WAL segment X is missing." in (drill(world, service).drill_failure or "")
+
+
+def test_a_drill_that_succeeds_clears_the_warning(world: World) -> None:
+    service = world.create()
+    world.backend.volumes[service.id].damage = "bad"
+    assert drill(world, service).drill_failure is not None
+    world.backend.volumes[service.id].damage = ""
+    assert restore_warning(drill(world, service)) is None
+
+
+def test_drills_wait_for_real_work(world: World) -> None:
+    service = world.create()
+    world.control.fork_service(world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
+    drills(world, every=timedelta(0)).submit_due()
+    world.worker.run_until_idle()
+    assert look(world, service).drilled_at is None
+
+
+def test_a_service_is_drilled_an_hour_after_its_birth_and_then_daily(world: World) -> None:
+    service = world.create()
+    drills(world, timedelta(minutes=59)).submit_due()
+    world.worker.run_until_idle()
+    assert look(world, service).proven_at is None
+    drills(world, timedelta(minutes=61)).submit_due()
+    world.worker.run_until_idle()
+    first = look(world, service).proven_at
+    assert first is not None
+    drills(world, timedelta(hours=23)).submit_due()
+    world.worker.run_until_idle()
+    assert look(world, service).proven_at == first
+
+
+def test_an_overdue_drill_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    service = world.create()
+    with caplog.at_level(logging.WARNING):
+        drills(world, 2 * DAY + timedelta(minutes=1)).watch()
+    assert "No restore has been proven since" in (restore_warning(look(world, service)) or "")
+    assert service.id in caplog.text
+
+
+def test_archiving_that_falls_behind_is_told_and_forgotten(world: World) -> None:
+    service = world.create()
+    world.backend.volumes[service.id].archive_delay = "Archiving is behind: 70 WAL segments wait."
+    drills(world).watch()
+    assert "70 WAL segments" in (restore_warning(look(world, service)) or "")
+    world.backend.volumes[service.id].archive_delay = None
+    drills(world).watch()
+    assert restore_warning(look(world, service)) is None
+
+
+def test_a_service_that_is_deleted_during_its_drill_leaves_nothing(world: World) -> None:
+    service = world.create()
+    drills(world, every=timedelta(0)).submit_due()
+    world.control.delete_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert world.backend.volumes == {}

@@ -1,0 +1,259 @@
+"""Forking, as the control plane decides and records it."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from ramet.control import windows
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.errors import Error, Exhausted, Invalid, NotFound, WrongState
+from ramet.ids import new_id
+from ramet.model.fork import ForkStrategy, shown
+from ramet.model.resources import Size
+from ramet.model.service import Environment, Service, Status, status_of
+from tests.worlds import World
+
+NOW = ForkRequest(ForkStrategy.NOW)
+
+
+def ids(world: World) -> list[str]:
+    return [service.id for service in world.control.list_services(world.project.id)]
+
+
+def test_an_accepted_fork_is_queued_and_carries_all_that_it_inherits(world: World) -> None:
+    parent = world.create()
+    accepted = world.control.fork_service(world.project.id, parent.id, NOW)
+    fork = accepted.service
+    assert status_of(fork) is Status.QUEUED
+    assert fork.name == "shop-fork"
+    assert (fork.service_type, fork.region_code, fork.size) == (parent.service_type, parent.region_code, parent.size)
+    assert fork.environment is Environment.DEV
+    assert fork.port != parent.port
+    assert fork.origin is not None
+    assert (fork.origin.project_id, fork.origin.service_id) == (parent.project_id, parent.id)
+    assert len(accepted.initial_password.reveal()) >= 20
+
+
+def test_a_fork_of_now_holds_what_was_committed_before_and_lives_on_its_own(world: World) -> None:
+    parent = world.create()
+    world.backend.commit(parent.id, "before")
+    fork = world.fork(parent)
+    world.backend.commit(parent.id, "parent only")
+    world.backend.commit(fork.id, "fork only")
+    assert status_of(fork) is Status.READY
+    assert world.backend.values(fork.id) == ["before", "fork only"]
+    assert world.backend.values(parent.id) == ["before", "parent only"]
+
+
+def test_a_fork_of_the_last_snapshot_names_it_and_holds_its_rows(world: World) -> None:
+    parent = world.create()
+    world.backend.commit(parent.id, "after the first snapshot")
+    fork = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert world.backend.values(fork.id) == []
+    assert fork.origin is not None
+    assert fork.origin.snapshot_id is not None
+    assert fork.origin.data_time is not None
+    assert parent.created_at < fork.origin.data_time < datetime.now(UTC)
+
+
+def test_a_fork_of_a_moment_holds_exactly_the_rows_committed_by_then(world: World) -> None:
+    parent = world.create()
+    rows = [world.backend.commit(parent.id, str(number)) for number in range(3)]
+    target = shown(rows[1].committed_at)
+    fork = world.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=target))
+    assert world.backend.values(fork.id) == ["0", "1"]
+    assert fork.origin is not None
+    assert fork.origin.target_time == target
+
+
+def test_a_paused_parent_can_be_forked(world: World) -> None:
+    parent = world.create()
+    world.backend.commit(parent.id, "row")
+    world.control.stop_service(world.project.id, parent.id)
+    world.worker.run_until_idle()
+    parent = world.control.get_service(world.project.id, parent.id)
+    assert status_of(parent) is Status.PAUSED
+    fork = world.fork(parent)
+    assert world.backend.values(fork.id) == ["row"]
+
+
+def test_a_size_and_a_name_can_be_given(world: World) -> None:
+    parent = world.create()
+    request = ForkRequest(ForkStrategy.NOW, "preview", "500", 2, environment=Environment.PROD)
+    fork = world.control.fork_service(world.project.id, parent.id, request).service
+    assert (fork.name, fork.size, fork.environment) == ("preview", Size(500, 2), Environment.PROD)
+
+
+def test_names_need_not_be_unique(world: World) -> None:
+    parent = world.create()
+    assert world.fork(parent).name == world.fork(parent).name
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (ForkRequest(ForkStrategy.PITR), "TARGET_TIME_REQUIRED"),
+        (ForkRequest(ForkStrategy.NOW, target_time="2026-01-15T10:30:00Z"), "TARGET_TIME_NOT_ALLOWED"),
+        (ForkRequest(ForkStrategy.PITR, target_time="2026-01-15T10:30:00"), "INVALID_TARGET_TIME"),
+        (ForkRequest(ForkStrategy.PITR, target_time="2020-01-15T10:30:00Z"), "OUTSIDE_RESTORE_WINDOW"),
+        (ForkRequest(ForkStrategy.PITR, target_time="2999-01-15T10:30:00Z"), "TARGET_TIME_IN_FUTURE"),
+        (ForkRequest(ForkStrategy.NOW, name=""), "INVALID_NAME"),
+        (ForkRequest(ForkStrategy.NOW, name="x" * 129), "INVALID_NAME"),
+        (ForkRequest(ForkStrategy.NOW, cpu_millis="-5", memory_gbs="2"), "INVALID_SIZE"),
+        (ForkRequest(ForkStrategy.NOW, cpu_millis="500"), "INVALID_SIZE"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_changes_nothing(world: World, request_: ForkRequest, code: str) -> None:
+    parent = world.create()
+    with pytest.raises(Invalid) as refusal:
+        world.control.fork_service(world.project.id, parent.id, request_)
+    assert refusal.value.code == code
+    assert ids(world) == [parent.id]
+
+
+@pytest.mark.parametrize("service_id", ["", "nosuchserv", "../../etc", "x" * 5000, "a\0b"])
+def test_an_unknown_parent_is_not_found(world: World, service_id: str) -> None:
+    with pytest.raises(NotFound, match="no service with that id exists"):
+        world.control.fork_service(world.project.id, service_id, NOW)
+
+
+def test_a_service_of_another_project_is_not_found(world: World) -> None:
+    parent = world.create()
+    with pytest.raises(NotFound):
+        world.control.fork_service(new_id(), parent.id, NOW)
+
+
+def test_a_parent_that_is_not_ready_is_refused_with_its_state(world: World) -> None:
+    parent = world.control.create_service(world.project.id, CreateRequest("shop")).service
+    with pytest.raises(WrongState, match="QUEUED"):
+        world.control.fork_service(world.project.id, parent.id, NOW)
+
+
+def test_all_ports_in_use_is_an_error_that_says_so(world: World) -> None:
+    parent = world.create()
+    refused: Error | None = None
+    for _ in range(100):
+        try:
+            world.control.fork_service(world.project.id, parent.id, NOW)
+        except Exhausted as error:
+            refused = error
+            break
+    assert refused is not None
+    assert refused.code == "NO_FREE_PORT"
+    assert len(ids(world)) == 100
+
+
+def test_the_same_idempotency_key_gives_the_same_service_and_password(world: World) -> None:
+    parent = world.create()
+    first = world.control.fork_service(world.project.id, parent.id, NOW, "job-1")
+    world.worker.run_until_idle()
+    again = world.control.fork_service(world.project.id, parent.id, NOW, "job-1")
+    assert again.service.id == first.service.id
+    assert again.initial_password == first.initial_password
+    assert len(ids(world)) == 2
+
+
+def test_the_same_key_with_another_request_is_refused(world: World) -> None:
+    parent = world.create()
+    world.control.fork_service(world.project.id, parent.id, NOW, "job-1")
+    with pytest.raises(Invalid) as refusal:
+        world.control.fork_service(world.project.id, parent.id, ForkRequest(ForkStrategy.NOW, "other"), "job-1")
+    assert refusal.value.code == "IDEMPOTENCY_KEY_REUSED"
+
+
+def test_a_key_is_free_again_when_its_service_is_gone(world: World) -> None:
+    parent = world.create()
+    first = world.control.fork_service(world.project.id, parent.id, NOW, "job-1").service
+    world.worker.run_until_idle()
+    delete(world, first)
+    second = world.control.fork_service(world.project.id, parent.id, NOW, "job-1").service
+    assert second.id != first.id
+
+
+def delete(world: World, service: Service) -> None:
+    world.control.delete_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+
+
+def test_a_parent_may_be_deleted_right_after_its_fork_was_accepted(world: World) -> None:
+    parent = world.create()
+    world.backend.commit(parent.id, "row")
+    fork = world.control.fork_service(world.project.id, parent.id, NOW).service
+    delete(world, parent)
+    assert world.backend.values(fork.id) == ["row"]
+    assert ids(world) == [fork.id]
+    assert world.leftovers() == []
+
+
+def test_a_fork_that_is_deleted_at_once_leaves_nothing(world: World) -> None:
+    parent = world.create()
+    fork = world.control.fork_service(world.project.id, parent.id, NOW).service
+    delete(world, fork)
+    assert ids(world) == [parent.id]
+    assert world.leftovers() == []
+
+
+def test_a_crashed_parent_is_waited_for(world: World) -> None:
+    parent = world.create()
+    world.backend.commit(parent.id, "row")
+    world.backend.crash(parent.id)
+    fork = world.control.fork_service(world.project.id, parent.id, NOW).service
+    world.upkeep.observe()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        world.worker.run_until_idle()
+        if status_of(world.control.get_service(world.project.id, fork.id)) is Status.READY:
+            break
+    assert world.backend.values(fork.id) == ["row"]
+
+
+def test_a_service_whose_server_is_down_can_be_forked(world: World) -> None:
+    parent = world.create()
+    world.backend.commit(parent.id, "row")
+    world.backend.crash(parent.id)
+    world.upkeep.observe()
+    assert status_of(world.control.get_service(world.project.id, parent.id)) is Status.UNSTABLE
+    assert world.backend.values(world.fork(parent).id) == ["row"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked", "is_quiet"),
+    [
+        (Environment.DEV, None, True),
+        (Environment.PROD, None, False),
+        (Environment.DEV, False, False),
+        (Environment.PROD, True, True),
+    ],
+)
+def test_a_fork_is_quiet_when_it_is_for_development_or_asked_to_be(
+    world: World, environment: Environment, asked: bool | None, is_quiet: bool
+) -> None:
+    fork = world.fork(world.create(), ForkRequest(ForkStrategy.NOW, environment=environment, quiet=asked))
+    assert fork.report is not None
+    assert fork.report["neutralised"]["quiet"] is is_quiet
+
+
+def test_a_manual_snapshot_can_be_forked_after_newer_ones(world: World) -> None:
+    parent = world.create()
+    world.backend.commit(parent.id, "before")
+    wanted = windows.take_snapshot(world.control, world.project.id, parent.id, "before")
+    world.worker.run_until_idle()
+    world.backend.commit(parent.id, "after")
+    windows.take_snapshot(world.control, world.project.id, parent.id, "after")
+    world.worker.run_until_idle()
+    fork = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=wanted.id))
+    assert world.backend.values(fork.id) == ["before"]
+    assert fork.origin is not None
+    assert fork.origin.snapshot_id == wanted.id
+
+
+def test_a_snapshot_is_refused_where_it_means_nothing(world: World) -> None:
+    parent = world.create()
+    for request, code in (
+        (ForkRequest(ForkStrategy.NOW, snapshot_id=new_id()), "SNAPSHOT_NOT_ALLOWED"),
+        (ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=new_id()), "SNAPSHOT_NOT_FOUND"),
+    ):
+        with pytest.raises(Invalid) as refused:
+            world.control.fork_service(world.project.id, parent.id, request)
+        assert refused.value.code == code

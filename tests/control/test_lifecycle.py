@@ -1,0 +1,151 @@
+"""Create, list, pause, resume and delete; crashed servers; snapshots on schedule."""
+
+from datetime import timedelta
+
+import pytest
+
+from ramet.control.requests import CreateRequest
+from ramet.control.upkeep import Cadence, Upkeep
+from ramet.errors import Invalid, NotFound, WrongState
+from ramet.model.service import Service, Status, status_of, status_reason
+from ramet.model.snapshot import Snapshot
+from ramet.store import snapshots
+from tests.worlds import World
+
+
+def status(world: World, service: Service) -> Status:
+    return status_of(world.control.get_service(world.project.id, service.id))
+
+
+def known_snapshots(world: World, service: Service) -> list[Snapshot]:
+    with world.store.read() as tx:
+        return snapshots.list_snapshots(tx, service.id)
+
+
+def test_a_new_service_is_queued_and_then_ready(world: World) -> None:
+    accepted = world.control.create_service(world.project.id, CreateRequest("shop"))
+    assert status_of(accepted.service) is Status.QUEUED
+    assert status_of(world.settle(accepted)) is Status.READY
+
+
+def test_services_are_listed_in_the_order_of_their_creation(world: World) -> None:
+    names = [f"service {number}" for number in range(5)]
+    for name in names:
+        world.control.create_service(world.project.id, CreateRequest(name))
+    assert [service.name for service in world.control.list_services(world.project.id)] == names
+
+
+def test_a_service_pauses_and_resumes_with_its_rows(world: World) -> None:
+    service = world.create()
+    world.backend.commit(service.id, "row")
+    assert status_of(world.control.stop_service(world.project.id, service.id)) is Status.PAUSING
+    world.worker.run_until_idle()
+    assert status(world, service) is Status.PAUSED
+    assert status_of(world.control.start_service(world.project.id, service.id)) is Status.RESUMING
+    world.worker.run_until_idle()
+    assert status(world, service) is Status.READY
+    assert world.backend.values(service.id) == ["row"]
+
+
+def test_a_verb_in_the_wrong_state_is_refused_with_the_state(world: World) -> None:
+    service = world.create()
+    with pytest.raises(WrongState, match="READY"):
+        world.control.start_service(world.project.id, service.id)
+    world.control.stop_service(world.project.id, service.id)
+    with pytest.raises(WrongState, match="PAUSING"):
+        world.control.stop_service(world.project.id, service.id)
+
+
+def test_a_deleted_service_is_not_found_and_leaves_nothing(world: World) -> None:
+    service = world.create()
+    assert status_of(world.control.delete_service(world.project.id, service.id)) is Status.DELETING
+    world.worker.run_until_idle()
+    with pytest.raises(NotFound):
+        world.control.get_service(world.project.id, service.id)
+    assert world.leftovers() == []
+    assert known_snapshots(world, service) == []
+
+
+def test_deleting_twice_is_the_same_as_once(world: World) -> None:
+    service = world.create()
+    world.control.delete_service(world.project.id, service.id)
+    world.control.delete_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert world.control.list_services(world.project.id) == []
+
+
+def test_ports_of_services_that_are_gone_are_free_again(world: World) -> None:
+    for _ in range(120):
+        service = world.control.create_service(world.project.id, CreateRequest("brief")).service
+        world.control.delete_service(world.project.id, service.id)
+        world.worker.run_until_idle()
+    assert world.control.list_services(world.project.id) == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [CreateRequest(""), CreateRequest("x", region_code="mars"), CreateRequest("x", replica_count=1)],
+)
+def test_a_bad_create_is_refused(world: World, request_: CreateRequest) -> None:
+    with pytest.raises(Invalid):
+        world.control.create_service(world.project.id, request_)
+    assert world.control.list_services(world.project.id) == []
+
+
+def test_a_crashed_server_is_unstable_with_its_reason_until_it_serves_again(world: World) -> None:
+    service = world.create()
+    world.backend.crash(service.id)
+    world.upkeep.observe()
+    seen = world.control.get_service(world.project.id, service.id)
+    assert status_of(seen) is Status.UNSTABLE
+    assert "not running" in (status_reason(seen) or "")
+    world.worker.run_until_idle()
+    world.backend.volumes[service.id].is_open = True
+    assert status(world, service) is Status.READY
+
+
+def test_a_lost_volume_is_said_and_never_made_anew(world: World) -> None:
+    service = world.create()
+    del world.backend.volumes[service.id]
+    world.upkeep.observe()
+    world.worker.run_until_idle()
+    seen = world.control.get_service(world.project.id, service.id)
+    assert status_of(seen) is Status.UNSTABLE
+    assert "lost" in (status_reason(seen) or "")
+    assert service.id not in world.backend.volumes
+
+
+def test_a_ready_service_has_its_first_snapshot(world: World) -> None:
+    assert len(known_snapshots(world, world.create())) == 1
+
+
+def test_a_snapshot_is_due_only_when_something_was_written(world: World) -> None:
+    service = world.create()
+    eager = Upkeep(world.store, world.backend, Cadence(timedelta(0)), world.worker.wake, world.upkeep.clock)
+    eager.take_due_snapshots()
+    world.worker.run_until_idle()
+    assert len(known_snapshots(world, service)) == 1
+    world.backend.commit(service.id, "row")
+    eager.take_due_snapshots()
+    eager.take_due_snapshots()
+    world.worker.run_until_idle()
+    assert len(known_snapshots(world, service)) == 2
+
+
+def test_old_snapshots_are_retired_with_their_files(world: World) -> None:
+    service = world.create()
+    with world.store.write() as tx:
+        first = snapshots.list_snapshots(tx, service.id)[0]
+        for days, name in ((20, "a" * 10), (10, "b" * 10)):
+            old = Snapshot(name, service.id, first.kind, first.taken_at - timedelta(days=days), "0/0", "0/0", 1, 0, 0)
+            snapshots.insert_snapshot(tx, old)
+            world.backend.volumes[service.id].snapshots[name] = ()
+    world.backend.commit(service.id, "row")
+    Upkeep(
+        world.store, world.backend, Cadence(timedelta(0)), world.worker.wake, world.upkeep.clock
+    ).take_due_snapshots()
+    world.worker.run_until_idle()
+    kept = {snapshot.id for snapshot in known_snapshots(world, service)}
+    assert "a" * 10 not in kept
+    assert "b" * 10 in kept
+    assert set(world.backend.volumes[service.id].snapshots) == kept

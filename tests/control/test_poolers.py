@@ -1,0 +1,121 @@
+"""Poolers follow their service's row: asked for, given up, repaired, and along through its life."""
+
+import pytest
+
+from ramet.control.poolers import await_end, disable_pooler, enable_pooler
+from ramet.control.requests import ForkRequest
+from ramet.errors import Failed, WrongState
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Status, status_of
+from ramet.operations.worker import Worker
+from ramet.store import services
+from tests import procedure_laws as laws
+from tests.worlds import World
+
+
+def enable(world: World, service_id: str) -> int:
+    enable_pooler(world.control, world.project.id, service_id)
+    world.worker.run_until_idle()
+    port = world.control.get_service(world.project.id, service_id).pooler_port
+    assert port is not None
+    return port
+
+
+def pooler_port(world: World, service_id: str) -> int | None:
+    return world.backend.volumes[service_id].pooler_port
+
+
+def test_a_pooler_has_a_port_of_its_own(world: World) -> None:
+    first, second = world.create(), world.create()
+    ports = {enable(world, first.id), enable(world, second.id), first.port, second.port}
+    assert len(ports) == 4
+    assert pooler_port(world, first.id) in ports
+
+
+def test_enabling_twice_changes_nothing(world: World) -> None:
+    service = world.create()
+    port = enable(world, service.id)
+    assert enable_pooler(world.control, world.project.id, service.id) is None
+    assert enable(world, service.id) == port
+
+
+def test_a_service_stays_ready_meanwhile(world: World) -> None:
+    service = world.create()
+    enable_pooler(world.control, world.project.id, service.id)
+    assert status_of(world.control.get_service(world.project.id, service.id)) is Status.READY
+
+
+def test_a_disabled_pooler_is_gone_and_its_port_free(world: World) -> None:
+    service = world.create()
+    port = enable(world, service.id)
+    disable_pooler(world.control, world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert pooler_port(world, service.id) is None
+    assert disable_pooler(world.control, world.project.id, service.id) is None
+    with world.store.write() as tx:
+        assert port not in services.used_ports(tx)
+
+
+def test_the_last_word_holds_when_both_are_asked_at_once(world: World) -> None:
+    service = world.create()
+    enable_pooler(world.control, world.project.id, service.id)
+    disable_pooler(world.control, world.project.id, service.id)
+    enable_pooler(world.control, world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert pooler_port(world, service.id) == world.control.get_service(world.project.id, service.id).pooler_port
+    assert pooler_port(world, service.id) is not None
+
+
+def test_it_pauses_and_resumes_with_its_service(world: World) -> None:
+    service = world.create()
+    port = enable(world, service.id)
+    world.control.stop_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert pooler_port(world, service.id) is None
+    world.control.start_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert pooler_port(world, service.id) == port
+
+
+def test_a_paused_service_gets_its_pooler_when_it_is_resumed(world: World) -> None:
+    service = world.create()
+    world.control.stop_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    port = enable(world, service.id)
+    assert pooler_port(world, service.id) is None
+    world.control.start_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert pooler_port(world, service.id) == port
+
+
+def test_a_fork_has_no_pooler(world: World) -> None:
+    service = world.create()
+    enable(world, service.id)
+    assert world.fork(service, ForkRequest(ForkStrategy.NOW)).pooler_port is None
+
+
+def test_a_pooler_that_fell_is_started_again(world: World) -> None:
+    service = world.create()
+    port = enable(world, service.id)
+    world.backend.stop_pooler(service.id)
+    world.upkeep.observe()
+    world.worker.run_until_idle()
+    assert pooler_port(world, service.id) == port
+
+
+def test_one_that_cannot_be_started_is_taken_back_with_its_reason(world: World) -> None:
+    service = world.create()
+    operation_id = enable_pooler(world.control, world.project.id, service.id)
+    failing = laws.rewritten(world.procedures, "pooler", lambda p: laws.failing(p, "follow", after=True))
+    Worker(world.store, failing).run_until_idle()
+    with pytest.raises(Failed, match="Injected"):
+        await_end(world.store, operation_id, 1)
+    assert world.control.get_service(world.project.id, service.id).pooler_port is None
+    assert pooler_port(world, service.id) is None
+
+
+def test_a_service_that_is_going_is_given_none(world: World) -> None:
+    service = world.create()
+    world.control.delete_service(world.project.id, service.id)
+    with pytest.raises(WrongState):
+        enable_pooler(world.control, world.project.id, service.id)

@@ -1,0 +1,295 @@
+"""Read replica sets: made, changed and gone, and along with their service."""
+
+import pytest
+import sqlalchemy as sa
+
+from ramet.control import replicas as verbs
+from ramet.control.replicas import ReplicaSetRequest
+from ramet.control.requests import ForkRequest
+from ramet.errors import Invalid, NotFound, WrongState
+from ramet.model.fork import ForkStrategy
+from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status, replica_status_reason
+from ramet.model.service import Environment, Service, Status, status_of
+from ramet.operations.worker import Worker
+from ramet.store import services
+from tests import procedure_laws as laws
+from tests.worlds import World
+
+
+def request(nodes: int = 1) -> ReplicaSetRequest:
+    return ReplicaSetRequest("reports", nodes, 500, 2)
+
+
+def create(world: World, service: Service, nodes: int = 1) -> ReplicaSet:
+    made = verbs.create_set(world.control, world.project.id, service.id, request(nodes))
+    world.worker.run_until_idle()
+    return look(world, made)
+
+
+def look(world: World, replica_set: ReplicaSet) -> ReplicaSet:
+    found = verbs.list_sets(world.control, world.project.id, replica_set.service_id)
+    return next(each for each in found if each.id == replica_set.id)
+
+
+def sets_of(world: World, service: Service) -> list[ReplicaSet]:
+    return verbs.list_sets(world.control, world.project.id, service.id)
+
+
+def test_a_set_is_creating_first_and_active_then(world: World) -> None:
+    service = world.create()
+    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    assert replica_status(made) is ReplicaSetStatus.CREATING
+    world.worker.run_until_idle()
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
+
+
+def test_it_shows_the_rows_of_its_service(world: World) -> None:
+    service = world.create()
+    made = create(world, service)
+    world.backend.commit(service.id, "later")
+    assert world.backend.values(made.id) == ["later"]
+
+
+def test_the_service_stays_ready_meanwhile(world: World) -> None:
+    service = world.create()
+    verbs.create_set(world.control, world.project.id, service.id, request())
+    assert status_of(world.control.get_service(world.project.id, service.id)) is Status.READY
+
+
+def test_each_node_and_a_balancer_have_ports_of_their_own(world: World) -> None:
+    service = world.create()
+    made = create(world, service, nodes=3)
+    ports = {service.port, made.port, *(node.port for node in made.nodes)}
+    assert len(ports) == 5
+    assert made.nodes[0].id == made.id
+    assert world.backend.balancer_serves(made.id)
+    with world.store.write() as tx:
+        assert services.used_ports(tx) == ports
+
+
+def test_one_node_is_its_own_endpoint(world: World) -> None:
+    made = create(world, world.create())
+    assert made.port == made.nodes[0].port
+    assert not world.backend.balancer_serves(made.id)
+
+
+def test_services_list_their_sets(world: World) -> None:
+    first, second = world.create("first"), world.create("second")
+    made = create(world, second)
+    listed = {each.id: each.replica_sets for each in world.control.list_services(world.project.id)}
+    assert listed == {first.id: (), second.id: (made,)}
+
+
+def test_a_set_is_found_as_a_service(world: World) -> None:
+    service = world.create()
+    made = create(world, service)
+    found = world.control.get_service(world.project.id, made.id)
+    assert (found.id, found.port, status_of(found)) == (made.id, made.port, Status.READY)
+    assert found.origin is not None
+    assert (found.origin.service_id, found.origin.is_standby) == (service.id, True)
+    assert found.replica_sets == ()
+
+
+def test_a_set_of_another_project_is_not_found(world: World) -> None:
+    made = create(world, world.create())
+    other = world.projects.create_project("other", world.control.clock())
+    with pytest.raises(NotFound):
+        world.control.get_service(other.id, made.id)
+
+
+def test_it_pauses_and_resumes_with_its_service(world: World) -> None:
+    service = world.create()
+    made = create(world, service, nodes=2)
+    world.control.stop_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    paused = look(world, made)
+    assert not any(world.backend.volumes[node.id].running for node in made.nodes)
+    assert replica_status(paused) is ReplicaSetStatus.ERROR
+    assert "paused" in (replica_status_reason(paused) or "")
+    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.PAUSED
+    world.control.start_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
+    assert all(world.backend.volumes[node.id].is_open for node in made.nodes)
+
+
+def test_it_goes_with_its_service(world: World) -> None:
+    service = world.create()
+    made = create(world, service, nodes=2)
+    world.control.delete_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert world.backend.volumes == {}
+    with pytest.raises(NotFound):
+        world.control.get_service(world.project.id, made.id)
+    with world.store.write() as tx:
+        assert services.used_ports(tx) == set()
+
+
+def test_one_that_is_being_made_goes_with_its_service(world: World) -> None:
+    service = world.create()
+    verbs.create_set(world.control, world.project.id, service.id, request())
+    world.control.delete_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert world.backend.volumes == {}
+
+
+def test_a_deleted_set_is_gone_and_its_service_is_not(world: World) -> None:
+    service = world.create()
+    made = create(world, service)
+    verbs.delete_set(world.control, world.project.id, service.id, made.id)
+    verbs.delete_set(world.control, world.project.id, service.id, made.id)
+    assert replica_status(look(world, made)) is ReplicaSetStatus.DELETING
+    world.worker.run_until_idle()
+    assert sets_of(world, service) == []
+    assert list(world.backend.volumes) == [service.id]
+
+
+def test_one_that_is_being_made_can_be_called_off(world: World) -> None:
+    service = world.create()
+    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    verbs.delete_set(world.control, world.project.id, service.id, made.id)
+    world.worker.run_until_idle()
+    assert list(world.backend.volumes) == [service.id]
+
+
+def test_a_resized_set_has_the_new_size(world: World) -> None:
+    service = world.create()
+    made = create(world, service)
+    resized = verbs.resize_set(world.control, world.project.id, service.id, made.id, "1000", "4")
+    assert replica_status(resized) is ReplicaSetStatus.RESIZING
+    world.worker.run_until_idle()
+    after = look(world, made)
+    assert (after.size.cpu_millis, after.size.memory_gbs) == (1000, 4)
+    assert replica_status(after) is ReplicaSetStatus.ACTIVE
+
+
+def test_a_set_has_an_environment_of_its_own(world: World) -> None:
+    service = world.create()
+    made = create(world, service)
+    verbs.set_environment(world.control, world.project.id, service.id, made.id, Environment.PROD)
+    assert look(world, made).environment is Environment.PROD
+    assert world.control.get_service(world.project.id, service.id).environment is Environment.DEV
+
+
+def test_a_set_has_a_pooler_of_its_own(world: World) -> None:
+    service = world.create()
+    made = create(world, service)
+    verbs.enable_pooler(world.control, world.project.id, service.id, made.id)
+    world.worker.run_until_idle()
+    assert look(world, made).pooler_port not in (None, made.port, service.port)
+    assert world.backend.pooler_serves(made.id)
+    assert not world.backend.pooler_serves(service.id)
+    verbs.disable_pooler(world.control, world.project.id, service.id, made.id)
+    world.worker.run_until_idle()
+    assert look(world, made).pooler_port is None
+    assert not world.backend.pooler_serves(made.id)
+
+
+@pytest.mark.parametrize("part", ["node", "balancer", "pooler"])
+def test_a_part_that_fell_is_put_right(world: World, part: str) -> None:
+    service = world.create()
+    made = create(world, service, nodes=2)
+    verbs.enable_pooler(world.control, world.project.id, service.id, made.id)
+    world.worker.run_until_idle()
+    volumes = world.backend.volumes
+    if part == "node":
+        world.backend.crash(made.nodes[1].id)
+    elif part == "balancer":
+        volumes[made.id].balancer_port = None
+    else:
+        volumes[made.id].pooler_port = None
+    world.upkeep.observe()
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ERROR
+    assert replica_status_reason(look(world, made)) == "It is being started."
+    world.worker.run_until_idle()
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
+    assert volumes[made.nodes[1].id].running
+    assert volumes[made.id].balancer_port == made.port
+    assert volumes[made.id].pooler_port is not None
+
+
+def test_one_that_cannot_be_made_says_why_and_is_gone(world: World) -> None:
+    service = world.create()
+    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    failing = laws.rewritten(world.procedures, "create_replicas", lambda p: laws.failing(p, "publish", after=True))
+    Worker(world.store, failing).run_until_idle()
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ERROR
+    assert "Injected" in (replica_status_reason(look(world, made)) or "")
+    assert list(world.backend.volumes) == [service.id]
+
+
+def test_a_fork_has_no_sets(world: World) -> None:
+    service = world.create()
+    create(world, service)
+    assert world.fork(service, ForkRequest(ForkStrategy.NOW)).replica_sets == ()
+
+
+@pytest.mark.parametrize("nodes", [0, -1, 5])
+def test_too_many_nodes_are_refused_with_the_bound(world: World, nodes: int) -> None:
+    service = world.create()
+    with pytest.raises(Invalid, match="1 to 4"):
+        verbs.create_set(world.control, world.project.id, service.id, request(nodes))
+
+
+def test_a_size_must_be_given(world: World) -> None:
+    service = world.create()
+    with pytest.raises(Invalid, match="shared"):
+        verbs.create_set(
+            world.control, world.project.id, service.id, ReplicaSetRequest("reports", 1, "shared", "shared")
+        )
+
+
+def test_a_paused_service_gets_no_set(world: World) -> None:
+    service = world.create()
+    world.control.stop_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    with pytest.raises(WrongState, match="PAUSED"):
+        verbs.create_set(world.control, world.project.id, service.id, request())
+
+
+def test_a_set_of_a_paused_service_can_be_deleted(world: World) -> None:
+    service = world.create()
+    made = create(world, service)
+    world.control.stop_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    verbs.delete_set(world.control, world.project.id, service.id, made.id)
+    world.worker.run_until_idle()
+    assert sets_of(world, service) == []
+
+
+def test_a_set_is_found_only_under_its_own_service(world: World) -> None:
+    first, second = world.create(), world.create()
+    made = create(world, first)
+    with pytest.raises(NotFound):
+        verbs.delete_set(world.control, world.project.id, second.id, made.id)
+
+
+def test_a_service_is_not_paused_while_a_set_is_made(world: World) -> None:
+    service = world.create()
+    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    world.control.stop_service(world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert not world.backend.volumes[made.id].running
+    assert look(world, made).born_at is not None
+
+
+def test_listing_asks_the_store_as_often_for_many_services_as_for_one(world: World) -> None:
+    create(world, world.create())
+    few = queries_of_a_listing(world)
+    for _ in range(3):
+        create(world, world.create())
+    assert queries_of_a_listing(world) == few <= 4
+
+
+def queries_of_a_listing(world: World) -> int:
+    asked: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        asked.append(statement)
+
+    sa.event.listen(world.store.engine, "before_cursor_execute", note)
+    try:
+        world.control.list_services(world.project.id)
+    finally:
+        sa.event.remove(world.store.engine, "before_cursor_execute", note)
+    return len(asked)

@@ -1,0 +1,116 @@
+"""What a whole Ramet does about servers that crash, cannot start, lose their volume, or go down with the host."""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from prove.journal import rows_of
+from prove.site import Site, connect, eventually
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.process_identity import find_server
+from ramet.backends.local.volumes.mounts import mounted_at
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A READY service with one row."""
+
+    site: Site
+    id: str
+    port: int
+    password: str
+
+    def shown(self) -> dict[str, Any]:
+        answer: dict[str, Any] = self.site.call("GET", f"/services/{self.id}").json()
+        return answer
+
+    def await_status(self, wanted: str) -> dict[str, Any]:
+        eventually(lambda: self.shown()["status"] == wanted, PATIENCE_SECONDS, lambda: f"{wanted}: {self.shown()}")
+        return self.shown()
+
+    def kill_server(self) -> None:
+        pid = find_server(self.paths)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    @property
+    def paths(self) -> ServicePaths:
+        return self.site.backend.servers.paths(self.id)
+
+
+@pytest.fixture
+def shop(site: Site) -> Shop:
+    answer = site.call("POST", "/services", {"name": "shop"}).json()
+    made = Shop(site, answer["service_id"], answer["endpoint"]["port"], answer["initial_password"])
+    made.await_status("READY")
+    with connect(made.port, made.password) as connection:
+        connection.execute("CREATE TABLE ledger AS SELECT 1::bigint AS n")
+    return made
+
+
+def test_a_crashed_server_is_unstable_with_its_reason_and_serves_again_at_once(shop: Shop) -> None:
+    shop.kill_server()
+    killed = time.monotonic()
+    shown = shop.await_status("UNSTABLE")
+    assert "is not running" in shown["metadata"]["status_reason"]
+    shop.await_status("READY")
+    seconds = time.monotonic() - killed
+    assert seconds < 10, "on an idle machine it is less than 2 s"
+    assert rows_of(shop.port, shop.password) == [1]
+    asked = shop.site.rows("SELECT created_at FROM operation WHERE procedure = 'restart' AND subject = ?", shop.id)
+    assert len(asked) == 1
+
+
+def test_a_server_that_cannot_start_stays_unstable_with_the_last_lines_of_its_log(shop: Shop) -> None:
+    spoiled = shop.paths.data / "postgresql.auto.conf"
+    before = spoiled.read_text()
+    spoiled.write_text("shared_buffers = 'far too much'\n")
+    shop.kill_server()
+
+    def says_why() -> bool:
+        return "far too much" in shop.shown()["metadata"].get("status_reason", "")
+
+    eventually(says_why, PATIENCE_SECONDS, lambda: f"the log in {shop.shown()}")
+    assert shop.shown()["status"] == "UNSTABLE"
+    spoiled.write_text(before)
+    shop.await_status("READY")
+    assert rows_of(shop.port, shop.password) == [1]
+
+
+def test_a_lost_volume_is_said_and_not_made_anew(shop: Shop) -> None:
+    elsewhere = shop.paths.data.rename(shop.paths.root / "elsewhere")
+    shop.kill_server()
+
+    def says_so() -> bool:
+        return "volume" in shop.shown()["metadata"].get("status_reason", "")
+
+    eventually(says_so, PATIENCE_SECONDS, lambda: f"the loss in {shop.shown()}")
+    assert not shop.paths.data.exists()
+    elsewhere.rename(shop.paths.data)
+    shop.await_status("READY")
+    assert rows_of(shop.port, shop.password) == [1]
+
+
+@pytest.mark.root
+def test_a_reboot_is_survived(shop: Shop) -> None:
+    site = shop.site
+    site.kill()
+    shop.kill_server()
+    if site.backend.pool.image is not None:
+        eventually(lambda: _unmounted(site), PATIENCE_SECONDS, "the image is unmounted")
+    site.up()
+    shop.await_status("READY")
+    assert rows_of(shop.port, shop.password) == [1]
+
+
+def _unmounted(site: Site) -> bool:
+    subprocess.run(["umount", str(site.backend.pool.path)], check=False, capture_output=True)
+    return mounted_at(site.backend.pool.path) is None

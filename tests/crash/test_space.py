@@ -1,0 +1,178 @@
+"""What happens where there is no room: the fork fails with its reason, its parent goes on, and then all works again."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prove.journal import rows_of
+from prove.site import Site, connect, eventually, open_site
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.root]
+MIB = 1024**2
+RESERVE_MIB = 260
+PATIENCE_SECONDS = 90.0
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A READY service with rows, and a moment after them."""
+
+    site: Site
+    id: str
+    port: int
+    password: str
+
+    def fork(self, **body: str) -> Any:
+        return self.site.call("POST", f"/services/{self.id}/forkService", {"fork_strategy": "NOW", **body})
+
+    def rows(self) -> list[int]:
+        return rows_of(self.port, self.password)
+
+
+def make_shop(site: Site) -> Shop:
+    answer = site.call("POST", "/services", {"name": "shop"}).json()
+    shop = Shop(site, answer["service_id"], answer["endpoint"]["port"], answer["initial_password"])
+    eventually(lambda: status(site, shop.id) == "READY", PATIENCE_SECONDS, lambda: str(shown(site, shop.id)))
+    with connect(shop.port, shop.password) as connection:
+        connection.execute("CREATE TABLE ledger AS SELECT generate_series(1, 1000)::bigint AS n")
+    return shop
+
+
+def shown(site: Site, service_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = site.call("GET", f"/services/{service_id}").json()
+    return found
+
+
+def status(site: Site, service_id: str) -> str:
+    return str(shown(site, service_id).get("status"))
+
+
+def end_of(site: Site, service_id: str) -> str:
+    """Wait until a fork is READY or has failed; return its failure, or READY."""
+
+    def ended() -> list[Any]:
+        return site.rows("SELECT failure, born_at FROM service WHERE id = ? AND operation_id IS NULL", service_id)
+
+    eventually(lambda: bool(ended()), PATIENCE_SECONDS, "the fork's end")
+    ((failure, born_at),) = ended()
+    return "READY" if born_at else str(failure)
+
+
+@contextmanager
+def ballast(pool: Path, left_mib: int) -> Iterator[Callable[[], None]]:
+    """Take all room but some MiB; the function that is given takes the rest too. All is given back at the end."""
+    files = [pool / "ballast", pool / "more-ballast"]
+    _fill(files[0], left_mib)
+    try:
+        yield lambda: _fill(files[1], 0)
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
+def _fill(path: Path, left_mib: int) -> None:
+    status = os.statvfs(path.parent)
+    wanted = status.f_bavail * status.f_frsize - left_mib * MIB
+    with path.open("wb") as file:
+        while wanted > 4096:
+            try:
+                os.posix_fallocate(file.fileno(), file.tell(), wanted)
+                file.seek(wanted, os.SEEK_CUR)
+            except OSError:
+                wanted //= 2
+
+
+def check_all_is_well(shop: Shop, moment: datetime, before: list[int]) -> None:
+    """The parent serves its rows and keeps its restore window, the next fork works, and nothing is left over."""
+    eventually(lambda: status(shop.site, shop.id) == "READY", PATIENCE_SECONDS, lambda: str(shown(shop.site, shop.id)))
+    assert shop.rows() == before
+    for body in ({}, {"fork_strategy": "PITR", "target_time": moment.isoformat()}):
+        answer = shop.fork(**body).json()
+        assert end_of(shop.site, answer["service_id"]) == "READY"
+        assert rows_of(answer["endpoint"]["port"], answer["initial_password"]) == before
+        shop.site.call("DELETE", f"/services/{answer['service_id']}")
+    shop.site.await_idle(PATIENCE_SECONDS)
+    assert shop.site.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def small_site() -> Iterator[Site]:
+    with open_site(None, RAMET_IMAGE_GBS="1", RAMET_STORAGE_DRIVER="reflink", RAMET_SNAPSHOT_SECONDS="3600") as made:
+        yield made
+
+
+def test_a_volume_without_room_refuses_forks_up_front_and_one_that_fills_fails_them(small_site: Site) -> None:
+    shop, pool = make_shop(small_site), small_site.backend.pool.path
+    before, moment = shop.rows(), datetime.now(UTC)
+    with ballast(pool, 50):
+        refused = shop.fork()
+        assert (refused.status_code, refused.json()["code"]) == (400, "NOT_ENOUGH_DISK")
+        assert shop.rows() == before
+    with ballast(pool, RESERVE_MIB) as fill:
+        accepted = shop.fork()
+        fill()
+        assert accepted.status_code == 202, accepted.text
+        failure = end_of(small_site, accepted.json()["service_id"])
+    assert "room" in failure or "space" in failure, failure
+    check_all_is_well(shop, moment, before)
+
+
+@contextmanager
+def few_inodes() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="ramet-inodes-"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=6000,size=1g,mode=711", "tmpfs", directory], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+        directory.rmdir()
+
+
+def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
+    with few_inodes() as directory, open_site(directory, RAMET_STORAGE_DRIVER="copy") as site:
+        shop = make_shop(site)
+        before, moment = shop.rows(), datetime.now(UTC)
+        hoard = directory / "hoard"
+        hoard.mkdir()
+        for number in range(os.statvfs(directory).f_favail - 200):
+            (hoard / str(number)).touch()
+        answer = shop.fork()
+        if answer.status_code == 202:
+            failure = end_of(site, answer.json()["service_id"])
+            assert "room" in failure or "space" in failure, failure
+        else:
+            assert answer.json()["code"] == "NOT_ENOUGH_DISK"
+        assert shop.rows() == before
+        subprocess.run(["rm", "-rf", hoard], check=True)
+        check_all_is_well(shop, moment, before)
+
+
+def test_wal_that_cannot_be_archived_is_said_and_archived_later(site: Site) -> None:
+    shop = make_shop(site)
+    archive = site.backend.servers.paths(shop.id).archive
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", archive], check=True)
+    try:
+        with connect(shop.port, shop.password) as connection:
+            for _ in range(4):
+                connection.execute("CREATE TABLE wal AS SELECT repeat('x', 100) FROM generate_series(1, 200000)")
+                connection.execute("DROP TABLE wal")
+        waiting = site.backend.servers.paths(shop.id).data / "pg_wal" / "archive_status"
+        eventually(lambda: len(list(waiting.glob("*.ready"))) > 1, PATIENCE_SECONDS, "segments wait")
+        for path in waiting.glob("*.ready"):
+            os.utime(path, (0, 0))  # as if they had been waiting for long
+        eventually(
+            lambda: "restore_warning" in shown(site, shop.id)["metadata"], PATIENCE_SECONDS, "the alarm in metadata"
+        )
+        assert shop.rows()
+    finally:
+        subprocess.run(["umount", "--lazy", archive], check=True)
+    eventually(lambda: not list(waiting.glob("*.ready")), PATIENCE_SECONDS, "all is archived")
+    eventually(lambda: "restore_warning" not in shown(site, shop.id)["metadata"], PATIENCE_SECONDS, "no alarm")

@@ -1,0 +1,58 @@
+"""Which snapshots a restore window needs."""
+
+from datetime import UTC, datetime, timedelta
+
+from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, retired
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def snapshot(days_ago: float, kind: SnapshotKind = SnapshotKind.SCHEDULED) -> Snapshot:
+    taken_at = NOW - timedelta(days=days_ago)
+    return Snapshot(f"{days_ago}-{kind}", "s" * 10, kind, taken_at, "0/1", "0/2", 1, 1, 1)
+
+
+WINDOW = timedelta(days=7)
+
+
+def kept_of(known: list[Snapshot]) -> list[Snapshot]:
+    unneeded = {snapshot.id for snapshot in retired(known, NOW, WINDOW)}
+    return [snapshot for snapshot in known if snapshot.id not in unneeded]
+
+
+def test_the_base_of_the_windows_start_is_kept_and_older_ones_are_retired() -> None:
+    known = [snapshot(9), snapshot(8), snapshot(6), snapshot(0)]
+    assert [s.id for s in retired(known, NOW, WINDOW)] == [snapshot(9).id]
+
+
+def test_manual_snapshots_stay_and_are_no_base_of_the_window() -> None:
+    known = [snapshot(9), snapshot(8, SnapshotKind.MANUAL), snapshot(0)]
+    assert retired(known, NOW, WINDOW) == []
+
+
+def test_every_moment_of_the_window_keeps_a_base() -> None:
+    known = [snapshot(hours / 24) for hours in range(24 * 12)]
+    kept = kept_of(known)
+    for hours in range(7 * 24):
+        base = base_for(kept, NOW - timedelta(hours=hours, minutes=1))
+        assert base is not None
+        assert NOW - timedelta(hours=hours) - base.taken_at <= timedelta(days=1, hours=1)
+
+
+def test_snapshots_are_thinned_with_age() -> None:
+    known = [snapshot(minutes / 1440) for minutes in range(0, 10 * 1440, 10)]
+    kept = kept_of(known)
+    ages = [NOW - s.taken_at for s in kept]
+    assert sum(age < timedelta(hours=1) for age in ages) == 6
+    assert 22 <= sum(timedelta(hours=1) <= age < timedelta(days=1) for age in ages) <= 25
+    assert 6 <= sum(age >= timedelta(days=1) for age in ages) <= 9
+
+
+def test_thinning_again_a_little_later_retires_nothing_that_was_kept_for_its_slot() -> None:
+    known = [snapshot(hours / 24) for hours in range(24 * 6)]
+    kept = kept_of(known)
+    assert len(retired(kept, NOW + timedelta(minutes=1), WINDOW)) <= 2
+
+
+def test_an_lsn_is_a_number_of_bytes() -> None:
+    assert lsn_number("1/A") == (1 << 32) + 10

@@ -1,0 +1,49 @@
+"""The restore window, from snapshots and gaps alone."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ramet.errors import Invalid
+from ramet.model.snapshot import Snapshot, SnapshotKind, base_for
+from ramet.model.window import Gap, RestoreSettings, check_gaps, restore_window, settings_of, with_settings
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+SETTINGS = RestoreSettings()
+
+
+def snapshot(moment: datetime, kind: SnapshotKind = SnapshotKind.SCHEDULED) -> Snapshot:
+    return Snapshot(str(moment), "s", kind, moment, "0/1000000", "0/2000000", 1, 700, 1)
+
+
+def test_a_manual_snapshot_older_than_the_window_is_no_base() -> None:
+    known = [snapshot(NOON - 9 * HOUR, SnapshotKind.MANUAL), snapshot(NOON - 2 * HOUR)]
+    assert restore_window(known, [], SETTINGS, NOON).earliest == NOON - 2 * HOUR
+    assert base_for(known, NOON - 3 * HOUR) is None
+
+
+def test_a_manual_snapshot_inside_the_window_is_a_base() -> None:
+    manual = snapshot(NOON - HOUR, SnapshotKind.MANUAL)
+    assert base_for([snapshot(NOON - 2 * HOUR), manual], NOON) == manual
+
+
+def test_without_a_snapshot_there_is_no_window() -> None:
+    window = restore_window([], [], SETTINGS, NOON)
+    assert (window.earliest, window.latest) == (None, None)
+
+
+@pytest.mark.parametrize("moment", [NOON - 2 * HOUR, NOON - HOUR])
+def test_the_ends_of_a_gap_can_be_had(moment: datetime) -> None:
+    check_gaps([Gap(NOON - 2 * HOUR, NOON - HOUR, "It is missing.")], moment)
+
+
+def test_inside_a_gap_nothing_can_be_had() -> None:
+    with pytest.raises(Invalid, match=r"2026-01-15T10:00:00\.000000Z and after it 2026-01-15T11"):
+        check_gaps([Gap(NOON - 2 * HOUR, NOON - HOUR, "It is missing.")], NOON - 1.5 * HOUR)
+
+
+def test_only_what_differs_from_the_installation_is_stored() -> None:
+    stored = with_settings({"other": 1}, SETTINGS, {"window_days": 30, "snapshot_interval_seconds": 600})
+    assert stored == {"other": 1, "restore": {"window_days": 30}}
+    assert settings_of(stored, RestoreSettings(snapshot_wal_bytes=5)) == RestoreSettings(30, 600, 5)

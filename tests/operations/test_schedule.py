@@ -1,0 +1,63 @@
+"""Periodic duties: done again and again, by one process at a time, whatever they raise."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ramet.operations.schedule import Duty, Schedule
+from ramet.store.database import Store
+
+
+def test_duties_are_done_again_and_again_also_after_one_failed(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+    enough = threading.Event()
+
+    def work() -> None:
+        done.append("work")
+        if done.count("work") == 3:
+            enough.set()
+
+    def fail() -> None:
+        done.append("fail")
+        raise LookupError("nothing there")
+
+    schedule = Schedule(store, [Duty("fail", 0.02, fail), Duty("work", 0.02, work)])
+    schedule.start()
+    assert enough.wait(30)
+    schedule.stop()
+    assert done.count("fail") >= 2
+    assert any("duty fail failed" in record.getMessage() for record in caplog.records)
+
+
+def test_a_slow_duty_keeps_no_other_from_being_done(store: Store) -> None:
+    finish, done = threading.Event(), threading.Event()
+
+    def linger() -> None:
+        finish.wait(30)
+
+    schedule = Schedule(store, [Duty("slow", 0.01, linger), Duty("quick", 0.01, done.set)])
+    schedule.start()
+    assert done.wait(30)
+    finish.set()
+    schedule.stop()
+
+
+def test_of_several_processes_one_does_a_duty_in_a_period(store: Store, url: str) -> None:
+    done: list[str] = []
+    stores = [Store.open(url) for _ in range(3)]
+    schedules = [Schedule(each, [Duty("observe", 3600, lambda: done.append("observe"))]) for each in stores]
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(Schedule.perform_due, schedules))
+    assert done == ["observe"]
+    for each in stores:
+        each.close()
+
+
+def test_stopping_does_not_wait_for_the_next_time(store: Store) -> None:
+    schedule = Schedule(store, [Duty("yearly", 3.2e7, lambda: None)])
+    schedule.start()
+    begun = time.monotonic()
+    schedule.stop(30)
+    assert time.monotonic() - begun < 25

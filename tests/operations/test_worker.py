@@ -1,0 +1,234 @@
+"""Workers in threads: all is run, nothing twice, at once when woken, and what is stopped goes on elsewhere."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+
+from ramet.errors import Unavailable
+from ramet.model.service import OperationStatus
+from ramet.operations import worker as worker_module
+from ramet.operations.listener import Listener
+from ramet.operations.procedure import Next, Outcome, Wait, Work
+from ramet.operations.worker import Worker
+from ramet.store import operations
+from ramet.store.database import Store
+from ramet.store.tables import operation
+from tests.operations.effects import STEPS, Host, counting, found, is_over, make_table, submitted, writes, written
+
+BOUND_SECONDS = 30.0
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def test_workers_run_every_step_of_every_operation_once(store: Store, host: Host) -> None:
+    workers = [Worker(store, [counting(host)], threads=4) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    ids = [submitted(store, workers[number % 2].wake) for number in range(40)]
+    await_true(lambda: all(is_over(store, operation_id) for operation_id in ids))
+    assert all(worker.stop() for worker in workers)
+    assert {tuple(written(store, operation_id)) for operation_id in ids} == {STEPS}
+
+
+def test_waking_is_enough_to_be_run_at_once(store: Store, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "POLL_SECONDS", 3600.0)
+    worker = Worker(store, [counting(host, {"two": pausing()})])
+    worker.start()
+    operation_id = submitted(store, worker.wake)
+    await_true(lambda: is_over(store, operation_id))
+    worker.stop()
+
+
+def pausing() -> Callable[[Work], Outcome]:
+    """Return a step that waits once for a moment: the worker must wake up by itself when it is over."""
+    waited: list[str] = []
+
+    def step(work: Work) -> Outcome:
+        if work.operation_id in waited:
+            return Next("three", changes=writes(work))
+        waited.append(work.operation_id)
+        return Wait(0.05)
+
+    return step
+
+
+def test_without_being_woken_a_worker_finds_what_is_due(store: Store, host: Host) -> None:
+    worker = Worker(store, [counting(host)])
+    worker.start()
+    operation_id = submitted(store)
+    await_true(lambda: is_over(store, operation_id))
+    worker.stop()
+
+
+def test_a_worker_of_another_process_hears_of_a_submission(
+    postgresql_url: str, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "POLL_SECONDS", 3600.0)
+    near, far = Store.open(postgresql_url), Store.open(postgresql_url)
+    make_table(near)
+    worker = Worker(far, [counting(host)])
+    worker.start()
+    first = submitted(near)
+    await_true(lambda: is_over(near, first))
+    second = submitted(near)
+    await_true(lambda: is_over(near, second))
+    worker.stop()
+    near.close()
+    far.close()
+
+
+def test_a_deaf_listener_listens_again(postgresql_url: str) -> None:
+    store = Store.open(postgresql_url)
+    woken = threading.Event()
+    listener = Listener(store, woken.set)
+    listener.start()
+    assert woken.wait(BOUND_SECONDS)
+    woken.clear()
+    with store.write() as tx:
+        others = sa.text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+        assert tx.execute(others).all()
+    assert woken.wait(BOUND_SECONDS)
+    listener.stop()
+    store.close()
+
+
+def test_a_step_that_outlasts_its_lease_keeps_it(store: Store, host: Host) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def linger(work: Work) -> Outcome:
+        entered.set()
+        assert leave.wait(BOUND_SECONDS)
+        return Next("three", changes=writes(work))
+
+    first = Worker(store, [counting(host, {"two": linger})], lease_seconds=0.6)
+    second = Worker(store, [counting(host)])
+    first.start()
+    operation_id = submitted(store, first.wake)
+    assert entered.wait(BOUND_SECONDS)
+    second.start()
+    renewals = count_renewals(store, operation_id, 4)
+    leave.set()
+    await_true(lambda: is_over(store, operation_id))
+    assert first.stop()
+    assert second.stop()
+    assert renewals == 4
+    assert written(store, operation_id) == list(STEPS)
+
+
+def count_renewals(store: Store, operation_id: str, enough: int) -> int:
+    """Watch a lease until it was renewed often enough; its time would have been over long before."""
+    ends: set[float] = set()
+
+    def renewed() -> bool:
+        with store.read() as tx:
+            query = sa.select(operation.c.run_at, operation.c.fence).where(operation.c.id == operation_id)
+            ends.add(tx.execute(query).one().run_at)
+        return len(ends) > enough
+
+    await_true(renewed)
+    return len(ends) - 1
+
+
+def test_many_that_wait_do_not_keep_others_from_running(store: Store, host: Host) -> None:
+    def endless(work: Work) -> Outcome:
+        return Wait(0, str(time.monotonic())) if work.subject == "endless" else Next("three", changes=writes(work))
+
+    worker = Worker(store, [counting(host, {"two": endless})], threads=2)
+    with store.write() as tx:
+        for _ in range(4):
+            operations.insert_operation(tx, f"endless-{_}", "count", "two", "endless", {})
+    worker.start()
+    operation_id = submitted(store, worker.wake)
+    await_true(lambda: is_over(store, operation_id))
+    worker.stop()
+
+
+def test_a_stopped_worker_finishes_its_step_and_the_next_one_goes_on(store: Store, host: Host) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def linger(work: Work) -> Outcome:
+        entered.set()
+        assert leave.wait(BOUND_SECONDS)
+        return Next("three", changes=writes(work))
+
+    first = Worker(store, [counting(host, {"two": linger})])
+    first.start()
+    operation_id = submitted(store, first.wake)
+    assert entered.wait(BOUND_SECONDS)
+    assert not first.stop(drain_seconds=0.05)
+    leave.set()
+    assert first.stop(BOUND_SECONDS)
+    assert written(store, operation_id) == ["one", "two"]
+    Worker(store, [counting(host)]).run_until_idle()
+    assert written(store, operation_id) == list(STEPS)
+
+
+def test_a_worker_that_was_never_started_can_be_stopped(store: Store, host: Host) -> None:
+    assert Worker(store, [counting(host)]).stop()
+
+
+@pytest.mark.parametrize("failures", [1, 4])
+def test_a_store_that_is_away_for_a_moment_costs_nothing(
+    store: Store, host: Host, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    away = fail_records(monkeypatch, failures)
+    operation_id = submitted(store)
+    Worker(store, [counting(host)]).run_until_idle()
+    assert away == []
+    assert written(store, operation_id) == list(STEPS)
+
+
+def test_after_a_store_was_away_for_long_operations_go_on(
+    store: Store, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_records(monkeypatch, 5)
+    worker = Worker(store, [counting(host)], lease_seconds=0.2)
+    operation_id = submitted(store)
+    worker.start()
+    await_true(lambda: is_over(store, operation_id))
+    worker.stop()
+    assert found(store, operation_id).status is OperationStatus.SUCCEEDED
+    assert written(store, operation_id) == list(STEPS)
+
+
+def fail_records(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[int]:
+    """Let so many records fail as though the store were away."""
+    left = list(range(failures))
+    record = operations.record
+
+    def failing(*arguments: object) -> operations.Operation:
+        if left:
+            left.pop()
+            raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now.")
+        return record(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(operations, "record", failing)
+    return left
+
+
+def test_what_a_killed_worker_of_this_host_had_leased_goes_on_at_once(store: Store, host: Host) -> None:
+    killed, next_one = Worker(store, [counting(host)], name="here"), Worker(store, [counting(host)], name="here")
+    operation_id = submitted(store)
+    assert killed._lease(1)
+    next_one.run_until_idle()
+    assert not is_over(store, operation_id)
+    next_one.take_over()
+    next_one.run_until_idle()
+    assert is_over(store, operation_id)
+
+
+def test_what_a_worker_of_another_host_has_leased_is_left_to_it(store: Store, host: Host) -> None:
+    far, near = Worker(store, [counting(host)], name="far"), Worker(store, [counting(host)], name="fa")
+    operation_id = submitted(store)
+    assert far._lease(1)
+    near.take_over()
+    near.run_until_idle()
+    assert not is_over(store, operation_id)

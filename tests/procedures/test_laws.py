@@ -1,0 +1,222 @@
+"""Every procedure keeps the laws, step by step, over real SQLite and the memory backend."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.memory import MemoryBackend
+from ramet.control import changes, windows
+from ramet.control import replicas as replica_verbs
+from ramet.control.drills import Drills
+from ramet.control.poolers import enable_pooler
+from ramet.control.replicas import ReplicaSetRequest
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.upkeep import Cadence, Upkeep
+from ramet.errors import NotFound
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Status, status_of
+from ramet.operations.worker import Worker
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
+from ramet.store import services
+from ramet.store.tables import hold
+from tests import procedure_laws as laws
+from tests.worlds import World, make_world
+
+Case = Callable[[World, str], str]
+
+
+def submit_create(world: World, _parent: str) -> str:
+    return world.control.create_service(world.project.id, CreateRequest("new")).service.id
+
+
+def submit_fork(world: World, parent: str) -> str:
+    return world.control.fork_service(world.project.id, parent, ForkRequest(ForkStrategy.NOW)).service.id
+
+
+def submit_stop(world: World, parent: str) -> str:
+    return world.control.stop_service(world.project.id, parent).id
+
+
+def submit_start(world: World, parent: str) -> str:
+    world.control.stop_service(world.project.id, parent)
+    world.worker.run_until_idle()
+    return world.control.start_service(world.project.id, parent).id
+
+
+def submit_restart(world: World, parent: str) -> str:
+    world.backend.crash(parent)
+    world.upkeep.observe()
+    return parent
+
+
+def submit_delete(world: World, parent: str) -> str:
+    return world.control.delete_service(world.project.id, parent).id
+
+
+def submit_snapshot(world: World, parent: str) -> str:
+    world.backend.commit(parent, "row")
+    Upkeep(
+        world.store, world.backend, Cadence(timedelta(0)), world.worker.wake, world.upkeep.clock
+    ).take_due_snapshots()
+    return parent
+
+
+def submit_drill(world: World, parent: str) -> str:
+    world.backend.commit(parent, "row")
+    Drills(world.store, world.backend, world.worker.wake, world.upkeep.clock, timedelta(0)).submit_due()
+    return parent
+
+
+def submit_delete_snapshot(world: World, parent: str) -> str:
+    taken = windows.take_snapshot(world.control, world.project.id, parent, "by hand")
+    world.worker.run_until_idle()
+    windows.delete_snapshot(world.control, world.project.id, parent, taken.id)
+    return parent
+
+
+def submit_resize(world: World, parent: str) -> str:
+    return changes.resize_service(world.control, world.project.id, parent, "1000", "4").id
+
+
+def submit_optimize(world: World, parent: str) -> str:
+    return changes.optimize_service(world.control, world.project.id, parent).id
+
+
+def submit_pooler(world: World, parent: str) -> str:
+    enable_pooler(world.control, world.project.id, parent)
+    return parent
+
+
+def submit_replica_set(world: World, parent: str) -> str:
+    request = ReplicaSetRequest("reports", 2, 500, 2)
+    return replica_verbs.create_set(world.control, world.project.id, parent, request).id
+
+
+def active_set(world: World, parent: str) -> str:
+    made = submit_replica_set(world, parent)
+    world.worker.run_until_idle()
+    return made
+
+
+def submit_resize_set(world: World, parent: str) -> str:
+    made = active_set(world, parent)
+    replica_verbs.resize_set(world.control, world.project.id, parent, made, "1000", "4")
+    return made
+
+
+def submit_restart_set(world: World, parent: str) -> str:
+    made = active_set(world, parent)
+    world.backend.crash(made)
+    world.upkeep.observe()
+    return made
+
+
+def submit_delete_set(world: World, parent: str) -> str:
+    made = active_set(world, parent)
+    replica_verbs.delete_set(world.control, world.project.id, parent, made)
+    return made
+
+
+def submit_set_pooler(world: World, parent: str) -> str:
+    made = active_set(world, parent)
+    replica_verbs.enable_pooler(world.control, world.project.id, parent, made)
+    return made
+
+
+CASES: dict[str, tuple[Case, Status | None]] = {
+    "create": (submit_create, Status.READY),
+    "fork": (submit_fork, Status.READY),
+    "stop": (submit_stop, Status.PAUSED),
+    "start": (submit_start, Status.READY),
+    "restart": (submit_restart, Status.READY),
+    "delete": (submit_delete, None),
+    "pooler": (submit_pooler, Status.READY),
+    "create_replicas": (submit_replica_set, Status.READY),
+    "resize_replicas": (submit_resize_set, Status.READY),
+    "restart_replicas": (submit_restart_set, Status.READY),
+    "delete_replicas": (submit_delete_set, None),
+    "replica_pooler": (submit_set_pooler, Status.READY),
+    "resize": (submit_resize, Status.READY),
+    "optimize": (submit_optimize, Status.READY),
+    "snapshot": (submit_snapshot, Status.READY),
+    "aftercare": (submit_fork, Status.READY),
+    "drill": (submit_drill, Status.READY),
+    "delete_snapshot": (submit_delete_snapshot, Status.READY),
+}
+STEPS = [
+    (procedure.name, step)
+    for procedure in all_procedures(Tools(None, MemoryBackend(), None), timedelta(days=7))  # type: ignore[arg-type]
+    for step in procedure.steps
+]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = make_world(tmp_path, MemoryBackend(starts_after=2))
+    yield made
+    made.store.close()
+
+
+def run(world: World, name: str, rewrite: laws.Rewrite) -> tuple[str, Status | None]:
+    """Submit the case with its procedure rewritten, and return the service and its status at the end."""
+    parent = world.create().id
+    subject = CASES[name][0](world, parent)
+    worker = Worker(world.store, laws.rewritten(world.procedures, name, rewrite))
+    try:
+        worker.run_until_idle()
+    except laws.Crash:
+        expire_leases(world)
+        Worker(world.store, world.procedures).run_until_idle()
+    try:
+        return subject, status_of(world.control.get_service(world.project.id, subject))
+    except NotFound:
+        return subject, None
+
+
+def expire_leases(world: World) -> None:
+    from ramet.store.tables import operation
+
+    with world.store.write() as tx:
+        tx.execute(operation.update().values(run_at=0.0))
+
+
+def nothing_is_held(world: World) -> bool:
+    with world.store.read() as tx:
+        claimed = [s for s in services.all_live_services(tx) if s.activity is not None]
+        return not claimed and not tx.execute(hold.select()).all()
+
+
+def test_every_procedure_has_a_case() -> None:
+    assert {name for name, _step in STEPS} == set(CASES)
+
+
+@pytest.mark.parametrize(("name", "step"), STEPS)
+def test_a_step_run_twice_comes_to_the_same_end(world: World, name: str, step: str) -> None:
+    _subject, status = run(world, name, lambda procedure: laws.twice(procedure, step))
+    assert status == CASES[name][1]
+    assert nothing_is_held(world)
+    assert world.leftovers() == []
+
+
+@pytest.mark.parametrize(("name", "step"), STEPS)
+def test_a_crash_after_a_steps_effect_comes_to_the_same_end(world: World, name: str, step: str) -> None:
+    _subject, status = run(world, name, lambda procedure: laws.crashing(procedure, step))
+    assert status == CASES[name][1]
+    assert nothing_is_held(world)
+    assert world.leftovers() == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("name", "step"), STEPS)
+def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, after: bool) -> None:
+    subject, status = run(world, name, lambda p: laws.undone_twice(laws.failing(p, step, after=after)))
+    assert nothing_is_held(world)
+    assert world.leftovers() == []
+    if name in ("create", "fork"):
+        assert status is Status.UNSTABLE
+        assert "Injected" in (world.control.get_service(world.project.id, subject).failure or "")
+    elif name in ("start", "restart"):
+        assert status is Status.UNSTABLE

@@ -1,0 +1,48 @@
+"""Numbered rows, one transaction each, and what forks of their service hold."""
+
+from datetime import UTC, datetime
+
+from prove.ground import Ground, Running
+from ramet.control.requests import ForkRequest
+from ramet.model.fork import ForkStrategy, shown
+
+
+def make_ledger(running: Running) -> None:
+    """Make the table."""
+    with running.connect() as connection:
+        connection.execute("CREATE TABLE ledger (n int PRIMARY KEY)")
+
+
+def append(running: Running, *numbers: int) -> list[datetime]:
+    """Append rows; return their commit timestamps, as the server tells."""
+    times = []
+    with running.connect() as connection:
+        for number in numbers:
+            connection.execute("INSERT INTO ledger VALUES (%s)", (number,))
+            row = connection.execute(
+                "SELECT pg_xact_commit_timestamp(xmin) FROM ledger WHERE n = %s", (number,)
+            ).fetchone()
+            assert row is not None
+            assert isinstance(row[0], datetime)
+            times.append(row[0].astimezone(UTC))
+    return times
+
+
+def rows(running: Running) -> list[int]:
+    """Return the numbers in the ledger."""
+    with running.connect() as connection:
+        return [int(str(n)) for (n,) in connection.execute("SELECT n FROM ledger ORDER BY n").fetchall()]
+
+
+def at(moment: datetime | str, **fields: str) -> ForkRequest:
+    """Return a request for a moment, given as such or as a caller writes it."""
+    text = moment if isinstance(moment, str) else shown(moment)
+    return ForkRequest(ForkStrategy.PITR, target_time=text, **fields)  # type: ignore[arg-type]
+
+
+def rows_at(ground: Ground, parent: Running, moment: datetime | str) -> list[int]:
+    """Fork a service at a moment and return the numbers that the fork holds."""
+    fork = ground.fork(parent, at(moment))
+    held = rows(fork)
+    ground.delete(fork)
+    return held

@@ -1,0 +1,178 @@
+"""Every kind of target that proofs of forks name, over the whole product with real servers: the ledger decides."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from prove.ground import Ground, Running
+from ramet.backends.local import processes
+from ramet.control.changes import resize_service
+from ramet.control.windows import window
+from ramet.errors import Invalid
+from ramet.model.fork import shown
+from ramet.model.service import Status, status_of
+from tests.backends.local.hosts import eventually
+from tests.proofs.ledgers import append, at, make_ledger, rows_at
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+def earliest(ground: Ground, running: Running) -> datetime:
+    """Return where a service's restore window begins, once it does."""
+    found: list[datetime] = []
+
+    def has_begun() -> bool:
+        begun = window(ground.control, ground.project_id, running.service.id).earliest
+        found.extend([] if begun is None else [begun])
+        return bool(found)
+
+    eventually(has_begun)
+    return found[0]
+
+
+def refused(ground: Ground, parent: Running, moment: datetime | str) -> Invalid:
+    with pytest.raises(Invalid) as error:
+        ground.control.fork_service(ground.project_id, parent.service.id, at(moment))
+    return error.value
+
+
+def test_exactly_on_a_commit(ground: Ground, parent: Running) -> None:
+    times = append(parent, 1, 2, 3)
+    assert rows_at(ground, parent, times[1]) == [1, 2]
+
+
+def test_between_two_commits(ground: Ground, parent: Running) -> None:
+    times = append(parent, 1, 2, 3)
+    assert rows_at(ground, parent, times[0] + (times[1] - times[0]) / 2) == [1]
+
+
+@pytest.mark.parametrize(("offset", "held"), [(-MICROSECOND, [1]), (MICROSECOND, [1, 2])], ids=["before", "after"])
+def test_one_microsecond_around_a_commit(ground: Ground, parent: Running, offset: timedelta, held: list[int]) -> None:
+    times = append(parent, 1, 2, 3)
+    assert rows_at(ground, parent, times[1] + offset) == held
+
+
+def test_before_the_oldest_restore_point(ground: Ground, parent: Running) -> None:
+    error = refused(ground, parent, earliest(ground, parent) - MICROSECOND)
+    assert error.code == "OUTSIDE_RESTORE_WINDOW"
+    assert shown(earliest(ground, parent)) in error.details
+
+
+def test_on_the_oldest_restore_point(ground: Ground) -> None:
+    parent = ground.create("young")
+    begun = earliest(ground, parent)
+    make_ledger(parent)
+    fork = ground.fork(parent, at(begun))
+    with fork.connect() as connection:
+        assert connection.execute("SELECT to_regclass('ledger')").fetchone() == (None,)
+    for running in (fork, parent):
+        ground.delete(running)
+
+
+def test_after_the_last_commit_of_an_idle_parent(ground: Ground, parent: Running) -> None:
+    append(parent, 1, 2)
+    assert rows_at(ground, parent, datetime.now(UTC)) == [1, 2]
+
+
+def test_after_the_last_commit_of_a_paused_parent(ground: Ground, parent: Running) -> None:
+    append(parent, 1, 2)
+    paused = ground.pause(parent)
+    assert rows_at(ground, paused, datetime.now(UTC)) == [1, 2]
+    assert status_of(ground.look(paused)) is Status.PAUSED
+
+
+def test_a_moment_of_a_paused_parent(ground: Ground, parent: Running) -> None:
+    times = append(parent, 1, 2, 3)
+    assert rows_at(ground, ground.pause(parent), times[0]) == [1]
+
+
+def test_after_the_last_commit_of_a_parent_whose_server_is_dead(ground: Ground, parent: Running) -> None:
+    append(parent, 1, 2)
+    assert processes.kill(ground.backend.servers.paths(parent.service.id), 10)
+    assert rows_at(ground, parent, datetime.now(UTC)) == [1, 2]
+
+
+def test_a_moment_of_a_parent_whose_server_is_dead(ground: Ground, parent: Running) -> None:
+    times = append(parent, 1, 2, 3)
+    assert processes.kill(ground.backend.servers.paths(parent.service.id), 10)
+    assert rows_at(ground, parent, times[1]) == [1, 2]
+
+
+def test_in_the_future(ground: Ground, parent: Running) -> None:
+    assert refused(ground, parent, datetime.now(UTC) + timedelta(minutes=1)).code == "TARGET_TIME_IN_FUTURE"
+
+
+def test_in_z(ground: Ground, parent: Running) -> None:
+    times = append(parent, 1, 2, 3)
+    assert rows_at(ground, parent, f"{times[1]:%Y-%m-%dT%H:%M:%S.%f}Z") == [1, 2]
+
+
+def test_with_offset_plus_05_30(ground: Ground, parent: Running) -> None:
+    times = append(parent, 1, 2, 3)
+    there = times[1].astimezone(timezone(timedelta(hours=5, minutes=30)))
+    assert there.isoformat().endswith("+05:30")
+    assert rows_at(ground, parent, there.isoformat()) == [1, 2]
+
+
+def test_across_a_dst_change(ground: Ground, parent: Running) -> None:
+    """The same clock reading with the offsets before and after a change names moments an hour apart."""
+    times = append(parent, 1, 2, 3)
+    winter = times[1].astimezone(timezone(timedelta(hours=1)))
+    assert rows_at(ground, parent, winter.isoformat()) == [1, 2]
+    summer = winter.replace(tzinfo=timezone(timedelta(hours=2)))
+    assert refused(ground, parent, summer.isoformat()).code == "OUTSIDE_RESTORE_WINDOW"
+    assert rows_at(ground, parent, times[1].astimezone(timezone(timedelta(hours=2))).isoformat()) == [1, 2]
+
+
+def test_without_offset(ground: Ground, parent: Running) -> None:
+    error = refused(ground, parent, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
+    assert error.code == "INVALID_TARGET_TIME"
+    assert "offset" in error.details
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-12:00"])
+def test_year_9999(ground: Ground, parent: Running, text: str) -> None:
+    assert refused(ground, parent, text).code in ("TARGET_TIME_IN_FUTURE", "INVALID_TARGET_TIME")
+
+
+def test_across_a_pause_and_resume(ground: Ground, parent: Running) -> None:
+    before = append(parent, 1)[0]
+    ground.pause(parent)
+    asleep = datetime.now(UTC)
+    ground.resume(parent)
+    after = append(parent, 2)[0]
+    append(parent, 3)
+    assert rows_at(ground, parent, before) == [1]
+    assert rows_at(ground, parent, asleep) == [1]
+    assert rows_at(ground, parent, after) == [1, 2]
+
+
+def test_across_a_resize(ground: Ground, parent: Running) -> None:
+    before = append(parent, 1)[0]
+    resize_service(ground.control, ground.project_id, parent.service.id, "2000", "8")
+    eventually(lambda: ground.look(parent).activity is None, 60)
+    after = append(parent, 2)[0]
+    resize_service(ground.control, ground.project_id, parent.service.id, "500", "2")
+    eventually(lambda: ground.look(parent).activity is None, 60)
+    append(parent, 3)
+    assert rows_at(ground, parent, before) == [1]
+    assert rows_at(ground, parent, after) == [1, 2]
+
+
+def test_on_a_fork_from_its_first_second(ground: Ground, parent: Running) -> None:
+    append(parent, 1)
+    fork = ground.fork(parent, at(datetime.now(UTC)))
+    earliest(ground, fork)
+    times = append(fork, 2, 3)
+    assert rows_at(ground, fork, times[0]) == [1, 2]
+    ground.delete(fork)
+
+
+def test_on_a_fork_for_a_time_before_it_was_born(ground: Ground, parent: Running) -> None:
+    times = append(parent, 1, 2)
+    fork = ground.fork(parent, at(times[1]))
+    error = refused(ground, fork, times[0])
+    assert "before the birth" in error.message
+    assert parent.service.id in error.details
+    assert rows_at(ground, parent, times[0]) == [1]
+    ground.delete(fork)

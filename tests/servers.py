@@ -1,0 +1,96 @@
+"""A throw-away PostgreSQL server for the tests, on a free port of the loopback interface."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+_BIN = Path("/usr/lib/postgresql/15/bin")
+_OPTIONS = ("fsync=off", "listen_addresses=127.0.0.1", "max_connections=200", "logging_collector=off")
+
+
+@contextmanager
+def postgresql() -> Iterator[str]:
+    """Run a server and give its URL (SQLAlchemy's, with psycopg); skip where the host has no PostgreSQL 15."""
+    if not (_BIN / "postgres").exists():
+        pytest.skip("PostgreSQL 15 is not installed in /usr/lib/postgresql/15")
+    directory = Path(tempfile.mkdtemp(prefix="ramet-test-pg-"))
+    user = _account()
+    if user is not None:
+        shutil.chown(directory, user)
+    port = _free_port()
+    try:
+        _run(_BIN / "initdb", "-D", directory / "data", "-U", "ramet", "-A", "trust", "--no-sync", user=user)
+        server = subprocess.Popen(_command(directory, port), user=user, cwd=directory, stderr=subprocess.DEVNULL)
+        try:
+            _await(port)
+            yield f"postgresql+psycopg://ramet@127.0.0.1:{port}/postgres"
+        finally:
+            server.terminate()
+            _stopped(server)
+    finally:
+        shutil.rmtree(directory)
+
+
+@contextmanager
+def database(server_url: str, name: str) -> Iterator[str]:
+    """Make an empty database on a server and give its URL; it is dropped at the end."""
+    with psycopg.connect(server_url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield server_url.rsplit("/", 1)[0] + f"/{name}"
+        finally:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def _command(directory: Path, port: int) -> list[str]:
+    settings = [*_OPTIONS, f"port={port}", f"unix_socket_directories={directory}"]
+    options = [argument for setting in settings for argument in ("-c", setting)]
+    return [str(_BIN / "postgres"), "-D", str(directory / "data"), *options]
+
+
+def _account() -> str | None:
+    """Return the user to run as: PostgreSQL refuses root."""
+    return "nobody" if os.geteuid() == 0 else None
+
+
+def _run(*command: str | Path, user: str | None) -> None:
+    argv = [str(part) for part in command]
+    done = subprocess.run(argv, user=user, cwd="/", capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{command[0]} failed: {done.stderr[-2000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _await(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            psycopg.connect(host="127.0.0.1", port=port, user="ramet", dbname="postgres").close()
+            return
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _stopped(server: subprocess.Popen[bytes]) -> None:
+    try:
+        server.wait(10)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()

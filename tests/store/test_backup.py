@@ -1,0 +1,65 @@
+"""A backup of the store is whole, private, and as of one moment, whoever writes meanwhile."""
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from ramet.app import back_up_store, make_data_dir, open_store
+from ramet.control.control import utc_now
+from ramet.control.projects import Projects
+from ramet.settings import load_settings
+from ramet.store.backup import copy_sqlite
+from ramet.store.database import Store
+
+
+def names(store: Store) -> list[str]:
+    return [project.name for project in Projects(store).list_projects()]
+
+
+def test_a_backup_made_while_others_write_opens_as_a_store_with_no_hole(tmp_path: Path) -> None:
+    store, stopping = Store.open(f"sqlite:///{tmp_path}/ramet.db"), threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stopping.is_set():
+            Projects(store).create_project(f"{number:06}", utc_now())
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while not names(store):
+            pass
+        copy_sqlite(tmp_path / "ramet.db", tmp_path / "copy.db")
+    finally:
+        stopping.set()
+        writer.join()
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+    kept = sorted(names(Store.open(f"sqlite:///{tmp_path}/copy.db")))
+    assert kept == [f"{number:06}" for number in range(len(kept))]
+    assert kept
+
+
+def test_a_backup_never_overwrites(tmp_path: Path) -> None:
+    Store.open(f"sqlite:///{tmp_path}/ramet.db").close()
+    (tmp_path / "copy.db").write_text("mine")
+    with pytest.raises(FileExistsError):
+        copy_sqlite(tmp_path / "ramet.db", tmp_path / "copy.db")
+    assert (tmp_path / "copy.db").read_text() == "mine"
+
+
+def test_a_store_on_a_server_is_left_to_its_server(tmp_path: Path) -> None:
+    settings = load_settings({}, data_dir=tmp_path / "data", database_url="postgresql+psycopg://ramet@db/ramet")
+    assert not back_up_store(settings, tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_the_store_of_a_data_directory_is_backed_up(tmp_path: Path) -> None:
+    settings = load_settings({}, data_dir=tmp_path / "data")
+    make_data_dir(settings.data_dir)
+    store = open_store(settings)
+    Projects(store).create_project("shop", utc_now())
+    assert back_up_store(settings, tmp_path / "copy.db")
+    assert names(Store.open(f"sqlite:///{tmp_path}/copy.db")) == ["shop"]

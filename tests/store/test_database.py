@@ -1,0 +1,118 @@
+"""Transactions: what readers and writers see of each other, and what happens when the store is away."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ramet.errors import Unavailable
+from ramet.store import projects
+from ramet.store.database import Store, epoch_seconds
+from tests.store.values import a_project
+
+
+def test_what_a_transaction_wrote_is_there_after_it_and_after_reopening(store: Store, url: str) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+    store.close()
+    again = Store.open(url)
+    with again.read() as tx:
+        assert projects.get_project(tx, project.id) == project
+    again.close()
+
+
+def test_a_transaction_that_raises_changes_nothing(store: Store) -> None:
+    def write_and_fail() -> None:
+        with store.write() as tx:
+            a_project(tx)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        write_and_fail()
+    with store.read() as tx:
+        assert projects.list_projects(tx) == []
+
+
+def test_only_what_need_not_be_durable_goes_without_a_flush(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/ramet.db")
+    flushes = []
+    for durable in (True, False, True):
+        with store.write(durable=durable) as tx:
+            flushes.append(tx.scalar(sa.text("PRAGMA synchronous")))
+    store.close()
+    full, normal = 2, 1
+    assert flushes == [full, normal, full]
+
+
+def test_a_reader_waits_for_no_writer_and_sees_only_what_is_committed(store: Store) -> None:
+    with store.write() as writer:
+        a_project(writer)
+        with store.read() as reader:
+            assert projects.list_projects(reader) == []
+
+
+def test_a_writer_waits_for_no_reader(store: Store) -> None:
+    with store.read() as reader:
+        assert projects.list_projects(reader) == []
+        with store.write() as writer:
+            a_project(writer)
+
+
+def test_writers_in_many_threads_lose_nothing(store: Store) -> None:
+    def write() -> None:
+        for _ in range(20):
+            with store.write() as tx:
+                a_project(tx)
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with store.read() as tx:
+        assert len(projects.list_projects(tx)) == 160
+
+
+def test_the_stores_clock_is_that_of_the_world(store: Store) -> None:
+    with store.read() as tx:
+        assert abs(epoch_seconds(tx) - time.time()) < 5
+
+
+def test_a_store_that_is_away_is_unavailable_and_can_be_used_again_later(store: Store) -> None:
+    def fail(*_: object) -> None:
+        raise sa.exc.OperationalError("connect", None, ConnectionError("away"))
+
+    sa.event.listen(store.engine, "begin", fail)
+    for transaction in (store.read, store.write):
+        with pytest.raises(Unavailable), transaction():
+            pass
+    sa.event.remove(store.engine, "begin", fail)
+    with store.write() as tx:
+        a_project(tx)
+
+
+def test_a_mistake_in_a_statement_is_not_taken_for_a_store_that_is_away(store: Store) -> None:
+    with pytest.raises(sa.exc.DBAPIError), store.read() as tx:
+        tx.execute(sa.text("SELECT FROM WHERE"))
+
+
+def test_an_error_does_not_show_what_was_to_be_stored(store: Store) -> None:
+    with pytest.raises(sa.exc.DBAPIError) as failure, store.write() as tx:
+        tx.execute(sa.text("INSERT INTO nowhere VALUES (:secret)"), {"secret": "hidden-word"})
+    assert "hidden-word" not in str(failure.value)
+
+
+def test_a_database_that_cannot_be_reached_is_unavailable_at_once() -> None:
+    with pytest.raises(Unavailable) as refusal:
+        Store.open("postgresql+psycopg://ramet:hidden-word@127.0.0.1:1/ramet")
+    assert "hidden-word" not in str(refusal.value)
+
+
+def test_connections_of_sqlite_sync_fully_and_check_references(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/ramet.db")
+    with store.read() as tx:
+        found = {name: tx.scalar(sa.text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "foreign_keys")}
+    store.close()
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}

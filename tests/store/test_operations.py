@@ -1,0 +1,135 @@
+"""Operations as rows: who may lease what, and when."""
+
+from dataclasses import replace
+
+import pytest
+
+from ramet.model.service import OperationStatus
+from ramet.operations.procedure import submit
+from ramet.store import operations
+from ramet.store.database import Store
+from ramet.store.operations import Known, LeaseLost, Operation
+
+KNOWN = Known(frozenset({"fork.capture", "fork.recover"}), frozenset({"fork.capture"}))
+
+
+def submitted(store: Store, procedure: str = "fork", step: str = "capture") -> str:
+    with store.write() as tx:
+        return submit(tx, procedure, step, "subject", {"a": [1, None, "é"]})
+
+
+def lease(store: Store, seconds: float = 30, worker: str = "one", held: tuple[str, ...] = ()) -> list[Operation]:
+    with store.write() as tx:
+        return operations.lease(tx, worker, KNOWN, seconds, 10, held)
+
+
+def record(store: Store, after: Operation, worker: str | None = None, seconds: float = 0) -> Operation:
+    with store.write() as tx:
+        return operations.record(tx, after, worker, seconds)
+
+
+def test_a_submitted_operation_is_leased_once_with_its_state(store: Store) -> None:
+    operation_id = submitted(store)
+    found = lease(store)
+    assert [(o.id, o.procedure, o.step, o.subject, o.attempt) for o in found] == [
+        (operation_id, "fork", "capture", "subject", 1)
+    ]
+    assert found[0].state == {"a": [1, None, "é"]}
+    assert lease(store, worker="two") == []
+
+
+def test_a_lease_that_ran_out_is_given_to_another_and_the_first_can_record_nothing(store: Store) -> None:
+    submitted(store)
+    first = lease(store, seconds=-1)[0]
+    second = lease(store, worker="two")[0]
+    assert (second.attempt, second.fence) == (2, first.fence + 1)
+    with pytest.raises(LeaseLost):
+        record(store, replace(first, status=OperationStatus.SUCCEEDED))
+    assert record(store, replace(second, step="recover"), "two", 30).step == "recover"
+
+
+def test_the_same_outcome_cannot_be_recorded_twice(store: Store) -> None:
+    submitted(store)
+    leased = lease(store)[0]
+    record(store, replace(leased, step="recover"), "one", 30)
+    with pytest.raises(LeaseLost):
+        record(store, replace(leased, step="recover"), "one", 30)
+
+
+def test_a_worker_is_not_given_what_it_has_at_work_already(store: Store) -> None:
+    submitted(store)
+    at_work = lease(store, seconds=-1)[0]
+    assert lease(store, held=(at_work.id,)) == []
+
+
+def test_a_renewed_lease_lasts_and_that_of_another_worker_is_not_renewed(store: Store) -> None:
+    submitted(store)
+    leased = lease(store, seconds=-1)[0]
+    with store.write() as tx:
+        operations.renew(tx, "two", [leased.id], 30)
+        due_in = operations.seconds_until_due(tx, KNOWN)
+        assert due_in is not None
+        assert due_in <= 0
+        operations.renew(tx, "one", [leased.id], 30)
+    assert lease(store, worker="two") == []
+
+
+def test_an_operation_rests_for_the_time_it_asked_for(store: Store) -> None:
+    submitted(store)
+    record(store, lease(store)[0], None, 60)
+    assert lease(store) == []
+    with store.read() as tx:
+        due_in = operations.seconds_until_due(tx, KNOWN)
+    assert due_in is not None
+    assert 50 < due_in <= 60
+
+
+def test_calling_off_makes_a_resting_operation_due_and_a_finished_one_stays_finished(store: Store) -> None:
+    operation_id = submitted(store)
+    resting = record(store, lease(store)[0], None, 60)
+    with store.write() as tx:
+        assert operations.cancel(tx, operation_id)
+    leased = lease(store)[0]
+    assert leased.cancelled
+    record(store, replace(leased, status=OperationStatus.SUCCEEDED))
+    with store.write() as tx:
+        assert not operations.cancel(tx, resting.id)
+        assert not operations.is_under_way(tx, operation_id)
+
+
+def test_calling_off_does_not_break_a_lease_and_is_seen_at_the_next_record(store: Store) -> None:
+    operation_id = submitted(store)
+    leased = lease(store)[0]
+    with store.write() as tx:
+        operations.cancel(tx, operation_id)
+    assert lease(store, worker="two") == []
+    assert record(store, leased, None, 60).cancelled
+    assert len(lease(store, worker="two")) == 1
+
+
+def test_what_a_worker_does_not_know_is_left_alone(store: Store) -> None:
+    strange = [submitted(store, "migrate"), submitted(store, "fork", "teleport")]
+    assert lease(store) == []
+    with store.read() as tx:
+        assert operations.seconds_until_due(tx, KNOWN) is None
+        assert {operation.id for operation in operations.list_unknown(tx, KNOWN)} == set(strange)
+        untouched = operations.get(tx, strange[0])
+    assert untouched is not None
+    assert (untouched.attempt, untouched.fence) == (0, 0)
+
+
+def test_the_operations_of_a_subject_are_listed_newest_first(store: Store) -> None:
+    ids = [submitted(store) for _ in range(3)]
+    with store.read() as tx:
+        assert [operation.id for operation in operations.of_subject(tx, "subject")] == ids[::-1]
+        assert operations.under_way(tx, "subject", "fork")
+        assert not operations.under_way(tx, "subject", "delete")
+        assert not operations.under_way(tx, "another", "fork")
+
+
+def test_an_operation_that_nobody_could_take_further_starts_its_deadline_anew(store: Store) -> None:
+    submitted(store)
+    first = lease(store, seconds=-1)[0]
+    stale = record(store, replace(first, progress_at=1.0), "one", -1)
+    assert stale.progress_at == 1.0
+    assert lease(store)[0].progress_at > 1.0

@@ -1,0 +1,102 @@
+"""Rows of read replica sets, on SQLite and on PostgreSQL."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from ramet.ids import new_id
+from ramet.model.replica import Node, ReplicaSet
+from ramet.model.resources import Size
+from ramet.model.service import FAILED_SHOWN_FOR, Environment, OperationStatus, Service
+from ramet.operations.procedure import submit
+from ramet.store import replicas, services
+from ramet.store.database import Store
+from tests.store.values import NOW, a_project, a_service
+
+
+def a_set(tx: sa.Connection, service: Service, **columns: object) -> ReplicaSet:
+    set_id = new_id()
+    plain = ReplicaSet(
+        id=set_id,
+        project_id=service.project_id,
+        service_id=service.id,
+        name="reports",
+        environment=Environment.DEV,
+        size=Size(500, 2),
+        nodes=(Node(set_id, 20001), Node(new_id(), 20002)),
+        host="localhost",
+        port=20003,
+        created_at=NOW,
+    )
+    made = replace(plain, **columns)  # type: ignore[arg-type]
+    replicas.insert_set(tx, made)
+    return made
+
+
+def test_a_set_comes_back_as_it_was_stored(store: Store) -> None:
+    with store.write() as tx:
+        made = a_set(tx, a_service(tx, a_project(tx)))
+    with store.read() as tx:
+        assert replicas.get_set(tx, made.id) == made
+        assert replicas.get_set(tx, new_id()) is None
+
+
+def test_sets_are_listed_by_service_oldest_first(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        first, second = a_service(tx, project), a_service(tx, project, port=20010)
+        ports = {"nodes": (Node("a000000000", 20021),), "port": 20021}
+        later = a_set(tx, first, created_at=NOW + timedelta(seconds=1))
+        earlier = a_set(tx, first, **ports)
+        other = a_set(tx, second, nodes=(Node("b000000000", 20022),), port=20022)
+    with store.read() as tx:
+        found = replicas.list_of_project(tx, project.id, NOW)
+        assert found == {first.id: [earlier, later], second.id: [other]}
+        assert replicas.list_of_service(tx, first.id, NOW) == [earlier, later]
+        assert replicas.live_sets(tx, second.id) == [other]
+
+
+def test_deleted_sets_are_not_listed_and_failed_ones_for_a_while(store: Store) -> None:
+    with store.write() as tx:
+        service = a_service(tx, a_project(tx))
+        deleted, failed = a_set(tx, service), a_set(tx, service)
+        replicas.update_set(tx, deleted.id, deleted_at=NOW)
+        replicas.update_set(tx, failed.id, failed_at=NOW, failure="No room.")
+    with store.read() as tx:
+        (shown,) = replicas.list_of_service(tx, service.id, NOW)
+        assert (shown.id, shown.failure) == (failed.id, "No room.")
+        assert replicas.list_of_service(tx, service.id, NOW + FAILED_SHOWN_FOR) == []
+        assert replicas.live_sets(tx) == []
+
+
+def test_their_ports_are_used_as_long_as_they_live(store: Store) -> None:
+    with store.write() as tx:
+        service = a_service(tx, a_project(tx), port=20000, pooler_port=20005)
+        made = a_set(tx, service)
+        replicas.update_set(tx, made.id, pooler_port=20004)
+        assert services.used_ports(tx) == {20000, 20001, 20002, 20003, 20004, 20005}
+        replicas.update_set(tx, made.id, deleted_at=NOW)
+        assert services.used_ports(tx) == {20000, 20005}
+
+
+def test_a_set_shows_the_operation_that_claims_it(store: Store) -> None:
+    with store.write() as tx:
+        made = a_set(tx, a_service(tx, a_project(tx)))
+        operation_id = submit(tx, "resize_replicas", "stop", made.id, {})
+        replicas.update_set(tx, made.id, operation_id=operation_id)
+        claimed = replicas.get_set(tx, made.id)
+        assert claimed is not None
+        assert claimed.activity is not None
+        assert (claimed.activity.procedure, claimed.activity.status) == ("resize_replicas", OperationStatus.RUNNING)
+        replicas.finish_operation(tx, made.id, "another", down_reason="not ours to say")
+        replicas.finish_operation(tx, made.id, operation_id, down_reason=None)
+        assert replicas.get_set(tx, made.id) == made
+
+
+def test_a_set_knows_that_its_service_is_paused(store: Store) -> None:
+    with store.write() as tx:
+        service = a_service(tx, a_project(tx))
+        made = a_set(tx, service)
+        services.update_service(tx, service.id, paused=True)
+        assert replicas.get_set(tx, made.id) == replace(made, paused=True)

@@ -1,0 +1,43 @@
+"""The databases that stores are tested on, as fixtures: import them into a conftest."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from ramet.ids import new_id
+from ramet.store.database import Store
+from tests.servers import database, postgresql
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """One server for all tests of the session."""
+    with postgresql() as server_url:
+        yield server_url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database, SQLite and PostgreSQL in turn."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            yield f"sqlite:///{tmp_path}/ramet.db"
+        else:
+            yield stack.enter_context(database(request.getfixturevalue("postgresql_server"), new_id()))
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """The URL of an empty database on PostgreSQL."""
+    with database(postgresql_server, new_id()) as made:
+        yield made
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    """An empty store, on SQLite and PostgreSQL in turn."""
+    opened = Store.open(url)
+    yield opened
+    opened.close()

@@ -1,0 +1,62 @@
+"""How the parts are put together."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ramet.app import has_storage, has_store, make_data_dir, open_store, wire
+from ramet.backends.memory import MemoryBackend
+from ramet.control.control import utc_now
+from ramet.control.requests import CreateRequest
+from ramet.settings import Settings, load_settings
+from tests.backends.local.hosts import eventually
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    made = load_settings({}, data_dir=tmp_path / "deep" / "data")
+    make_data_dir(made.data_dir)
+    return made
+
+
+def test_the_root_key_is_private_and_stays_the_same(settings: Settings) -> None:
+    keys = []
+    for _ in range(2):
+        wire(settings, open_store(settings), MemoryBackend()).close()
+        path = settings.data_dir / "secrets" / "root.key"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        keys.append(path.read_bytes())
+    assert keys[0] == keys[1]
+    assert len(keys[0]) == 32
+    assert [path.name for path in (settings.data_dir / "secrets").iterdir()] == ["root.key"]
+
+
+def test_a_data_directory_is_never_open_to_others(settings: Settings) -> None:
+    settings.data_dir.chmod(0o777)
+    make_data_dir(settings.data_dir)
+    assert stat.S_IMODE(settings.data_dir.stat().st_mode) == (0o711 if os.geteuid() == 0 else 0o700)
+
+
+def test_work_that_was_accepted_before_a_restart_is_finished_after_it(settings: Settings) -> None:
+    backend = MemoryBackend()
+    first = wire(settings, open_store(settings), backend)
+    project = first.projects.create_project("main", utc_now())
+    accepted = first.control.create_service(project.id, CreateRequest("shop"))
+    first.close()
+
+    second = wire(settings, open_store(settings), backend)
+    second.start()
+    try:
+        eventually(lambda: second.control.get_service(project.id, accepted.service.id).born_at is not None)
+    finally:
+        second.stop()
+        second.close()
+
+
+def test_a_place_is_known_by_what_lies_there(settings: Settings) -> None:
+    assert not has_store(settings)
+    assert not has_storage(settings)
+    open_store(settings).close()
+    assert has_store(settings)

@@ -1,0 +1,122 @@
+"""The client against a real server over HTTP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ramet.client import ApiError, Client, TimedOut, WaitFailed
+from ramet.errors import Failed, Unavailable
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Environment, Status
+from tests.cli.world import World, open_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with open_world(tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+@pytest.fixture
+def client(world: World) -> Iterator[Client]:
+    with world.client() as made:
+        yield made
+
+
+def test_a_service_lives_from_create_to_delete(client: Client) -> None:
+    created = client.create_service("shop", cpu_millis="500", memory_gbs="2", environment=Environment.PROD)
+    assert created.status == Status.QUEUED
+    assert isinstance(created.initial_password, str)
+    ready = client.wait_ready(created.service_id, 30)
+    assert ready.resources[0].spec.cpu_millis == 500
+    assert ready.service_id in [service.service_id for service in client.list_services()]
+    client.stop_service(ready.service_id)
+    assert client.wait_paused(ready.service_id, 30).paused
+    client.start_service(ready.service_id)
+    client.wait_ready(ready.service_id, 30)
+    client.delete_service(ready.service_id)
+    client.wait_deleted(ready.service_id, 30)
+    with pytest.raises(ApiError) as caught:
+        client.get_service(ready.service_id)
+    assert (caught.value.status, caught.value.code) == (404, "SERVICE_NOT_FOUND")
+
+
+def test_a_fork_is_made_of_its_parent(client: Client) -> None:
+    parent = client.wait_ready(client.create_service("shop").service_id, 30)
+    fork = client.fork_service(parent.service_id, ForkStrategy.NOW, name="trial")
+    assert fork.forked_from is not None
+    assert fork.forked_from.service_id == parent.service_id
+    assert client.wait_ready(fork.service_id, 30).name == "trial"
+
+
+def test_the_same_idempotency_key_gives_the_same_service(client: Client) -> None:
+    first = client.create_service("once", idempotency_key="a-key")
+    again = client.create_service("once", idempotency_key="a-key")
+    assert (first.service_id, first.initial_password) == (again.service_id, again.initial_password)
+
+
+def test_the_key_says_which_project_it_opens(world: World, client: Client) -> None:
+    assert [project.id for project in client.list_projects()] == [world.project.id]
+    assert client.auth_info().api_key.public_key == world.public_key
+
+
+def test_a_refusal_carries_status_code_and_words_of_the_server(client: Client) -> None:
+    with pytest.raises(ApiError) as caught:
+        client.create_service("")
+    assert (caught.value.status, caught.value.code) == (400, "INVALID_NAME")
+
+
+def test_an_identifier_cannot_lead_to_another_address(client: Client) -> None:
+    with pytest.raises(ApiError) as caught:
+        client.get_service("../../projects")
+    assert caught.value.status == 404
+
+
+def test_a_wait_that_takes_too_long_says_where_the_service_is(tmp_path: Path) -> None:
+    with open_world(tmp_path) as world, world.client() as client:
+        world.runtime.worker.stop()
+        created = client.create_service("slow")
+        with pytest.raises(TimedOut, match="QUEUED"):
+            client.wait_ready(created.service_id, 0.05)
+
+
+def test_a_service_that_fails_ends_the_wait_with_its_reason(tmp_path: Path) -> None:
+    with open_world(tmp_path) as world, world.client() as client:
+
+        def fail(*_: object, **__: object) -> None:
+            raise Failed("NO_LUCK", "The volume could not be made.", "Try another.")
+
+        world.backend.initialize = fail  # type: ignore[method-assign]
+        created = client.create_service("doomed")
+        with pytest.raises(WaitFailed, match="could not be made"):
+            client.wait_ready(created.service_id, 30)
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    with Client("http://127.0.0.1:9/public/api/v1", "p", "k", "s") as client, pytest.raises(Unavailable, match=":9"):
+        client.list_services()
+
+
+def test_an_answer_of_another_shape_is_an_error_and_no_crash() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>hello</html>"))
+    with Client("http://elsewhere", "p", "k", "s", transport=transport) as client, pytest.raises(ApiError) as caught:
+        client.list_services()
+    assert caught.value.code == "UNKNOWN_ANSWER"
+
+
+def test_a_short_outage_while_waiting_is_lived_through(world: World, client: Client) -> None:
+    ready = client.wait_ready(client.create_service("steady").service_id, 30)
+    answers = iter((httpx.Response(503, json={"code": "BUSY", "message": "Busy."}),))
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        try:
+            return next(answers)
+        except StopIteration:
+            return httpx.get(str(request.url), headers={"authorization": request.headers["authorization"]})
+
+    with Client(
+        world.base_url, world.project.id, world.public_key, world.secret, transport=httpx.MockTransport(handle)
+    ) as shaky:
+        assert shaky.wait_ready(ready.service_id, 30).status == Status.READY

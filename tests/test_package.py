@@ -1,0 +1,53 @@
+"""The package as a whole: its version, its modules and its lock."""
+
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+import ramet
+
+ROOT = Path(__file__).parents[1]
+# Alembic loads its migrations itself, and __main__ is there to be run.
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(ramet.__path__, "ramet.")
+    if ".migrations." not in module.name and not module.name.endswith("__main__")
+)
+
+
+def test_the_version_is_the_one_in_pyproject() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert ramet.__version__ == project["version"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_can_be_imported_and_says_what_it_is_for(name: str) -> None:
+    assert importlib.import_module(name).__doc__
+
+
+def test_importing_all_modules_starts_nothing() -> None:
+    program = (
+        f"import importlib, threading\nfor name in {MODULES!r}: importlib.import_module(name)\n"
+        "assert threading.active_count() == 1, threading.enumerate()"
+    )
+    seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (seen.returncode, seen.stdout, seen.stderr) == (0, "", "")
+
+
+def test_every_dependency_is_locked_with_hashes() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    locked = set(re.findall(r"^([a-z0-9-]+)==[^\n]*\\\n    --hash=sha256:", lock, flags=re.MULTILINE))
+    named = {re.split(r"[^A-Za-z0-9-]", requirement)[0].lower() for requirement in requires("ramet") or []}
+    assert named - locked == set()
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "script/uv-bootstrap.lock"])
+def test_a_lock_names_no_host(lock: str) -> None:
+    assert re.search(r"://|index-url|find-links", (ROOT / lock).read_text()) is None

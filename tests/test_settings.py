@@ -1,0 +1,67 @@
+"""Where settings come from, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from ramet.errors import Invalid
+from ramet.settings import RULES, load_settings, table_of_settings
+
+
+def test_a_variable_goes_before_the_default_and_an_argument_before_both() -> None:
+    assert load_settings({}).port == 8080
+    assert load_settings({"RAMET_PORT": "9000"}).port == 9000
+    assert load_settings({"RAMET_PORT": "9000"}, port=0).port == 0
+
+
+def test_the_store_lies_in_the_data_directory_unless_told_otherwise(tmp_path: Path) -> None:
+    assert load_settings({}, data_dir=tmp_path).store_url() == f"sqlite:///{tmp_path}/ramet.db"
+    url = "postgresql+psycopg://ramet@db/ramet"
+    assert load_settings({"RAMET_DATABASE_URL": url}, data_dir=tmp_path).store_url() == url
+
+
+def test_ports_are_both_inclusive() -> None:
+    assert load_settings({"RAMET_PORT_RANGE": "20000-20001"}).port_range == range(20000, 20002)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RAMET_PORT", "70000"),
+        ("RAMET_PORT", "-1"),
+        ("RAMET_PORT", "٣"),
+        ("RAMET_PORT_RANGE", "15432"),
+        ("RAMET_PORT_RANGE", "16000-15000"),
+        ("RAMET_PORT_RANGE", "80-90"),
+        ("RAMET_STORAGE_DRIVER", "zfs"),
+        ("RAMET_REGION_CODE", "Up There"),
+        ("RAMET_ENDPOINT_HOST", "a b"),
+        ("RAMET_LIMITS", "maybe"),
+        ("RAMET_WORKER_THREADS", "0"),
+        ("RAMET_LOG_LEVEL", "loud"),
+        ("RAMET_DATA_DIR", "/dev/null"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_variable_value_and_remedy(variable: str, value: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        load_settings({variable: value})
+    assert variable in caught.value.message
+    assert value in caught.value.message
+    assert "must" in caught.value.message
+
+
+def test_a_bad_argument_is_refused_by_the_name_of_its_option() -> None:
+    with pytest.raises(Invalid, match="--port-range"):
+        load_settings({}, port_range="all")
+
+
+def test_the_password_in_a_database_url_is_never_shown() -> None:
+    with pytest.raises(Invalid) as caught:
+        load_settings({"RAMET_DATABASE_URL": "mysql://ramet:hunter2@db"})
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in repr(load_settings({"RAMET_DATABASE_URL": "postgresql+psycopg://ramet:hunter2@db/x"}))
+
+
+def test_every_setting_is_in_the_table() -> None:
+    assert {row[0] for row in table_of_settings()} == {rule[0] for rule in RULES.values()}
+    assert all(meaning for _, _, meaning in table_of_settings())

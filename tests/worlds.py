@@ -1,0 +1,76 @@
+"""A whole Ramet without a host: real SQLite, the memory backend, and a worker that runs when told to."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from ramet.backends.memory import MemoryBackend
+from ramet.control.control import Control, Placement, utc_now
+from ramet.control.projects import Projects
+from ramet.control.requests import Accepted, CreateRequest, ForkRequest
+from ramet.control.upkeep import Cadence, Upkeep
+from ramet.model.credentials import Secret
+from ramet.model.fork import ForkStrategy
+from ramet.model.project import ApiKey, Project
+from ramet.model.service import Service
+from ramet.operations.procedure import Procedure
+from ramet.operations.worker import Worker
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
+from ramet.store.database import Store
+
+ROOT_KEY = b"r" * 32
+
+
+@dataclass
+class World:
+    """The parts, wired as the application wires them."""
+
+    store: Store
+    backend: MemoryBackend
+    control: Control
+    projects: Projects
+    procedures: list[Procedure]
+    worker: Worker
+    upkeep: Upkeep
+    project: Project
+    key: ApiKey
+    secret: Secret
+
+    def create(self, name: str = "shop") -> Service:
+        """Return a READY service."""
+        accepted = self.control.create_service(self.project.id, CreateRequest(name))
+        return self.settle(accepted)
+
+    def fork(self, parent: Service, request: ForkRequest | None = None) -> Service:
+        """Return a READY fork."""
+        request = request or ForkRequest(ForkStrategy.NOW)
+        return self.settle(self.control.fork_service(self.project.id, parent.id, request))
+
+    def settle(self, accepted: Accepted) -> Service:
+        """Run all operations and return the service as it is then."""
+        self.worker.run_until_idle()
+        return self.control.get_service(self.project.id, accepted.service.id)
+
+    def leftovers(self) -> list[str]:
+        """Return the volumes that no visible service owns."""
+        alive = [service for service in self.control.list_services(self.project.id) if service.failed_at is None]
+        sets = [each for service in alive for each in service.replica_sets if each.failed_at is None]
+        owned = {service.id for service in alive} | {node.id for each in sets for node in each.nodes}
+        return sorted(set(self.backend.volumes) - owned)
+
+
+def make_world(directory: Path, backend: MemoryBackend | None = None) -> World:
+    """Make a world with one project and one key, its store in `directory`."""
+    store = Store.open(f"sqlite:///{directory}/ramet.db")
+    backend = backend or MemoryBackend()
+    procedures = all_procedures(Tools(store, backend, utc_now), timedelta(days=7))
+    worker = Worker(store, procedures)
+    control = Control(
+        store, backend, Placement("local", "localhost", range(20000, 20100)), ROOT_KEY, worker.wake, utc_now
+    )
+    projects = Projects(store)
+    project = projects.create_project("demo", utc_now())
+    key, secret = projects.create_key(project.id, "first", utc_now())
+    upkeep = Upkeep(store, backend, Cadence(), worker.wake, utc_now)
+    return World(store, backend, control, projects, procedures, worker, upkeep, project, key, secret)
