@@ -59,6 +59,7 @@ WRONG_FORKS: list[JsonObject] = [
     {"fork_strategy": "PITR", "target_time": "9999-12-31T23:59:59.999999-23:59"},
     {"fork_strategy": "PITR", "target_time": "0001-01-01T00:00:00+23:59"},
     {"fork_strategy": "PITR", "target_time": "2001-01-01T00:00:00Z"},
+    {"fork_strategy": "PITR", "target_time": "2026-01-15T10:30:00+99:00"},
     {"fork_strategy": "LAST_SNAPSHOT", "target_time": "2026-01-15T10:30:00Z"},
 ]
 WRONG_CREATES: list[JsonObject] = [
@@ -193,6 +194,7 @@ def test_a_wrong_method_is_a_405_that_names_the_right_ones(
     answer = calm.world.client.request(method, url, auth=calm.world.tenant.credentials)
     assert calm.refused(answer, 405)["code"] == "METHOD_NOT_ALLOWED"
     assert allowed <= {name.strip() for name in answer.headers["allow"].split(",")}
+    assert answer.headers["allow"] in answer.json()["details"]
 
 
 @pytest.mark.parametrize(

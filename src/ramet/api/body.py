@@ -9,12 +9,12 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from msgspec.structs import FieldInfo
 
+from ramet.api.jsontext import SHOWN_CHARACTERS, read_object, shown
 from ramet.api.wire import Body
 from ramet.errors import Invalid
 from ramet.model.project import ApiKey
 
 LIMIT_BYTES = 1024 * 1024
-_SHOWN_CHARACTERS = 64
 _SHOWN_FIELDS = 8
 
 BodyT = TypeVar("BodyT", bound=Body)
@@ -35,7 +35,7 @@ class WireRequest(Request[None, ApiKey, State]):
 
 def parse(raw: bytes, struct: type[BodyT]) -> BodyT:
     """Return the struct that `raw` holds. Raises Invalid."""
-    values = _decode(raw)
+    values = read_object(raw)
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
     _check_names(values.keys(), fields.keys(), struct.inherited)
     for name, field in fields.items():
@@ -46,18 +46,8 @@ def parse(raw: bytes, struct: type[BodyT]) -> BodyT:
 
 def _check_media_type(media_type: str) -> None:
     if media_type and media_type != "application/json" and not media_type.endswith("+json"):
-        shown = repr(media_type[:_SHOWN_CHARACTERS])
+        shown = repr(media_type[:SHOWN_CHARACTERS])
         raise HTTPException(f"Content-Type {shown} is not understood; send application/json.", status_code=415)
-
-
-def _decode(raw: bytes) -> dict[str, Any]:
-    try:
-        value = msgspec.json.decode(raw)
-    except (ValueError, RecursionError) as error:
-        raise Invalid("INVALID_JSON", f"The body cannot be read as JSON: {error}.", "Send one JSON object.") from error
-    if not isinstance(value, dict):
-        raise Invalid("INVALID_JSON", f"The body must be a JSON object, not {_shown(value)}.", "Send one JSON object.")
-    return value
 
 
 def _check_names(given: Set[str], known: Set[str], inherited: Set[str]) -> None:
@@ -72,7 +62,7 @@ def _convert(field: FieldInfo, value: Any) -> Any:
     try:
         return msgspec.convert(value, field.type)
     except (ValueError, RecursionError) as error:
-        message = f"{field.encode_name} cannot be {_shown(value)}. {error}."
+        message = f"{field.encode_name} cannot be {shown(value)}."
         raise Invalid("INVALID_FIELD", message, _remedy(field)) from error
 
 
@@ -87,12 +77,5 @@ def _remedy(field: FieldInfo) -> str:
 def _listed(names: Iterable[str]) -> str:
     """Return names for an error, as many and as much of each as a person reads."""
     ordered = sorted(names)
-    shown = ", ".join(name[:_SHOWN_CHARACTERS] for name in ordered[:_SHOWN_FIELDS])
-    return shown if len(ordered) <= _SHOWN_FIELDS else f"{shown} and {len(ordered) - _SHOWN_FIELDS} more"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict | list):
-        # Encoding what could just be decoded may still exceed the recursion limit from here.
-        return "an object" if isinstance(value, dict) else "an array"
-    return msgspec.json.encode(value)[:_SHOWN_CHARACTERS].decode(errors="ignore")
+    first = ", ".join(name[:SHOWN_CHARACTERS] for name in ordered[:_SHOWN_FIELDS])
+    return first if len(ordered) <= _SHOWN_FIELDS else f"{first} and {len(ordered) - _SHOWN_FIELDS} more"

@@ -41,6 +41,7 @@ _STATUSES: Mapping[type[Error], int] = {
 }
 _CHALLENGE = 'Basic realm="ramet", charset="UTF-8"'
 _RETRY_SECONDS = "1"
+_SHOWN_CHARACTERS = 200
 
 
 def exception_handlers() -> ExceptionHandlersMap:
@@ -74,11 +75,14 @@ def _on_http_exception(request: Request[Any, Any, Any], exception: HTTPException
 
 
 def _refusal(request: Request[Any, Any, Any], exception: HTTPException) -> ErrorBody:
+    path = request.url.path[:_SHOWN_CHARACTERS]
     match exception.status_code:
         case 404:
-            return ErrorBody("NOT_FOUND", "There is nothing at this address.", f"{request.method} {request.url.path}")
+            return ErrorBody("NOT_FOUND", "There is nothing at this address.", f"{request.method} {path}")
         case 405:
-            return ErrorBody("METHOD_NOT_ALLOWED", f"{request.method} is not a method of {request.url.path}.")
+            allowed = (exception.headers or {}).get("allow", "")
+            message = f"{request.method} is not a method of {path}."
+            return ErrorBody("METHOD_NOT_ALLOWED", message, f"Allowed are {allowed}." if allowed else "")
         case 413:
             return ErrorBody("BODY_TOO_LARGE", "The body is larger than 1 MiB.", "Send a smaller one.")
         case 415:

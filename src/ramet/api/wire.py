@@ -26,12 +26,15 @@ RestoreWarning = Annotated[str, Meta(description="What is wrong with restoring t
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name at that time.")]
 
 Name = Annotated[
-    str, Meta(description="1 to 128 printable characters.", extra_json_schema={"minLength": 1, "maxLength": 128})
+    str,
+    Meta(
+        description="A string of 1 to 128 printable characters.", extra_json_schema={"minLength": 1, "maxLength": 128}
+    ),
 ]
 Cpu = Annotated[str | int, Meta(description="Thousandths of a core as a numeric string, such as '500', or 'shared'.")]
 Memory = Annotated[str | int, Meta(description="Gigabytes as a numeric string, such as '2', or 'shared'.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; may be left out.")]
-ReplicaCount = Annotated[int, Meta(description="0, since one host has no high availability.")]
+ReplicaCount = Annotated[int, Meta(description="The integer 0, since one host has no high availability.")]
 TargetTime = Annotated[
     str,
     Meta(
@@ -39,8 +42,12 @@ TargetTime = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-SnapshotWanted = Annotated[str, Meta(description="With LAST_SNAPSHOT: the snapshot to take instead of the newest.")]
-Quiet = Annotated[bool, Meta(description="Whether jobs, credentials and the like are disabled; for DEV they are.")]
+SnapshotWanted = Annotated[
+    str, Meta(description="With LAST_SNAPSHOT: the id of the snapshot to take instead of the newest, a string.")
+]
+Quiet = Annotated[
+    bool, Meta(description="true or false: whether jobs, credentials and the like are disabled; for DEV they are.")
+]
 Strategy = Annotated[ForkStrategy, Meta(description="One of LAST_SNAPSHOT, NOW, PITR.")]
 Tag = Annotated[Environment, Meta(description="One of DEV, PROD; DEV by default.")]
 Properties = Annotated[dict[str, Any], Meta(description="An object; ignored.")]
@@ -238,7 +245,10 @@ class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     name: Name
     addons: Annotated[list[Addon], Meta(description="An array of 'time-series' and 'ai'.")] | UnsetType = UNSET
-    service_type: Annotated[ServiceType, Meta(description="Goes before addons.")] | UnsetType = UNSET
+    service_type: (
+        Annotated[ServiceType, Meta(description="One of TIMESERIESDB, POSTGRES, VECTOR; goes before addons.")]
+        | UnsetType
+    ) = UNSET
     region_code: Region | UnsetType = UNSET
     replica_count: ReplicaCount | UnsetType = UNSET
     cpu_millis: Cpu | UnsetType = UNSET

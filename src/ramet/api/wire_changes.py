@@ -9,10 +9,10 @@ from ramet.model.service import Environment
 
 EnvironmentName = Annotated[Environment, Meta(description="One of DEV, PROD.")]
 NewPassword = Annotated[
-    str, Meta(description="1 to 1000 printable characters.", extra_json_schema={"format": "password"})
+    str, Meta(description="A string of 1 to 1000 printable characters.", extra_json_schema={"format": "password"})
 ]
 Count = Annotated[
-    int, Meta(description="0, since one host has no high availability.", extra_json_schema={"minimum": 0})
+    int, Meta(description="The integer 0, since one host has no high availability.", extra_json_schema={"minimum": 0})
 ]
 VpcNumber = Annotated[str, Meta(description="The number of a VPC as a string.")]
 
@@ -64,7 +64,7 @@ class ServiceVPCInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class VPCCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new private network."""
 
-    name: Annotated[str, Meta(description="A name.")]
+    name: Annotated[str, Meta(description="A name, as a string.")]
     cidr: Annotated[str, Meta(description="A range of addresses, such as 10.0.0.0/16.")]
     region_code: Annotated[str, Meta(description="The region code of this host.")]
 
@@ -72,7 +72,7 @@ class VPCCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class VPCRename(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another name for a private network."""
 
-    name: Annotated[str, Meta(description="A name.")]
+    name: Annotated[str, Meta(description="A name, as a string.")]
 
 
 class PeeringCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,12 +20,13 @@ Bound = Annotated[
 BucketSeconds = Annotated[
     int,
     Meta(
-        description="60 or more; by default 60 up to an hour, 3600 up to 30 days, 86400 beyond.",
+        description="An integer of 60 or more; by default 60 up to an hour, 3600 up to 30 days, 86400 beyond.",
         extra_json_schema={"minimum": 60},
     ),
 ]
 FunctionName = Annotated[
-    Function, Meta(description="How a bucket's values become one; by default AVG for gauges and RATE for counters.")
+    Function,
+    Meta(description=f"One of {', '.join(Function)}; by default AVG for gauges and RATE for counters."),
 ]
 
 
@@ -45,7 +46,11 @@ class MetricsSeriesRequest(Body, frozen=True, kw_only=True, forbid_unknown_field
     bucket_seconds: BucketSeconds | UnsetType = UNSET
     fn: FunctionName | UnsetType = UNSET
     filters: (
-        Annotated[list[MetricLabelFilter], Meta(description="Labels as key and value; all must match.")] | UnsetType
+        Annotated[
+            list[MetricLabelFilter],
+            Meta(description="An array of objects, each the key and the value of a label; all must match."),
+        ]
+        | UnsetType
     ) = UNSET
 
 

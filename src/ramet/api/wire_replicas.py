@@ -7,7 +7,11 @@ from msgspec import Meta
 from ramet.api.wire import Body, Name
 
 Nodes = Annotated[
-    int, Meta(description="1 to 4, equal servers behind one endpoint.", extra_json_schema={"minimum": 1, "maximum": 4})
+    int,
+    Meta(
+        description="An integer from 1 to 4: equal servers behind one endpoint.",
+        extra_json_schema={"minimum": 1, "maximum": 4},
+    ),
 ]
 CpuAmount = Annotated[
     str | int, Meta(description="Thousandths of a core of each node, such as 500.", extra_json_schema={"minimum": 1})

@@ -12,9 +12,9 @@ from ramet.model.service import Environment
 from ramet.model.snapshot import SnapshotKind
 
 MaybeMoment = Annotated[datetime | None, Meta(description="RFC 3339, in UTC; null when there is none.")]
-Days = Annotated[int, Meta(description="Days from 1 to 365; null for the default.")]
-Seconds = Annotated[int, Meta(description="Seconds from 60 to 604800; null for the default.")]
-Bytes = Annotated[int, Meta(description="Bytes from 16777216 to 1099511627776; null for the default.")]
+Days = Annotated[int, Meta(description="An integer, days from 1 to 365; null for the default.")]
+Seconds = Annotated[int, Meta(description="An integer, seconds from 60 to 604800; null for the default.")]
+Bytes = Annotated[int, Meta(description="An integer, bytes from 16777216 to 1099511627776; null for the default.")]
 
 
 class SnapshotStatus(StrEnum):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from ramet.errors import Invalid
 
 _RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+_NO_MOMENT = "Such a day, hour or offset does not exist: years reach from 1 to 9999, and offsets to 23:59 either way."
 
 
 def parse_moment(field: str, text: str) -> datetime:
@@ -19,7 +20,7 @@ def parse_moment(field: str, text: str) -> datetime:
     try:
         return datetime.fromisoformat(f"{day}T{clock}.{micros}{offset}").astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise _unreadable(field, text, f"It is no moment of the calendar: {error}.") from error
+        raise _unreadable(field, text, _NO_MOMENT) from error
 
 
 def _unreadable(field: str, text: str, remedy: str) -> Invalid:

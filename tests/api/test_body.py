@@ -1,0 +1,91 @@
+"""Bodies: what is wrong is told with field, value and remedy, in no library's words."""
+
+import importlib
+import pkgutil
+
+import msgspec
+import pytest
+
+import ramet.api
+from ramet.api.body import parse
+from ramet.api.wire import Body, ForkServiceCreate, ServiceCreate
+from ramet.errors import Invalid
+
+for _module in pkgutil.iter_modules(ramet.api.__path__):
+    importlib.import_module(f"ramet.api.{_module.name}")
+BODIES = sorted(Body.__subclasses__(), key=lambda struct: struct.__name__)
+NO_FIELD_TAKES = [1.5, [1], {"a": {"b": 1}}, "x" * 5000, True]
+
+
+def refusal(raw: bytes, struct: type[Body] = ServiceCreate) -> Invalid:
+    with pytest.raises(Invalid) as raised:
+        parse(raw, struct)
+    return raised.value
+
+
+@pytest.mark.parametrize("struct", BODIES, ids=lambda struct: struct.__name__)
+def test_a_value_of_a_wrong_type_is_told_with_its_field_the_value_and_what_fits(struct: type[Body]) -> None:
+    fields = msgspec.structs.fields(struct)
+    sound = {field.encode_name: "x" for field in fields if field.required}
+    for field in fields:
+        for value in NO_FIELD_TAKES:
+            try:
+                msgspec.convert(value, field.type)
+            except msgspec.ValidationError:
+                error = refusal(msgspec.json.encode({field.encode_name: value, **_without(sound, field)}), struct)
+            else:
+                continue
+            assert error.message.startswith(f"{field.encode_name} cannot be "), error.message
+            assert len(error.message) < 200
+            assert error.details
+            assert not {"`", "Expected", "Invalid", "$."} & set(error.message.split()), error.message
+            assert "`" not in error.message + error.details
+
+
+def _without(sound: dict[str, str], field: msgspec.structs.FieldInfo) -> dict[str, str]:
+    return {name: value for name, value in sound.items() if name != field.encode_name}
+
+
+def test_an_unknown_word_is_told_with_those_that_are_known() -> None:
+    error = refusal(b'{"fork_strategy": "SOMETIME"}', ForkServiceCreate)
+    assert error.message == 'fork_strategy cannot be "SOMETIME".'
+    assert error.details == "One of LAST_SNAPSHOT, NOW, PITR."
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        (b'{"name": "a", "name": "b"}', "name"),
+        (b'{"name": "a", "cpu_millis": 1, "name": "a"}', "name"),
+        (b'{"name": "a", "colour": {"deep": 1, "deep": 2}}', "deep"),
+    ],
+)
+def test_a_name_that_stands_twice_is_refused(raw: bytes, name: str) -> None:
+    error = refusal(raw)
+    assert (error.code, error.details) == ("DUPLICATE_FIELD", "Send it once.")
+    assert error.message == f"{name} stands twice in one object."
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"", "empty"),
+        (b" \n", "empty"),
+        (b"[1]", "not an array"),
+        (b"nul", "line 1, column 1"),
+        (b'{"name": "a",\n}', "line 2, column 1"),
+        (b'{"name": "\\ud800"}', "name holds one half of a surrogate pair"),
+        (b'{"addons": ["\\udc00"]}', "addons holds one half of a surrogate pair"),
+        (b'{"\\ud800": 1}', "name in the body holds one half"),
+        (b'{"name": "\xff"}', "byte 10"),
+        (b'{"name": NaN}', "NaN is no number"),
+        (b'{"name": 1e999}', "1e999 is no number"),
+        (b'{"name": ' + b"9" * 5000 + b"}", "too many digits"),
+        (b'{"a":' * 100_000, "too deeply"),
+    ],
+)
+def test_what_is_no_json_object_is_told_where_and_why(raw: bytes, words: str) -> None:
+    error = refusal(raw)
+    assert error.code == "INVALID_JSON"
+    assert words in error.message
+    assert error.details == "Send one JSON object."
