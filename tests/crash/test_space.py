@@ -14,6 +14,7 @@ import pytest
 
 from prove.journal import rows_of
 from prove.site import Site, connect, eventually, open_site
+from ramet.backends.local.volumes.space import free_bytes
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.root]
 MIB = 1024**2
@@ -69,25 +70,26 @@ def end_of(site: Site, service_id: str) -> str:
 @contextmanager
 def ballast(pool: Path, left_mib: int) -> Iterator[Callable[[], None]]:
     """Take all room but some MiB; the function that is given takes the rest too. All is given back at the end."""
-    files = [pool / "ballast", pool / "more-ballast"]
+    files, room = [pool / "ballast", pool / "more-ballast"], free_bytes(pool)
     _fill(files[0], left_mib)
     try:
         yield lambda: _fill(files[1], 0)
     finally:
         for file in files:
             file.unlink(missing_ok=True)
+        # XFS frees the blocks of removed files in the background; servers may have written meanwhile.
+        eventually(lambda: free_bytes(pool) > room - 50 * MIB, PATIENCE_SECONDS, "the room of the ballast")
 
 
 def _fill(path: Path, left_mib: int) -> None:
-    status = os.statvfs(path.parent)
-    wanted = status.f_bavail * status.f_frsize - left_mib * MIB
+    size, step = 0, 1024 * MIB
     with path.open("wb") as file:
-        while wanted > 4096:
+        while (piece := min(step, free_bytes(path.parent) - left_mib * MIB)) > 4096:
             try:
-                os.posix_fallocate(file.fileno(), file.tell(), wanted)
-                file.seek(wanted, os.SEEK_CUR)
+                os.posix_fallocate(file.fileno(), size, piece)
+                size += piece
             except OSError:
-                wanted //= 2
+                step = piece // 2
 
 
 def check_all_is_well(shop: Shop, moment: datetime, before: list[int]) -> None:
@@ -128,7 +130,7 @@ def test_a_volume_without_room_refuses_forks_up_front_and_one_that_fills_fails_t
 @contextmanager
 def few_inodes() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="ramet-inodes-"))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=6000,size=1g,mode=711", "tmpfs", directory], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=30000,size=1g,mode=711", "tmpfs", directory], check=True)
     try:
         yield directory
     finally:
