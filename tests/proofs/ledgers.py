@@ -34,6 +34,19 @@ def rows(running: Running) -> list[int]:
         return [int(str(n)) for (n,) in connection.execute("SELECT n FROM ledger ORDER BY n").fetchall()]
 
 
+def rows_until(running: Running, moment: datetime) -> list[int]:
+    """Return the numbers whose transactions committed at or before a moment, as the server tells."""
+    query = "SELECT n FROM ledger WHERE pg_xact_commit_timestamp(xmin) <= %s ORDER BY n"
+    with running.connect() as connection:
+        return [int(str(n)) for (n,) in connection.execute(query, (moment,)).fetchall()]
+
+
+def has_ledger(running: Running) -> bool:
+    """Tell whether the table is there."""
+    with running.connect() as connection:
+        return connection.execute("SELECT to_regclass('ledger') IS NOT NULL").fetchone() == (True,)
+
+
 def at(moment: datetime | str, **fields: str) -> ForkRequest:
     """Return a request for a moment, given as such or as a caller writes it."""
     text = moment if isinstance(moment, str) else shown(moment)
