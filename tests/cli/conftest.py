@@ -1,5 +1,6 @@
 """The world that the tests of the command line share."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,16 @@ import pytest
 
 from tests.cli.terminal import Terminal
 from tests.cli.world import World, open_world
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """What a command does to the log of this process ends with its test."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 @pytest.fixture(scope="module")

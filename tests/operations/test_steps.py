@@ -226,17 +226,17 @@ def test_a_step_that_kills_its_worker_each_time_is_given_up(store: Store, host: 
 def test_an_unknown_step_is_left_alone_and_said_once(
     store: Store, host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.ERROR)
     operation_id = run(store, counting(host, {"one": lambda _: Next("teleport")}))
     before = found(store, operation_id)
     worker = Worker(store, [counting(host)], lease_seconds=0.03)
     worker.start()
-    with caplog.at_level(logging.ERROR):
-        deadline = time.monotonic() + 5
-        while not caplog.records and time.monotonic() < deadline:
-            time.sleep(0.01)
-        other = submitted(store, worker.wake)
-        while found(store, other).status is OperationStatus.RUNNING and time.monotonic() < deadline:
-            time.sleep(0.01)
+    deadline = time.monotonic() + 5
+    while not caplog.records and time.monotonic() < deadline:
+        time.sleep(0.01)
+    other = submitted(store, worker.wake)
+    while found(store, other).status is OperationStatus.RUNNING and time.monotonic() < deadline:
+        time.sleep(0.01)
     worker.stop()
     assert [record.getMessage() for record in caplog.records] == [
         f"operation {operation_id} is left alone: this version knows no step count.teleport"
