@@ -1,10 +1,10 @@
 """The pages as a browser without scripts sees them."""
 
 import re
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from ramet.console.parts import FORM_MARK
 from ramet.console.session import COOKIE

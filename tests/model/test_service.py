@@ -1,9 +1,9 @@
 """The status that clients see, and names."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from ramet.errors import Invalid
 from ramet.model.credentials import Secret

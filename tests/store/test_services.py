@@ -1,11 +1,11 @@
 """Services as rows: what goes in comes out, what clients see, ports, holds, and the operation that has a service."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.ids import new_id
 from ramet.model.resources import Size

@@ -1,10 +1,11 @@
 """Values to store."""
 
-from dataclasses import replace
+import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.ids import new_id
 from ramet.model.credentials import Secret
@@ -46,4 +47,4 @@ def a_service(tx: sa.Connection, project: Project, **columns: Any) -> Service:
 
 def a_snapshot(service: Service, **columns: Any) -> Snapshot:
     plain = Snapshot(new_id(), service.id, SnapshotKind.INITIAL, NOW, "0/3000028", "0/3000138", 1, 751, 31_457_280)
-    return replace(plain, **columns)
+    return dataclasses.replace(plain, **columns)

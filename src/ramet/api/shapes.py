@@ -1,5 +1,7 @@
 """Filling the shapes of answers from the model's values. Pure; it is on the hot way of every listing."""
 
+from datetime import datetime
+
 from msgspec import UNSET, UnsetType
 
 from ramet.api import wire
@@ -7,14 +9,16 @@ from ramet.model.credentials import Secret
 from ramet.model.metrics import Usage
 from ramet.model.project import ApiKey, Project
 from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
-from ramet.model.service import Origin, Service, restore_warning, status_of, status_reason
+from ramet.model.service import Origin, Service, Status, restore_warning, status_of, status_reason
 
 _NO_REPLICAS = wire.HaReplicas(0, 0)
+_ForkMetadata = tuple[str | UnsetType, str | UnsetType, datetime | UnsetType, str | UnsetType, str | UnsetType]
+_NO_FORK: _ForkMetadata = (UNSET, UNSET, UNSET, UNSET, UNSET)
 
 
 def service_shape(service: Service, initial_password: Secret | None = None, usage: Usage | None = None) -> wire.Service:
     """Return what clients see of a service; the password stands in the answers to create and fork only."""
-    size, origin = service.size, service.origin
+    size, status = service.size, status_of(service)
     return wire.Service(
         service_id=service.id,
         project_id=service.project_id,
@@ -23,13 +27,13 @@ def service_shape(service: Service, initial_password: Secret | None = None, usag
         service_type=service.service_type,
         created=service.created_at,
         paused=service.paused,
-        status=status_of(service),
+        status=status,
         resources=[wire.Resource(service.id, wire.ResourceSpec(size.cpu_millis, size.memory_gbs, service.volume_type))],
-        metadata=_metadata(service),
+        metadata=_metadata(service, status),
         endpoint=wire.Endpoint(service.host, service.port),
         vpcEndpoint=None,
         vpc_endpoint=None,
-        forked_from=_parent(origin),
+        forked_from=_parent(service.origin),
         ha_replicas=_NO_REPLICAS,
         connection_pooler=_pooler(service.host, service.pooler_port),
         read_replica_sets=[replica_set_shape(each) for each in service.replica_sets],
@@ -62,36 +66,26 @@ def _pooler(host: str, port: int | None) -> wire.ConnectionPooler | None:
     return None if port is None else wire.ConnectionPooler(wire.Endpoint(host, port))
 
 
-def _metadata(service: Service) -> wire.ServiceMetadata:
-    reason = status_reason(service)
-    origin = service.origin
-    if origin is None or origin.is_standby:
-        return wire.ServiceMetadata(
-            environment=service.environment,
-            status_reason=UNSET if reason is None else reason,
-            last_proven_restore=UNSET if service.proven_at is None else service.proven_at,
-            restore_warning=_warning(service),
-        )
-    return _fork_metadata(service, origin, reason)
-
-
-def _fork_metadata(service: Service, origin: Origin, reason: str | None) -> wire.ServiceMetadata:
+def _metadata(service: Service, status: Status) -> wire.ServiceMetadata:
+    origin, warning = service.origin, restore_warning(service)
+    reason = status_reason(service) if status is Status.UNSTABLE else None
     return wire.ServiceMetadata(
-        environment=service.environment,
-        status_reason=UNSET if reason is None else reason,
-        fork_strategy=origin.strategy,
-        target_time=UNSET if origin.target_time is None else origin.target_time,
-        data_time=UNSET if origin.data_time is None else origin.data_time,
-        snapshot_id=UNSET if origin.snapshot_id is None else origin.snapshot_id,
-        parent_name=origin.name,
-        last_proven_restore=UNSET if service.proven_at is None else service.proven_at,
-        restore_warning=_warning(service),
+        service.environment,
+        UNSET if reason is None else reason,
+        *(_NO_FORK if origin is None or origin.is_standby else _fork_metadata(origin)),
+        UNSET if service.proven_at is None else service.proven_at,
+        UNSET if warning is None else warning,
     )
 
 
-def _warning(service: Service) -> str | UnsetType:
-    warning = restore_warning(service)
-    return UNSET if warning is None else warning
+def _fork_metadata(origin: Origin) -> _ForkMetadata:
+    return (
+        origin.strategy,
+        UNSET if origin.target_time is None else origin.target_time,
+        UNSET if origin.data_time is None else origin.data_time,
+        UNSET if origin.snapshot_id is None else origin.snapshot_id,
+        origin.name,
+    )
 
 
 def project_shape(project: Project) -> wire.Project:

@@ -5,12 +5,13 @@ Projects and keys are in `ramet.control.projects`; what happens on the host is t
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from random import SystemRandom
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.backends.base import Backend, Source
 from ramet.control.lineage import before_birth

@@ -1,10 +1,10 @@
 """Read replica sets as part of what clients see of services, and as services where they ask for one by a set's id."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.model.replica import as_service, set_is_visible
 from ramet.model.service import Service

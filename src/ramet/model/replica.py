@@ -1,8 +1,10 @@
 """Read replica sets: read-only copies of a service that follow it, behind one endpoint."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from ramet.model.credentials import Secret
 from ramet.model.resources import Size

@@ -3,8 +3,9 @@
 Parsing and checking of what clients send; what the host enforces belongs to the backends.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ramet.errors import Invalid
 
@@ -12,8 +13,7 @@ SHARED = "shared"
 PUBLIC_SIZES = ((500, 2), (1000, 4), (2000, 8), (4000, 16), (8000, 32), (16000, 64), (32000, 128))
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True, gc=False):
     """CPU in thousandths of a core and memory in gigabytes; both None for a shared service."""
 
     cpu_millis: int | None = None

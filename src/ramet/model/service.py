@@ -1,9 +1,13 @@
-"""A service, and the one function that computes the status a client sees."""
+"""A service, and the one function that computes the status a client sees.
 
-from dataclasses import dataclass, field
+Listings make thousands of these values: a msgspec struct is made in a tenth of the time of a frozen dataclass.
+"""
+
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ramet.errors import Invalid
 from ramet.model.credentials import Secret
@@ -57,8 +61,7 @@ class OperationStatus(StrEnum):
     FAILED = "FAILED"
 
 
-@dataclass(frozen=True)
-class Activity:
+class Activity(Struct, frozen=True, gc=False):
     """The operation that holds a service now, as far as its status depends on it."""
 
     operation_id: str
@@ -68,8 +71,7 @@ class Activity:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True, gc=False):
     """Where a fork came from. `target_time` keeps the caller's text; `snapshot_id` is the base it grew from.
 
     `is_standby` is true for a read replica set that is shown as a service: it follows its parent.
@@ -85,8 +87,7 @@ class Origin:
     is_standby: bool = False
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(Struct, frozen=True, gc=False):
     """One service as the store knows it. Times are aware UTC datetimes.
 
     `born_at` is None until it was READY once; `failed_at` is set when its create or fork failed for good.
@@ -181,8 +182,9 @@ def is_down(service: Service) -> bool:
 
 def restore_warning(service: Service) -> str | None:
     """Say what is wrong with restoring a service, in sentences; None when nothing is known to be."""
-    sentences = [sentence for sentence in (service.drill_failure, service.archive_delay) if sentence is not None]
-    return " ".join(sentences) or None
+    if service.drill_failure is None or service.archive_delay is None:
+        return service.drill_failure or service.archive_delay
+    return f"{service.drill_failure} {service.archive_delay}"
 
 
 def is_visible(service: Service, now: datetime) -> bool:

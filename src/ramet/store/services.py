@@ -22,14 +22,29 @@ from ramet.store.tables import hold, operation, service
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
 
-_with_activity = sa.select(
-    service,
-    operation.c.procedure,
-    operation.c.status.label("operation_status"),
-    operation.c.started,
-    operation.c.error,
-).select_from(service.outerjoin(operation, service.c.operation_id == operation.c.id))
-_COLUMNS = tuple(_with_activity.selected_columns.keys())
+_TYPES = {each.value: each for each in ServiceType}
+_ENVIRONMENTS = {each.value: each for each in Environment}
+_STATUSES = {each.value: each for each in OperationStatus}
+
+# In the order of the fields of Service, with those of Size, Origin and Activity where these stand: `_service` counts.
+_ORDER = """
+    id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
+    created_at verifier pooler_port paused born_at failed_at failure deleted_at down_reason proven_at drilled_at
+    drill_failure archive_delay
+    parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
+    settings
+"""
+
+
+def _selected(report: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    columns = [service.c[name] for name in _ORDER.split()]
+    of_operation = (operation.c.id, operation.c.procedure, operation.c.status, operation.c.started, operation.c.error)
+    claimed = service.outerjoin(operation, service.c.operation_id == operation.c.id)
+    return sa.select(*columns, report, *of_operation).select_from(claimed)
+
+
+_whole = _selected(service.c.report)
+_without_report = _selected(sa.null())  # reports are long, and nobody reads those of many services
 
 
 def insert_service(tx: sa.Connection, new: Service) -> None:
@@ -63,25 +78,25 @@ def get_service(tx: sa.Connection, service_id: str, *, lock: bool = False) -> Se
     """Return a service, deleted or not, or None. `lock` keeps others from changing it until the transaction ends."""
     if lock:
         tx.execute(locking(sa.select(service.c.id).where(service.c.id == service_id)))
-    row = tx.execute(_with_activity.where(service.c.id == service_id)).one_or_none()
+    row = tx.execute(_whole.where(service.c.id == service_id)).one_or_none()
     return None if row is None else _service(row)
 
 
 def list_services(tx: sa.Connection, project_id: str, now: datetime) -> list[Service]:
-    """Return the services of a project that clients may see, oldest first."""
+    """Return the services of a project that clients may see, oldest first, without their reports."""
     visible = (
         (service.c.project_id == project_id)
         & service.c.deleted_at.is_(None)
         & (service.c.failed_at.is_(None) | (service.c.failed_at > now - FAILED_SHOWN_FOR))
     )
-    query = _with_activity.where(visible).order_by(service.c.created_at, service.c.id)
+    query = _without_report.where(visible).order_by(service.c.created_at, service.c.id)
     return [_service(row) for row in tx.execute(query).all()]
 
 
 def all_live_services(tx: sa.Connection) -> list[Service]:
-    """Return the services of all projects that are neither deleted nor failed."""
+    """Return the services of all projects that are neither deleted nor failed, without their reports."""
     live = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
-    return [_service(row) for row in tx.execute(_with_activity.where(live).order_by(service.c.created_at))]
+    return [_service(row) for row in tx.execute(_without_report.where(live).order_by(service.c.created_at))]
 
 
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
@@ -135,60 +150,21 @@ def _origin_columns(origin: Origin) -> dict[str, Any]:
 
 
 def _service(row: sa.Row[Any]) -> Service:
-    columns = dict(zip(_COLUMNS, row, strict=True))  # a row's own attributes take half the time of a listing
-    return Service(
-        id=columns["id"],
-        project_id=columns["project_id"],
-        name=columns["name"],
-        region_code=columns["region_code"],
-        service_type=ServiceType(columns["service_type"]),
-        environment=Environment(columns["environment"]),
-        size=Size(columns["cpu_millis"], columns["memory_gbs"]),
-        volume_type=columns["volume_type"],
-        host=columns["host"],
-        port=columns["port"],
-        pooler_port=columns["pooler_port"],
-        pg_major=columns["pg_major"],
-        created_at=columns["created_at"],
-        verifier=Secret(columns["verifier"]),
-        paused=columns["paused"],
-        born_at=columns["born_at"],
-        failed_at=columns["failed_at"],
-        failure=columns["failure"],
-        deleted_at=columns["deleted_at"],
-        down_reason=columns["down_reason"],
-        proven_at=columns["proven_at"],
-        drilled_at=columns["drilled_at"],
-        drill_failure=columns["drill_failure"],
-        archive_delay=columns["archive_delay"],
-        origin=_origin(columns),
-        settings=columns["settings"],
-        report=columns["report"],
-        activity=_activity(columns),
+    columns = tuple(row)  # a row's own attributes take half the time of a listing
+    fields = (
+        *columns[:4],
+        _TYPES[columns[4]],
+        _ENVIRONMENTS[columns[5]],
+        Size(*columns[6:8]),
+        *columns[8:13],
+        Secret(columns[13]),
+        *columns[14:25],
+        None if columns[26] is None else Origin(*columns[25:32]),
+        *columns[32:34],
+        None if columns[34] is None else _activity(*columns[34:]),
     )
+    return Service(*fields)
 
 
-def _origin(columns: dict[str, Any]) -> Origin | None:
-    if columns["parent_service_id"] is None:
-        return None
-    return Origin(
-        columns["parent_project_id"],
-        columns["parent_service_id"],
-        columns["parent_name"],
-        columns["fork_strategy"],
-        columns["fork_target_time"],
-        columns["origin_snapshot_id"],
-        columns["data_time"],
-    )
-
-
-def _activity(columns: dict[str, Any]) -> Activity | None:
-    if columns["procedure"] is None:
-        return None
-    return Activity(
-        columns["operation_id"],
-        columns["procedure"],
-        OperationStatus(columns["operation_status"]),
-        columns["started"],
-        columns["error"],
-    )
+def _activity(operation_id: str, procedure: str, status: str, started: bool, error: str | None) -> Activity:
+    return Activity(operation_id, procedure, _STATUSES[status], started, error)
