@@ -6,8 +6,10 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from tests.conformance.server import Ramet
+from tests.conformance.server import Ramet, eventually
 from tests.conformance.shapes import Service
+
+COME_BACK = ("refused", "starting up", "not yet accepting", "server does not support SSL", "shutting down")
 
 
 def test_rule_21_database_and_admin_have_the_known_names_and_no_superuser(ramet: Ramet, shop: Service) -> None:
@@ -85,6 +87,38 @@ def test_rule_23_a_wrong_password_has_its_known_sqlstate(ramet: Ramet, shop: Ser
     )  # fmt: skip
     assert done.returncode == 2
     assert "password authentication failed" in done.stderr
+
+
+def test_rule_23_who_knocks_before_ready_is_told_to_come_back_and_never_of_a_wrong_password(
+    ramet: Ramet, shop: Service
+) -> None:
+    fork = ramet.fork(shop, name="knocked at")
+    told = knock(ramet, fork)
+    ramet.wait(fork, "READY")
+    ramet.post(fork, "stop")
+    ramet.wait(fork, "PAUSED")
+    ramet.post(fork, "start")
+    told |= knock(ramet, fork)
+    assert told
+    assert all(any(known in text for known in COME_BACK) for text in told), told
+    ramet.wait(fork, "READY")
+    ramet.delete(fork)
+
+
+def knock(ramet: Ramet, service: Service) -> set[str]:
+    """Try to connect until it succeeds; return what was told meanwhile."""
+    told: set[str] = set()
+
+    def is_in() -> bool:
+        try:
+            ramet.connect(service).close()
+        except psycopg.OperationalError as error:
+            told.add(str(error))
+            return False
+        return True
+
+    eventually(is_in)
+    return told
 
 
 def test_forks_are_independent_of_their_parent_and_of_each_other(ramet: Ramet, shop: Service) -> None:

@@ -137,6 +137,9 @@ class Backend(Protocol):
     def start(self, server: Server, capture: Capture | None = None) -> None:
         """Start the server, closed to clients; with a capture, in recovery to the state it names."""
 
+    def resume(self, server: Server) -> None:
+        """Start a server whose credentials are its own; clients are let in as soon as it is ready."""
+
     def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
         """Watch a starting server for at most `patience_seconds`. Raises Failed, with its log, when it died."""
 

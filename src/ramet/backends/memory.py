@@ -125,6 +125,15 @@ class MemoryBackend:
             if not volume.running:
                 volume.running, volume.is_open, volume.starts_in = True, False, self._starts_after
 
+    def resume(self, server: Server) -> None:
+        """Start the server, open to clients."""
+        with self._lock:
+            volume = self._volume(server.service_id)
+            if not volume.secured:
+                raise AssertionError("BUG: resumed without credentials of its own")
+            if not volume.running:
+                volume.running, volume.is_open, volume.starts_in = True, True, self._starts_after
+
     def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
         """Count down to readiness."""
         with self._lock:

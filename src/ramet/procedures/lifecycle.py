@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Step, Work
 from ramet.procedures.followers import stop_followers, submit_restarts
-from ramet.procedures.servers import Tools, await_settled, boot, finish
+from ramet.procedures.servers import Tools, await_settled, finish, reboot
 
 
 def stop(tools: Tools) -> Procedure:
@@ -60,7 +60,7 @@ def restart(tools: Tools) -> Procedure:
 
 def _booting(tools: Tools) -> dict[str, Step]:
     def boot_server(work: Work) -> Outcome:
-        return boot(tools, work) or Next("open")
+        return reboot(tools, work) or Next("open")
 
     def open_server(work: Work) -> Outcome:
         tools.backend.open(tools.server(work))

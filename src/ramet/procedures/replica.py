@@ -1,7 +1,7 @@
 """Create, resize, restart and delete a read replica set; bring its pooler to what its row says.
 
     create_replicas   replicate    volumes with the service's data            undo: destroy
-                      boot         servers that follow it, closed             (destroy)
+                      boot         servers that follow it                     (destroy)
                       publish      an open endpoint: active                   -
     resize_replicas   stop         nothing serves for a moment                -
                       boot, publish as above, with the new size               -
@@ -44,7 +44,7 @@ class Replicas:
     def boot(self, work: Work) -> Outcome:
         found = self._servers(work)
         for server in found:
-            self.tools.backend.start(server)
+            self.tools.backend.resume(server)
         for server in found:
             readiness = self.tools.backend.await_ready(server, PATIENCE_SECONDS / len(found))
             if not readiness.ready:

@@ -4,7 +4,7 @@ step     leaves behind or does                                        undo
 settle   waits for forks that copy from it; the new size is recorded  -
 apply    limits and settings that can change while it serves          -
 stop     where some cannot: the server is down for a moment           -
-boot     a server of the new size, closed to clients                  -
+boot     a server of the new size                                     -
 open     READY again
 
 Nothing is undone step by step: when it fails, the old size is recorded again, and the observer brings the server back
@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
-from ramet.procedures.servers import Tools, await_settled, boot, finish
+from ramet.procedures.servers import Tools, await_settled, finish, reboot
 from ramet.store import services
 
 
@@ -43,7 +43,7 @@ class Resize:
         return Next("boot")
 
     def boot_server(self, work: Work) -> Outcome:
-        return boot(self.tools, work) or Next("open")
+        return reboot(self.tools, work) or Next("open")
 
     def open_server(self, work: Work) -> Outcome:
         self.tools.backend.open(self.tools.server(work))

@@ -63,9 +63,20 @@ def await_settled(tools: Tools, work: Work) -> Wait | None:
 
 
 def boot(tools: Tools, work: Work, capture: Capture | None = None) -> Wait | None:
-    """Start the server unless it runs, and watch it for a moment; None when it is ready."""
+    """Start the server closed to clients unless it runs, and watch it for a moment; None when it is ready."""
     server = tools.server(work)
     tools.backend.start(server, capture)
+    return _watched(tools, server)
+
+
+def reboot(tools: Tools, work: Work) -> Wait | None:
+    """Start a server that was open before unless it runs, and watch it for a moment; None when it is ready."""
+    server = tools.server(work)
+    tools.backend.resume(server)
+    return _watched(tools, server)
+
+
+def _watched(tools: Tools, server: Server) -> Wait | None:
     readiness = tools.backend.await_ready(server, PATIENCE_SECONDS)
     return None if readiness.ready else Wait(0, readiness.progress)
 

@@ -130,7 +130,7 @@ def test_a_killed_server_is_found_dead_and_starts_again(servers: Servers, runnin
 
 def test_a_server_that_dies_while_starting_is_reported_with_its_last_words(servers: Servers, running: Server) -> None:
     assert servers.stop(running, 20)
-    servers.start(running, {"shared_preload_libraries": "no_such_library"})
+    servers.start(running, overrides={"shared_preload_libraries": "no_such_library"})
     with pytest.raises(Failed, match="no_such_library") as failure:
         eventually(lambda: servers.await_ready(running, 0.5).ready)
     assert failure.value.code == "SERVER_DIED"
@@ -139,7 +139,7 @@ def test_a_server_that_dies_while_starting_is_reported_with_its_last_words(serve
 def test_what_holds_for_one_run_is_gone_with_it(servers: Servers, running: Server) -> None:
     paths = servers.paths(running.service_id)
     assert servers.stop(running, 20)
-    servers.start(running, {"max_logical_replication_workers": "0"})
+    servers.start(running, overrides={"max_logical_replication_workers": "0"})
     eventually(lambda: servers.await_ready(running, 0.5).ready)
     servers.open(running)
     with sql.connect(paths) as connection:
@@ -156,7 +156,7 @@ def test_a_server_in_recovery_shows_progress(servers: Servers, running: Server) 
     assert servers.stop(running, 20)
     (paths.data / "standby.signal").touch()
     try:
-        servers.start(running, {"hot_standby": "off"})
+        servers.start(running, overrides={"hot_standby": "off"})
         readiness = servers.await_ready(running, 0.3)
         assert not readiness.ready
         assert "work" in readiness.progress

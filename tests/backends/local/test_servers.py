@@ -1,8 +1,13 @@
 """One server from its files to its endpoint."""
 
+import psycopg
+import pytest
+
 from ramet.backends.local import probe, sql
+from ramet.backends.local.configuration import Phase
 from ramet.backends.local.servers import Servers
-from tests.backends.local.hosts import boot, new_server, restart
+from ramet.model.credentials import new_password
+from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
 
 
 def test_a_server_opens_to_clients_only_when_it_is_told_to(servers: Servers) -> None:
@@ -13,6 +18,36 @@ def test_a_server_opens_to_clients_only_when_it_is_told_to(servers: Servers) -> 
     assert _answer(server.port) is probe.Answer.ASKS_PASSWORD
     servers.close(server)
     assert _answer(server.port) is probe.Answer.REFUSES
+
+
+def test_a_closed_server_is_no_wrong_password_to_clients(servers: Servers) -> None:
+    server = new_server(servers)
+    boot(servers, server)
+    with pytest.raises(psycopg.OperationalError, match="does not support SSL"):
+        connect(server, "any")
+    with pytest.raises(psycopg.OperationalError, match=r"pg_hba\.conf rejects"):
+        connect(server, "any", sslmode="disable")
+
+
+def test_a_server_that_is_resumed_turns_nobody_away(servers: Servers) -> None:
+    password = new_password()
+    server = new_server(servers, password)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    assert servers.stop(server, 20)
+    told: list[str] = []
+
+    def is_in() -> bool:
+        try:
+            connect(server, password).close()
+        except psycopg.OperationalError as error:
+            told.append(str(error))
+            return False
+        return True
+
+    servers.start(server, Phase.OPEN)
+    eventually(is_in)
+    assert all("refused" in text or "starting up" in text or "not yet accepting" in text for text in told), told
 
 
 def test_a_stopped_server_starts_again_with_its_data(servers: Servers) -> None:

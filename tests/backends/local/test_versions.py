@@ -40,7 +40,7 @@ def test_a_service_lives_through_its_changes(servers: Servers, major: int) -> No
         servers.close(server)
         assert sessions.end_all(paths, 10)
     eventually(lambda: servers.stop(server, 10))
-    servers.start(server, configuration.first_boot())
+    servers.start(server, overrides=configuration.first_boot())
     eventually(lambda: servers.await_ready(server, 0.5).ready)
     changed = replace(server, verifier=scram_verifier(second))
     assert servers.secure(changed, newborn=False, quiet=True)["roles_rotated"] == 1

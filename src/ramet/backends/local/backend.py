@@ -31,7 +31,7 @@ from ramet.backends.local import (
 from ramet.backends.local.account import server_account
 from ramet.backends.local.bases import Base
 from ramet.backends.local.capture import Capturing, check_boot
-from ramet.backends.local.configuration import first_boot
+from ramet.backends.local.configuration import Phase, first_boot
 from ramet.backends.local.controldata import read_control_data
 from ramet.backends.local.gaps import gaps
 from ramet.backends.local.installation import find_installations
@@ -144,13 +144,17 @@ class LocalBackend:
 
     def start(self, server: Server, capture: Capture | None = None) -> None:
         """Start the server, closed to clients; with a capture, in recovery to the state it names."""
-        if not self.servers.paths(server.service_id).data.is_dir():
-            raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost.", "It cannot be started.")
+        self._check_volume(server)
         overrides: dict[str, str] = {}
         if capture is not None:
             check_boot(self.servers.paths(server.service_id))
             overrides = {**first_boot(), **recovery.recovery_settings(capture)}
-        self.servers.start(server, overrides)
+        self.servers.start(server, Phase.CLOSED, overrides)
+
+    def resume(self, server: Server) -> None:
+        """Start a server whose credentials are its own; clients are let in as soon as it is ready."""
+        self._check_volume(server)
+        self.servers.start(server, Phase.OPEN)
 
     def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
         """Watch a starting server. Raises Failed, with what its log says, when it died."""
@@ -366,6 +370,10 @@ class LocalBackend:
 
     def close(self) -> None:
         """Let go of the host. Servers go on, and nothing else is held."""
+
+    def _check_volume(self, server: Server) -> None:
+        if not self.servers.paths(server.service_id).data.is_dir():
+            raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost.", "It cannot be started.")
 
     def _check_wal_room(self) -> None:
         """Raise Exhausted where a server that is made to begin a WAL segment could fail: it would go down."""

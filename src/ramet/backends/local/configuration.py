@@ -48,7 +48,7 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
         "Where": _where(server, paths, features),
         "Size": _size(server),
         "WAL and archive": _wal(server, paths, features),
-        "TLS and passwords": _security(server, paths, features),
+        "TLS and passwords": _security(server, paths, features, phase),
         "Recovery": _recovery(),
         "Log": _log(paths),
         "Behaviour": _behaviour(server, features, phase),
@@ -202,11 +202,12 @@ def _max_wal_gbs(server: Server) -> int:
     return min(8, max(1, server.size.memory_gbs // 4))
 
 
-def _security(server: Server, paths: ServicePaths, features: Features) -> dict[str, str]:
+def _security(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> dict[str, str]:
+    # Closed, it has no TLS: clients take that for a server to come back to, and a rejection for a wrong password.
     settings = {"password_encryption": "scram-sha-256", "ssl": "off"}
     if features.has_tls:
         settings |= {
-            "ssl": "on",
+            "ssl": "on" if phase is Phase.OPEN else "off",
             "ssl_cert_file": str(paths.tls / "server.crt"),
             "ssl_key_file": str(paths.tls / "server.key"),
             "ssl_min_protocol_version": "TLSv1.2",

@@ -25,15 +25,19 @@ def ask(host: str, port: int, user: str, database: str, *, tls: bool) -> Answer:
     try:
         with socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as plain:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls and not _offers_tls(plain):
+                return Answer.REFUSES
             return _ask(_encrypted(plain) if tls else plain, user, database)
     except OSError:
         return Answer.SILENT
 
 
-def _encrypted(plain: socket.socket) -> socket.socket:
+def _offers_tls(plain: socket.socket) -> bool:
     plain.sendall(_SSL_REQUEST)
-    if _exactly(plain, 1) != b"S":
-        raise ConnectionError("the endpoint has no TLS")
+    return _exactly(plain, 1) == b"S"
+
+
+def _encrypted(plain: socket.socket) -> socket.socket:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # only the answer is looked at, and no secret is sent

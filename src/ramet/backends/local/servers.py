@@ -68,8 +68,8 @@ class Servers:
         self.account.make_directory(paths.data)
         processes.initialize(paths, installation, self.account, PLATFORM_ROLE)
 
-    def start(self, server: Server, overrides: Mapping[str, str] | None = None) -> None:
-        """Start the server closed to clients, unless it runs. `overrides` hold for this run only.
+    def start(self, server: Server, phase: Phase = Phase.CLOSED, overrides: Mapping[str, str] | None = None) -> None:
+        """Start the server, closed to clients or open, unless it runs. `overrides` hold for this run only.
 
         For the first run of a fork, `configuration.first_boot()` belongs among them.
         """
@@ -80,7 +80,7 @@ class Servers:
         self.account.make_directory(paths.sockets)
         logs.prune(paths)
         self.prepare(server)
-        self._write_configuration(server, paths, Phase.CLOSED)
+        self._write_configuration(server, paths, phase)
         pid = processes.start(paths, self._installation(server), self.account, overrides)
         self.limits.apply(server.service_id, server.size, [pid])
 
