@@ -141,7 +141,11 @@ class Backend(Protocol):
         """Start a server whose credentials are its own; clients are let in as soon as it is ready."""
 
     def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
-        """Watch a starting server for at most `patience_seconds`. Raises Failed, with its log, when it died."""
+        """Watch a starting server for at most `patience_seconds`.
+
+        When it died it raises, with its log: Failed when it gave up, Unavailable when it was killed and may be started
+        again.
+        """
 
     def check_recovery(self, child: Server, capture: Capture) -> dict[str, Any]:
         """Prove that recovery stopped where `capture` wanted; return its facts for the report. Raises Failed."""

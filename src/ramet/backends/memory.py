@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ramet.backends.base import Capture, Observation, Readiness, Server, SnapshotFacts, Source
-from ramet.errors import Failed
+from ramet.errors import Failed, Unavailable
 from ramet.model.credentials import Secret
 from ramet.model.logs import LogEntry, LogPage, LogQuery
 from ramet.model.resources import Size
@@ -139,7 +139,7 @@ class MemoryBackend:
         with self._lock:
             volume = self._volume(server.service_id)
             if not volume.running:
-                raise Failed("SERVER_DIED", f"The server of service {server.service_id} died while starting.")
+                raise Unavailable("SERVER_KILLED", f"The server of service {server.service_id} was killed.")
             volume.starts_in = max(0, volume.starts_in - 1)
             return Readiness(volume.starts_in == 0, str(volume.starts_in))
 

@@ -23,7 +23,7 @@ from ramet.model.resources import Size
 from ramet.model.service import Environment, Status, status_of
 from ramet.model.snapshot import base_for, rollable
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, capture_of, let_go, server_of, stored
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, capture_of, let_go, server_of, stored, watched
 from ramet.store import operations, services, snapshots
 
 NAME = "drill"
@@ -71,9 +71,9 @@ class Drill:
             raise AssertionError("BUG: recover comes after capture")
         server = self._server(work)
         self.tools.backend.start(server, captured)
-        readiness = self.tools.backend.await_ready(server, PATIENCE_SECONDS)
-        if not readiness.ready:
-            return Wait(0, readiness.progress)
+        waiting = watched(self.tools, work, server)
+        if waiting is not None:
+            return waiting
         return Next("check", {"recovery": self.tools.backend.check_recovery(server, captured)})
 
     def check(self, work: Work) -> Outcome:

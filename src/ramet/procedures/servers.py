@@ -9,14 +9,16 @@ import msgspec
 import sqlalchemy as sa
 
 from ramet.backends.base import Backend, Capture, Server
+from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from ramet.operations.procedure import Changes, Wait, Work, submit
+from ramet.operations.procedure import Changes, Next, Wait, Work, submit
 from ramet.store import services, snapshots
 from ramet.store.database import Store
 
 PATIENCE_SECONDS = 0.4
+MOST_KILLS = 5
 
 
 @dataclass(frozen=True)
@@ -62,22 +64,33 @@ def await_settled(tools: Tools, work: Work) -> Wait | None:
     return Wait(0.05, f"held by {', '.join(holders)}") if holders else None
 
 
-def boot(tools: Tools, work: Work, capture: Capture | None = None) -> Wait | None:
+def boot(tools: Tools, work: Work, capture: Capture | None = None) -> Wait | Next | None:
     """Start the server closed to clients unless it runs, and watch it for a moment; None when it is ready."""
     server = tools.server(work)
     tools.backend.start(server, capture)
-    return _watched(tools, server)
+    return watched(tools, work, server)
 
 
-def reboot(tools: Tools, work: Work) -> Wait | None:
+def reboot(tools: Tools, work: Work) -> Wait | Next | None:
     """Start a server that was open before unless it runs, and watch it for a moment; None when it is ready."""
     server = tools.server(work)
     tools.backend.resume(server)
-    return _watched(tools, server)
+    return watched(tools, work, server)
 
 
-def _watched(tools: Tools, server: Server) -> Wait | None:
-    readiness = tools.backend.await_ready(server, PATIENCE_SECONDS)
+def watched(tools: Tools, work: Work, server: Server) -> Wait | Next | None:
+    """Watch a starting server for a moment; None when it is ready.
+
+    One that is killed meanwhile is started again a few times, and recovery goes on from where it was; one that gave
+    up by itself fails at once.
+    """
+    try:
+        readiness = tools.backend.await_ready(server, PATIENCE_SECONDS)
+    except Unavailable as killed:
+        kills = work.state.get("kills", 0) + 1
+        if kills > MOST_KILLS:
+            raise Failed(killed.code, f"{killed.message} That happened {kills} times.", killed.details) from killed
+        return Next(work.step, {"kills": kills})
     return None if readiness.ready else Wait(0, readiness.progress)
 
 

@@ -157,7 +157,7 @@ class LocalBackend:
         self.servers.start(server, Phase.OPEN)
 
     def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
-        """Watch a starting server. Raises Failed, with what its log says, when it died."""
+        """Watch a starting server. Raises Failed, with what its log says, when it died, Unavailable when killed."""
         try:
             return self.servers.await_ready(server, patience_seconds)
         except Failed as failure:

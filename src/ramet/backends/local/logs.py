@@ -10,6 +10,9 @@ from ramet.backends.local.paths import ServicePaths
 _TAIL_BYTES = 64 * 1024
 _LAST_LINES = 20
 _KEPT_FILES = 8
+_GIVING_UP = ("FATAL", "PANIC")
+# Sessions end with FATAL too: those that come too early, and those that are ended.
+_PARTS_OF_A_START = ("postmaster", "startup", "checkpointer", "background writer", "walwriter")
 
 
 def files(paths: ServicePaths) -> list[Path]:
@@ -29,6 +32,20 @@ def last_words(paths: ServicePaths) -> str:
     written = sorted((file.stat().st_mtime_ns, file, lines_of) for file, lines_of in sources if file.exists())
     lines = [line for _, file, lines_of in written for line in lines_of(file)]
     return "\n".join(lines[-_LAST_LINES:])
+
+
+def has_given_up(paths: ServicePaths, since_ns: int) -> bool:
+    """Tell whether a server that was started about `since_ns` (of the epoch) says why it ended."""
+    if paths.start_log.exists() and any(
+        f"{word}: " in line for line in _start_lines(paths.start_log) for word in _GIVING_UP
+    ):
+        return True
+    written = [file for file in files(paths)[-2:] if file.stat().st_mtime_ns >= since_ns]
+    return any(
+        entry.get("error_severity") in _GIVING_UP and entry.get("backend_type") in _PARTS_OF_A_START
+        for file in written
+        for entry in _parsed(_tail(file))
+    )
 
 
 def prune(paths: ServicePaths) -> None:

@@ -120,18 +120,28 @@ def running(paths: ServicePaths) -> int | None:
 def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
     """Watch a starting server for at most `patience_seconds`.
 
-    Raises Failed with the last lines of its log when no server runs (any more).
+    When no server runs (any more) it raises, with the last lines of its log: Failed when it gave up, Unavailable when
+    something ended it that it says nothing of, so that another start may go on.
     """
     _watch(lambda: is_ready(paths) or find_server(paths) is None, patience_seconds)
     pid = running(paths)
     if pid is None:
         _watch(lambda: not inhabitants(paths.data), _LAST_WORDS_SECONDS)  # the log collector ends after its server
-        raise Failed(
-            "SERVER_DIED",
-            f"The server of service {paths.service_id} died while starting.",
-            logs.last_words(paths),
+        last_words = logs.last_words(paths)
+        if logs.has_given_up(paths, _started_ns(paths)):
+            raise Failed("SERVER_DIED", f"The server of service {paths.service_id} died while starting.", last_words)
+        raise Unavailable(
+            "SERVER_KILLED", f"The server of service {paths.service_id} was killed while starting.", last_words
         )
     return Readiness(True) if is_ready(paths) else Readiness(False, _progress(pid))
+
+
+def _started_ns(paths: ServicePaths) -> int:
+    """Return about when the last start was recorded; 0 when none was."""
+    try:
+        return paths.process_record.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def is_ready(paths: ServicePaths) -> bool:
