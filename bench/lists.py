@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import shutil
 import sqlite3
+import statistics
 import subprocess
 import sys
 import time
@@ -30,12 +31,14 @@ from ramet.store import services
 from ramet.store.database import Store
 
 _COUNTS = (10, 1000, 10_000)
-_CONNECTIONS = (1, 32)
+_CROWD = 32
 _PORT = 18899
 _SECONDS = 3.0
-_LEAST = 20
+_WARM = 3
+_TURNS = 200
+_LONGEST_SECONDS = 30.0
 _KB = 1024
-_QUERY = "SELECT * FROM service ORDER BY created_at, id"
+_QUERY = "SELECT * FROM service WHERE project_id = '{}' ORDER BY created_at, id"
 
 
 @dataclass(frozen=True)
@@ -69,65 +72,95 @@ def _measure(report: Report, options: Options, url: str, name: str) -> None:
         for count in options.sizes or (_COUNTS[:2] if options.quick else _COUNTS):
             _insert(store, key.project_id, have, count)
             have = count
-            floor = _floor(url, name, options.data)
-            report.add(f"{name}:floor", count, floor)
             with _serving(options.data, url) as server:
-                for connections in _CONNECTIONS:
-                    _add(report, name, count, connections, key, server)
+                _alone(report, f"{name}:", count, key, url, options.data)
+                _crowded(report, f"{name}:", count, key)
+                report.ratios[f"{name}_{count}_memory_mb"] = round(_memory_mb(server), 1)
     finally:
         store.close()
 
 
-def _add(report: Report, name: str, count: int, connections: int, key: _Key, server: int) -> None:
-    begun = time.perf_counter()
-    taken = _load(key, connections)
-    elapsed = time.perf_counter() - begun
-    method = f"{name}:{connections}_connections"
-    report.add(method, count, taken)
-    report.add(f"{method}:p99", count, [percentile(taken, 0.99)])
-    report.ratios[f"{name}_{count}_at_{connections}_per_second"] = round(len(taken) / elapsed, 1)
-    report.ratios[f"{name}_{count}_at_{connections}_memory_mb"] = round(_memory_mb(server), 1)
-    if connections == 1:
-        report.ratio(f"{name}_{count}_vs_floor", report.median(method, count), report.median(f"{name}:floor", count))
+def _alone(report: Report, prefix: str, count: int, key: _Key, url: str, data: Path) -> None:
+    """Measure one connection and the floor in turns, so that both see the same machine."""
+    listed: list[float] = []
+    floor: list[float] = []
+    lister, deadline = _Lister(key), time.monotonic() + _LONGEST_SECONDS
+    with _reader(url, data) as connection:
+        for turn in range(_WARM + _TURNS):
+            taken = lister.listed(), _floor(connection, key.project_id)
+            if turn >= _WARM:
+                listed.append(taken[0])
+                floor.append(taken[1])
+            if time.monotonic() > deadline:
+                break
+    _add(report, f"{prefix}floor", count, floor)
+    _add(report, f"{prefix}1_connections", count, listed)
+    name = f"{prefix[:-1]}_{count}"
+    report.ratio(f"{name}_vs_floor", statistics.median(listed), statistics.median(floor))
+    report.ratios[f"{name}_at_1_per_second"] = round(1000 * len(listed) / sum(listed), 1)
 
 
-def _load(key: _Key, connections: int) -> list[float]:
-    """List over and over on so many connections for a few seconds; return the milliseconds of each."""
+def _crowded(report: Report, prefix: str, count: int, key: _Key) -> None:
+    """Measure many connections that list over and over for a few seconds."""
     deadline = time.monotonic() + _SECONDS
 
     def client(_: int) -> list[float]:
-        headers = {"Authorization": f"Basic {base64.b64encode(f'{key.public_key}:{key.secret}'.encode()).decode()}"}
-        connection = http.client.HTTPConnection("127.0.0.1", _PORT, timeout=60)
-        taken: list[float] = []
-        while time.monotonic() < deadline or (connections == 1 and len(taken) < _LEAST):
-            begun = time.perf_counter()
-            connection.request("GET", f"/public/api/v1/projects/{key.project_id}/services", headers=headers)
-            response = connection.getresponse()
-            response.read()
-            if response.status != http.client.OK:
-                raise RuntimeError(f"status {response.status}")
-            taken.append(1000 * (time.perf_counter() - begun))
+        lister, taken = _Lister(key), []
+        while time.monotonic() < deadline:
+            taken.append(lister.listed())
         return taken
 
-    with ThreadPoolExecutor(connections) as clients:
-        return [one for found in clients.map(client, range(connections)) for one in found]
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(_CROWD) as clients:
+        every = [one for found in clients.map(client, range(_CROWD)) for one in found]
+    elapsed = time.perf_counter() - begun
+    _add(report, f"{prefix}{_CROWD}_connections", count, every)
+    report.ratios[f"{prefix[:-1]}_{count}_at_{_CROWD}_per_second"] = round(len(every) / elapsed, 1)
 
 
-def _floor(url: str, name: str, data: Path) -> list[float]:
-    """Return the milliseconds of reading the rows as they are and encoding them."""
-    taken: list[float] = []
-    if name == "sqlite":
+def _add(report: Report, method: str, count: int, taken: list[float]) -> None:
+    report.add(method, count, taken)
+    report.add(f"{method}:p99", count, [percentile(taken, 0.99)])
+
+
+class _Lister:
+    """One connection that lists a project's services."""
+
+    def __init__(self, key: _Key) -> None:
+        pair = base64.b64encode(f"{key.public_key}:{key.secret}".encode()).decode()
+        self._headers = {"Authorization": f"Basic {pair}"}
+        self._path = f"/public/api/v1/projects/{key.project_id}/services"
+        self._connection = http.client.HTTPConnection("127.0.0.1", _PORT, timeout=60)
+
+    def listed(self) -> float:
+        """List once; return the milliseconds."""
+        begun = time.perf_counter()
+        self._connection.request("GET", self._path, headers=self._headers)
+        response = self._connection.getresponse()
+        response.read()
+        if response.status != http.client.OK:
+            raise RuntimeError(f"status {response.status}")
+        return 1000 * (time.perf_counter() - begun)
+
+
+@contextlib.contextmanager
+def _reader(url: str, data: Path) -> Iterator[Any]:
+    """Yield a connection of the database's own driver."""
+    if url.startswith("sqlite"):
         connection: Any = sqlite3.connect(data / "ramet.db")
     else:
-        connection = psycopg.connect(url.replace("+psycopg", ""))
+        connection = psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
     with contextlib.closing(connection):
-        for _ in range(_LEAST):
-            begun = time.perf_counter()
-            cursor = connection.execute(_QUERY)
-            names = [column[0] for column in cursor.description]
-            msgspec.json.encode([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
-            taken.append(1000 * (time.perf_counter() - begun))
-    return taken
+        yield connection
+
+
+def _floor(connection: Any, project_id: str) -> float:
+    """Return the milliseconds of reading a project's rows as they are and encoding them."""
+    begun = time.perf_counter()
+    cursor = connection.execute(_QUERY.format(project_id))
+    names = [column[0] for column in cursor.description]
+    msgspec.json.encode([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
+    return 1000 * (time.perf_counter() - begun)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """HTTP for one process: the socket, uvicorn over it, and an end by signal that counts as success."""
 
 import contextlib
+import gc
 import ipaddress
 import signal
 import socket
@@ -15,6 +16,7 @@ from ramet.errors import Failed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
+_COLLECT_AFTER = 50_000
 
 
 class _Server(uvicorn.Server):
@@ -89,7 +91,18 @@ def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], Non
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    _spare_collections()
     _Server(config, on_ready, runtime.console.close).run([listening])
+
+
+def _spare_collections() -> None:
+    """Let the collector of cycles leave alone what was loaded at the start, and come by less often.
+
+    A listing makes thousands of values at once and no cycles: looking through all of them took a third of its time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 def _is_wildcard(host: str) -> bool:

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from ramet.model.project import ApiKey, Project
 from ramet.store.tables import api_key, project
 
+_key_of = api_key.select().where(api_key.c.public_key == sa.bindparam("public_key"))
+
 
 def insert_project(tx: sa.Connection, new: Project) -> None:
     """Add a project."""
@@ -42,7 +44,7 @@ def insert_key(tx: sa.Connection, key: ApiKey) -> None:
 
 def find_key(tx: sa.Connection, public_key: str) -> ApiKey | None:
     """Return a key, revoked or not, or None."""
-    row = tx.execute(api_key.select().where(api_key.c.public_key == public_key)).one_or_none()
+    row = tx.execute(_key_of, {"public_key": public_key}).one_or_none()
     return None if row is None else _key(row)
 
 

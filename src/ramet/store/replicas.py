@@ -22,6 +22,12 @@ _with_activity = sa.select(
         operation, replica_set.c.operation_id == operation.c.id
     )
 )
+_visible = _with_activity.where(
+    replica_set.c.deleted_at.is_(None),
+    replica_set.c.failed_at.is_(None) | (replica_set.c.failed_at > sa.bindparam("shown_since")),
+).order_by(replica_set.c.created_at, replica_set.c.id)
+_visible_of_project = _visible.where(replica_set.c.project_id == sa.bindparam("owner_id"))
+_visible_of_service = _visible.where(replica_set.c.service_id == sa.bindparam("owner_id"))
 _live = replica_set.c.deleted_at.is_(None) & replica_set.c.failed_at.is_(None)
 
 
@@ -53,14 +59,14 @@ def get_set(tx: sa.Connection, set_id: str) -> ReplicaSet | None:
 def list_of_project(tx: sa.Connection, project_id: str, now: datetime) -> dict[str, list[ReplicaSet]]:
     """Return the sets of a project that clients may see, by service, oldest first."""
     found: dict[str, list[ReplicaSet]] = {}
-    for each in _visible(tx, replica_set.c.project_id == project_id, now):
+    for each in _found(tx, _visible_of_project, project_id, now):
         found.setdefault(each.service_id, []).append(each)
     return found
 
 
 def list_of_service(tx: sa.Connection, service_id: str, now: datetime) -> list[ReplicaSet]:
     """Return the sets of a service that clients may see, oldest first."""
-    return _visible(tx, replica_set.c.service_id == service_id, now)
+    return _found(tx, _visible_of_service, service_id, now)
 
 
 def live_sets(tx: sa.Connection, service_id: str | None = None) -> list[ReplicaSet]:
@@ -89,10 +95,8 @@ def finish_operation(tx: sa.Connection, set_id: str, operation_id: str, **column
     tx.execute(replica_set.update().where(claimed).values(operation_id=None, **columns))
 
 
-def _visible(tx: sa.Connection, wanted: sa.ColumnElement[bool], now: datetime) -> list[ReplicaSet]:
-    shown = replica_set.c.failed_at.is_(None) | (replica_set.c.failed_at > now - FAILED_SHOWN_FOR)
-    query = _with_activity.where(wanted & replica_set.c.deleted_at.is_(None) & shown)
-    return [_set(row) for row in tx.execute(query.order_by(replica_set.c.created_at, replica_set.c.id))]
+def _found(tx: sa.Connection, query: sa.Select[Any], owner_id: str, now: datetime) -> list[ReplicaSet]:
+    return [_set(row) for row in tx.execute(query, {"owner_id": owner_id, "shown_since": now - FAILED_SHOWN_FOR})]
 
 
 def _set(row: sa.Row[Any]) -> ReplicaSet:

@@ -45,6 +45,12 @@ def _selected(report: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 _whole = _selected(service.c.report)
 _without_report = _selected(sa.null())  # reports are long, and nobody reads those of many services
+_one = _whole.where(service.c.id == sa.bindparam("service_id"))
+_visible = _without_report.where(
+    service.c.project_id == sa.bindparam("project_id"),
+    service.c.deleted_at.is_(None),
+    service.c.failed_at.is_(None) | (service.c.failed_at > sa.bindparam("shown_since")),
+).order_by(service.c.created_at, service.c.id)
 
 
 def insert_service(tx: sa.Connection, new: Service) -> None:
@@ -78,19 +84,14 @@ def get_service(tx: sa.Connection, service_id: str, *, lock: bool = False) -> Se
     """Return a service, deleted or not, or None. `lock` keeps others from changing it until the transaction ends."""
     if lock:
         tx.execute(locking(sa.select(service.c.id).where(service.c.id == service_id)))
-    row = tx.execute(_whole.where(service.c.id == service_id)).one_or_none()
+    row = tx.execute(_one, {"service_id": service_id}).one_or_none()
     return None if row is None else _service(row)
 
 
 def list_services(tx: sa.Connection, project_id: str, now: datetime) -> list[Service]:
     """Return the services of a project that clients may see, oldest first, without their reports."""
-    visible = (
-        (service.c.project_id == project_id)
-        & service.c.deleted_at.is_(None)
-        & (service.c.failed_at.is_(None) | (service.c.failed_at > now - FAILED_SHOWN_FOR))
-    )
-    query = _without_report.where(visible).order_by(service.c.created_at, service.c.id)
-    return [_service(row) for row in tx.execute(query).all()]
+    wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR}
+    return [_service(row) for row in tx.execute(_visible, wanted).all()]
 
 
 def all_live_services(tx: sa.Connection) -> list[Service]:
