@@ -37,6 +37,7 @@ _OBSERVE_SECONDS = 1.0
 _SNAPSHOT_CHECK_SECONDS = 5.0
 _ARCHIVE_SECONDS = 10.0
 _DRILL_CHECK_SECONDS = 60.0
+_HISTORY_SECONDS = 600.0
 _GIB = 1024**3
 _MIB = 1024**2
 
@@ -159,13 +160,14 @@ def _restore_settings(settings: Settings) -> RestoreSettings:
 def _duties(settings: Settings, store: Store, backend: Backend, wake: Callable[[], None]) -> list[Duty]:
     interval = timedelta(seconds=settings.snapshot_seconds)
     cadence = Cadence(interval, settings.snapshot_wal_mbs * _MIB)
-    upkeep = Upkeep(store, backend, cadence, wake, utc_now)
+    upkeep = Upkeep(store, backend, cadence, wake, utc_now, timedelta(days=settings.history_days))
     metering = Metering(store, backend, utc_now)
     drills = Drills(store, backend, wake, utc_now)
     check_seconds = min(_SNAPSHOT_CHECK_SECONDS, settings.snapshot_seconds)
     return [
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
+        Duty("history", _HISTORY_SECONDS, upkeep.forget_history),
         Duty("archives", _ARCHIVE_SECONDS, drills.watch),
         Duty("drills", _DRILL_CHECK_SECONDS, drills.submit_due),
         Duty("metrics", SAMPLE_SECONDS, metering.sample),

@@ -35,6 +35,7 @@ class Settings:
     snapshot_seconds: int = 600
     snapshot_wal_mbs: int = 128
     window_days: int = 7
+    history_days: int = 30
     log_level: str = "INFO"
 
     def store_url(self) -> str:
@@ -130,6 +131,7 @@ RULES: Mapping[str, _Rule] = {
     "snapshot_seconds": ("RAMET_SNAPSHOT_SECONDS", _number(1, 604800), "a snapshot is due after so long"),
     "snapshot_wal_mbs": ("RAMET_SNAPSHOT_WAL_MBS", _number(1, 1_000_000), "or after so much WAL in MiB"),
     "window_days": ("RAMET_WINDOW_DAYS", _number(1, 3650), "how far back PITR reaches"),
+    "history_days": ("RAMET_HISTORY_DAYS", _number(1, 3650), "how long operations that are over can be read"),
     "log_level": ("RAMET_LOG_LEVEL", _level, "DEBUG, INFO, WARNING or ERROR"),
 }
 

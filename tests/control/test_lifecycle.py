@@ -4,12 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from ramet.control.requests import CreateRequest
+from ramet.control.history import list_operations
+from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, WrongState
+from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, Status, status_of, status_reason
 from ramet.model.snapshot import Snapshot
+from ramet.operations.worker import Worker
 from ramet.store import snapshots
+from tests import procedure_laws as laws
 from tests.worlds import World
 
 
@@ -149,3 +153,16 @@ def test_old_snapshots_are_retired_with_their_files(world: World) -> None:
     assert "a" * 10 not in kept
     assert "b" * 10 in kept
     assert set(world.backend.volumes[service.id].snapshots) == kept
+
+
+@pytest.mark.parametrize(("days", "is_remembered"), [(29, True), (31, False)])
+def test_the_reason_of_a_failed_fork_is_remembered_for_a_month(world: World, days: int, is_remembered: bool) -> None:
+    parent = world.create()
+    world.control.fork_service(world.project.id, parent.id, ForkRequest(ForkStrategy.NOW))
+    failing = laws.rewritten(world.procedures, "fork", lambda fork: laws.failing(fork, "capture", after=False))
+    Worker(world.store, failing).run_until_idle()
+    later = world.control.clock() + timedelta(days=days)
+    Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: later).forget_history()
+    page = list_operations(world.control, world.project.id)
+    assert ("Injected at capture." in [past.error for past in page.operations]) is is_remembered
+    assert "create" in [past.procedure for past in page.operations]

@@ -38,5 +38,8 @@ def fork_report(control: Control, project_id: str, service_id: str) -> ForkRepor
         made = [one for one in operations.of_subject(tx, service.id) if one.procedure == "fork"]
         events = operations.events(tx, made[-1].id) if made else []
     base = next((snapshot for snapshot in known if snapshot.id == origin.snapshot_id), None)
-    seconds = {event.step: event.seconds for event in events if event.outcome == "DONE"}
+    seconds: dict[str, float] = {}
+    for event in events:
+        if event.outcome == "DONE":  # more than once where a server was killed and started again
+            seconds[event.step] = seconds.get(event.step, 0.0) + event.seconds
     return ForkReport(service, origin, service.report, base, seconds)

@@ -15,12 +15,13 @@ from ramet.model.window import RestoreSettings, settings_of
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS
 from ramet.procedures.servers import server_of, submit_snapshot
-from ramet.store import operations, replicas, services, snapshots
+from ramet.store import history, operations, replicas, services, snapshots
 from ramet.store.database import Store
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = timedelta(seconds=1)
 _LONGEST_PAUSE = timedelta(minutes=1)
+_FORGOTTEN_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Upkeep:
     cadence: Cadence
     wake: Callable[[], None]
     clock: Callable[[], datetime]
+    remembered: timedelta = timedelta(days=30)
     _next_restart: dict[str, tuple[datetime, timedelta]] = field(default_factory=dict)
 
     def observe(self) -> None:
@@ -75,6 +77,13 @@ class Upkeep:
                 return
             submit_snapshot(tx, service.id, kind)
         self.wake()
+
+    def forget_history(self) -> None:
+        """Remove some of the operations that have been over for longer than they are remembered."""
+        with self.store.write() as tx:
+            count = history.forget(tx, self.clock() - self.remembered, _FORGOTTEN_AT_ONCE)
+        if count:
+            _log.info("%d old operations are forgotten", count)
 
     def _serving_services(self) -> list[Service]:
         with self.store.read() as tx:

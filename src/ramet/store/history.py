@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ramet.model.service import OperationStatus
 from ramet.store.operations import Event
-from ramet.store.tables import operation, operation_event, replica_set, service
+from ramet.store.tables import hold, operation, operation_event, replica_set, service
 
 Position = tuple[datetime, str]
 
@@ -76,6 +76,21 @@ def was_ever(tx: sa.Connection, project_id: str, service_id: str) -> bool:
     """Tell whether the project has or had such a service."""
     same = (service.c.id == service_id) & (service.c.project_id == project_id)
     return tx.execute(sa.select(service.c.id).where(same)).one_or_none() is not None
+
+
+def forget(tx: sa.Connection, before: datetime, limit: int) -> int:
+    """Remove up to `limit` operations that were over before a moment, with their events; return how many.
+
+    What made a service that lives stays: its report tells the seconds of each step.
+    """
+    lives = sa.select(service.c.id).where(service.c.deleted_at.is_(None), service.c.failed_at.is_(None))
+    made_it = operation.c.procedure.in_(("create", "fork")) & operation.c.subject.in_(lives)
+    old = sa.select(operation.c.id).where(operation.c.finished_at < before, sa.not_(made_it))
+    unheld = old.where(operation.c.id.not_in(sa.select(hold.c.operation_id)))
+    ids = tx.scalars(unheld.order_by(operation.c.finished_at).limit(limit)).all()
+    tx.execute(operation_event.delete().where(operation_event.c.operation_id.in_(ids)))
+    tx.execute(operation.delete().where(operation.c.id.in_(ids)))
+    return len(ids)
 
 
 def _events_of(tx: sa.Connection, operation_ids: Sequence[str]) -> dict[str, tuple[Event, ...]]:

@@ -183,6 +183,8 @@ operation = sa.Table(
 )
 _is_under_way = operation.c.status.in_(("RUNNING", "UNDOING"))
 sa.Index("ix_operation_due", operation.c.run_at, sqlite_where=_is_under_way, postgresql_where=_is_under_way)
+_is_over = operation.c.finished_at.is_not(None)
+sa.Index("ix_operation_over", operation.c.finished_at, sqlite_where=_is_over, postgresql_where=_is_over)
 
 metric_sample = sa.Table(
     "metric_sample",

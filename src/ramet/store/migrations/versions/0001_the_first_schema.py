@@ -49,6 +49,13 @@ def upgrade() -> None:
             sqlite_where=sa.text("status IN ('RUNNING', 'UNDOING')"),
             postgresql_where=sa.text("status IN ('RUNNING', 'UNDOING')"),
         )
+        batch_op.create_index(
+            "ix_operation_over",
+            ["finished_at"],
+            unique=False,
+            sqlite_where=sa.text("finished_at IS NOT NULL"),
+            postgresql_where=sa.text("finished_at IS NOT NULL"),
+        )
         batch_op.create_index(batch_op.f("ix_operation_subject"), ["subject"], unique=False)
 
     op.create_table(

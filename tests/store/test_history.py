@@ -1,0 +1,70 @@
+"""What is forgotten of what was done, and what is not."""
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from ramet.ids import new_id
+from ramet.store import history, operations, services
+from ramet.store.database import Store
+from ramet.store.operations import Event
+from ramet.store.tables import operation, operation_event
+from tests.store.values import NOW, a_project, a_service
+
+OLD = NOW - timedelta(days=31)
+BEFORE = NOW - timedelta(days=30)
+
+
+def an_operation(tx: sa.Connection, procedure: str, subject: str, **columns: object) -> str:
+    operation_id = new_id()
+    operations.insert_operation(tx, operation_id, procedure, "step", subject, {})
+    operations.insert_event(tx, Event(operation_id, "step", "DONE", NOW, 0.1, None))
+    values = {"status": "SUCCEEDED", "finished_at": OLD, **columns}
+    tx.execute(operation.update().where(operation.c.id == operation_id).values(**values))
+    return operation_id
+
+
+def left(tx: sa.Connection) -> set[str]:
+    ids = set(tx.scalars(sa.select(operation.c.id)))
+    assert set(tx.scalars(sa.select(operation_event.c.operation_id))) == ids
+    return ids
+
+
+def test_what_was_over_long_ago_is_forgotten_with_its_events(store: Store) -> None:
+    with store.write() as tx:
+        subject = a_service(tx, a_project(tx)).id
+        an_operation(tx, "snapshot", subject)
+        recent = an_operation(tx, "snapshot", subject, finished_at=BEFORE)
+        running = an_operation(tx, "stop", subject, status="RUNNING", finished_at=None)
+        assert history.forget(tx, BEFORE, 10) == 1
+        assert left(tx) == {recent, running}
+
+
+def test_no_more_is_forgotten_at_once_than_was_said_and_the_oldest_first(store: Store) -> None:
+    with store.write() as tx:
+        subject = a_service(tx, a_project(tx)).id
+        made = [an_operation(tx, "snapshot", subject, finished_at=OLD - timedelta(days=age)) for age in range(5)]
+        assert [history.forget(tx, BEFORE, 2) for _ in range(2)] == [2, 2]
+        assert left(tx) == {made[0]}
+
+
+def test_how_a_living_service_was_made_is_not_forgotten(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        living, failed, deleted = (a_service(tx, project, port=20000 + number).id for number in range(3))
+        services.update_service(tx, failed, failed_at=OLD, failure="No room.")
+        services.update_service(tx, deleted, deleted_at=OLD)
+        kept = [an_operation(tx, procedure, living) for procedure in ("create", "fork")]
+        for subject in (failed, deleted):
+            an_operation(tx, "fork", subject)
+        assert history.forget(tx, BEFORE, 10) == 2
+        assert left(tx) == set(kept)
+
+
+def test_what_still_holds_a_service_is_not_forgotten(store: Store) -> None:
+    with store.write() as tx:
+        subject = a_service(tx, a_project(tx)).id
+        holder = an_operation(tx, "snapshot", subject)
+        services.add_hold(tx, subject, holder)
+        assert history.forget(tx, BEFORE, 10) == 0
+        assert left(tx) == {holder}
