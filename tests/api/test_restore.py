@@ -15,6 +15,20 @@ def test_the_window_has_its_snapshots_and_settings(world: World) -> None:
     assert (window["gaps"], window["window_days"], window["snapshot_interval_seconds"]) == ([], 7, 600)
 
 
+def test_a_service_that_is_being_made_has_an_empty_window_and_settings(world: World) -> None:
+    service = world.create()
+    assert service["status"] == "QUEUED"
+    window = world.get(world.path(service["service_id"], "restoreWindow"))
+    assert window.status_code == 200, window.text
+    assert (window.json()["earliest"], window.json()["snapshots"], window.json()["gaps"]) == (None, [], [])
+    settings = world.client.put(
+        world.path(service["service_id"], "restoreSettings"),
+        json={"window_days": 30},
+        auth=world.tenant.credentials,
+    )
+    assert (settings.status_code, settings.json()["window_days"]) == (200, 30)
+
+
 def test_settings_are_changed_one_by_one(world: World) -> None:
     path = world.path(world.ready()["service_id"], "restoreSettings")
     answer = world.client.put(path, json={"window_days": 30}, auth=world.tenant.credentials)

@@ -31,7 +31,8 @@ def window(control: Control, project_id: str, service_id: str) -> RestoreWindow:
     with control.store.read() as tx:
         service = control.find(tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
-    gaps = control.backend.gaps(service.id, rollable(known))
+    leading = rollable(known)
+    gaps = control.backend.gaps(service.id, leading) if leading else []
     return restore_window(known, gaps, settings_of(service.settings, control.restore), control.clock())
 
 
