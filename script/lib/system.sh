@@ -31,6 +31,7 @@ system_packages() {
 
 install_browser() {  # only the tests and the pictures of the console need it; Ubuntu has it as a snap, which is not used
     if have chromium; then return; fi
+    compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null || package_lists chromium
     if apt-cache show chromium >/dev/null 2>&1; then
         apt_install chromium
     elif [ ! -e .venv/.stamp ]; then
