@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from ramet.console.changes import VERBS
 from ramet.console.parts import FORM_MARK
 from ramet.console.session import COOKIE
 from ramet.control.control import utc_now
@@ -20,7 +21,7 @@ _LIMIT_BYTES = 150_000
 
 def _pages(service_id: str) -> list[str]:
     base = f"/console/services/{service_id}"
-    verbs = ("", "/fork", "/pause", "/rename", "/resize", "/environment", "/password", "/snapshot", "/delete")
+    verbs = ("", "/snapshots", "/fork", *(f"/{verb}" for verb in VERBS))
     more = ("/console/", "/console/new", "/console/lineage", "/console/help", f"{base}/metrics", f"{base}/logs")
     return [*more, *(base + verb for verb in verbs)]
 
@@ -147,7 +148,9 @@ def test_an_error_stands_beside_its_field_and_keeps_what_was_typed(visitor: Visi
     path = f"/console/services/{service.id}/fork"
     answer = visitor.send(path, strategy="PITR", target_time="2020-01-01T00:00:00Z", name="back-then")
     assert answer.status_code == 422
-    assert re.search(r'id="target_time"[^>]*aria-invalid="true" aria-describedby="wrong-target_time"', answer.text)
+    assert re.search(
+        r'id="target_time"[^>]*aria-invalid="true" aria-describedby="wrong-target_time target-hint"', answer.text
+    )
     assert 'id="wrong-target_time">target_time 2020-01-01T00:00:00.000000Z lies before' in answer.text
     assert 'value="back-then"' in answer.text
 

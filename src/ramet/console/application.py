@@ -9,7 +9,19 @@ from litestar import Request, Response, Router, get
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from ramet.console import assets, births, changes, lineage, listing, service, signin, streams, watching
+from ramet.console import (
+    assets,
+    births,
+    changes,
+    lineage,
+    listing,
+    replicas,
+    service,
+    signin,
+    snapshots,
+    streams,
+    watching,
+)
 from ramet.console.help import help_page
 from ramet.console.live import Pulses
 from ramet.console.pages import HEADERS
@@ -39,6 +51,12 @@ _PAGES = (
     births.fork_preview,
     births.fork,
     service.service_page,
+    replicas.replica_page,
+    replicas.replica_change_page,
+    replicas.replica_change,
+    snapshots.snapshots_page,
+    snapshots.snapshot_page,
+    snapshots.delete_snapshot,
     watching.metrics_page,
     watching.logs_page,
     changes.change_page,

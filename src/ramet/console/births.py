@@ -11,7 +11,7 @@ from ramet.console.forms import Form, environment_of, new_key, refused, sizes, s
 from ramet.console.pages import page
 from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn
 from ramet.console.past import past_of
-from ramet.console.problems import status_for
+from ramet.console.problems import form_status
 from ramet.console.session import Session
 from ramet.control.preview import preview_fork
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
@@ -34,18 +34,20 @@ def create(parts: ConsoleParts, session: SignedIn, fields: Fields) -> Response[s
     try:
         accepted = parts.control.create_service(session.project_id, _create_request(fields), fields.get("key"))
     except Error as error:
-        return _create_page(parts, session, refused(fields, error), _shown_status(error))
+        return _create_page(parts, session, refused(fields, error), form_status(error))
     return _born(parts, session, accepted)
 
 
 @get("/services/{service_id:str}/fork", sync_to_thread=True)
 def fork_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
-    """Show the fork dialog; `at`, `strategy` and `span` in the query choose what it begins with."""
+    """Show the fork dialog; `at`, `snapshot`, `strategy` and `span` in the query choose what it begins with."""
     query = request.query_params
     parent = parts.control.get_service(session.project_id, service_id)
+    implied = "PITR" if "at" in query else "LAST_SNAPSHOT" if "snapshot" in query else "NOW"
     values = {
         "key": new_key(),
-        "strategy": str(query.get("strategy", "PITR" if "at" in query else "NOW")),
+        "strategy": str(query.get("strategy", implied)),
+        "snapshot_id": str(query.get("snapshot", "")),
         "target_time": str(query.get("at", "")),
         "name": fork_name(parent.name),
         "environment": "DEV",
@@ -73,7 +75,7 @@ def fork(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, fields: 
         accepted = parts.control.fork_service(session.project_id, service_id, request, fields.get("key"))
     except Error as error:
         parent = parts.control.get_service(session.project_id, service_id)
-        return _fork_page(parts, session, parent, refused(fields, error), status_code=_shown_status(error))
+        return _fork_page(parts, session, parent, refused(fields, error), status_code=form_status(error))
     return _born(parts, session, accepted)
 
 
@@ -92,13 +94,15 @@ def _create_page(parts: Parts, session: Session, form: Form, status_code: int = 
 def _fork_page(
     parts: Parts, session: Session, parent: Service, form: Form, *, span: int | None = None, status_code: int = 200
 ) -> Response[str]:
+    past = past_of(parts.control, parent, span)
     return page(
         "fork.html",
         parts,
         session,
         parent=parent,
         form=form,
-        past=past_of(parts.control, parent, span),
+        past=past,
+        chosen=next((one for one in past.snapshots if one.id == form["snapshot_id"]), None),
         now=parts.control.clock(),
         sizes=sizes(parts.control, parent.size),
         status_code=status_code,
@@ -132,15 +136,9 @@ def _fork_request(values: Mapping[str, str]) -> ForkRequest:
         memory_gbs=memory,
         target_time=(values.get("target_time") or None) if strategy is ForkStrategy.PITR else None,
         environment=environment_of(values),
+        snapshot_id=(values.get("snapshot_id") or None) if strategy is ForkStrategy.LAST_SNAPSHOT else None,
     )
 
 
 def _span(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= 9 and int(text) > 0 else None
-
-
-def _shown_status(error: Error) -> int:
-    status = status_for(error)
-    if status == 500:
-        raise error
-    return 422 if status == 400 else status

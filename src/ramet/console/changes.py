@@ -1,36 +1,19 @@
 """Changing a service: one page a verb, which says what it does and asks for confirmation where it can hurt."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 from litestar import Response, get, post
 from litestar.params import FromPath
 
-from ramet.console.forms import Form, confirm, environment_of, refused, size_value, sizes, split_size
-from ramet.console.pages import HEADERS, page
+from ramet.console.forms import Form, Misfilled, environment_of, size_value, split_size
 from ramet.console.parts import ConsoleParts, Fields, Parts, ServiceId, SignedIn
-from ramet.console.problems import status_for
-from ramet.console.session import Session
-from ramet.control import changes, poolers, windows
+from ramet.console.restoring import AMOUNTS, default_settings, set_restore, typed_settings
+from ramet.console.verbs import Place, Values, Verb, ask, find_verb, perform
+from ramet.control import changes, poolers, replicas, windows
 from ramet.control.control import Control
-from ramet.errors import Error, NotFound
 from ramet.model.credentials import Secret
 from ramet.model.service import Environment, Service
-
-Values = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Verb:
-    """A change. `hurts`: it interrupts clients or loses something, so PROD services want their name typed."""
-
-    title: str
-    button: str
-    explanation: str
-    perform: Callable[[Control, Service, Values], object]
-    hurts: bool = False
-    final: bool = False
-    field: str = ""
 
 
 def _pause(control: Control, service: Service, _: Values) -> None:
@@ -74,19 +57,32 @@ def _remove_pooler(control: Control, service: Service, _: Values) -> None:
     poolers.disable_pooler(control, service.project_id, service.id)
 
 
-VERBS: Mapping[str, Verb] = {
+def _optimize(control: Control, service: Service, _: Values) -> None:
+    changes.optimize_service(control, service.project_id, service.id)
+
+
+def _add_replicas(control: Control, service: Service, values: Values) -> None:
+    nodes = values.get("nodes", "")
+    if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 4):
+        raise Misfilled("nodes", "This must be a whole number.")
+    cpu, memory = split_size(values.get("size", ""))
+    request = replicas.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or "")
+    replicas.create_set(control, service.project_id, service.id, request)
+
+
+VERBS: Mapping[str, Verb[Service]] = {
     "pause": Verb(
         "Pause", "Pause it", "Its server stops cleanly and clients are turned away. The data stays.", _pause, hurts=True
     ),
     "resume": Verb("Resume", "Resume it", "Its server starts again at the same endpoint.", _resume),
-    "rename": Verb("Rename", "Rename it", "Only the name changes; id and endpoint stay.", _rename, field="name"),
+    "rename": Verb("Rename", "Rename it", "Only the name changes; id and endpoint stay.", _rename, fields=("name",)),
     "resize": Verb(
         "Resize",
         "Resize it",
         "CPU and memory change. Where PostgreSQL cannot do it live, the server restarts once.",
         _resize,
         hurts=True,
-        field="size",
+        fields=("size",),
     ),
     "environment": Verb(
         "Set the environment of",
@@ -94,7 +90,7 @@ VERBS: Mapping[str, Verb] = {
         "PROD services are protected: what can hurt them needs their name typed.",
         _set_environment,
         hurts=True,
-        field="environment",
+        fields=("environment",),
     ),
     "password": Verb(
         "Reset the password of",
@@ -102,14 +98,15 @@ VERBS: Mapping[str, Verb] = {
         "From then on only the new password of tsdbadmin opens it; open sessions go on.",
         _set_password,
         hurts=True,
-        field="password",
+        fields=("password",),
+        done="The password is changed: only the new one opens it.",
     ),
     "snapshot": Verb(
         "Take a snapshot of",
         "Take it",
         "A state to fork from later. It stays until it is deleted; a name helps to find it.",
         _take_snapshot,
-        field="snapshot_name",
+        fields=("snapshot_name",),
     ),
     "pool": Verb(
         "Add a pooler to", "Add it", "An endpoint of its own that lets many clients share few sessions.", _add_pooler
@@ -121,10 +118,33 @@ VERBS: Mapping[str, Verb] = {
         _remove_pooler,
         hurts=True,
     ),
+    "optimize": Verb(
+        "Optimize",
+        "Optimize it",
+        "Fresh statistics are collected for the planner. It serves meanwhile; busy tables are read once.",
+        _optimize,
+    ),
+    "window": Verb(
+        "Set the restore window of",
+        "Set it",
+        "How far back it can be restored, and when a snapshot is due. A shorter window lets older snapshots go for"
+        " good; denser snapshots make forks of a moment READY sooner.",
+        set_restore,
+        hurts=True,
+        fields=("window",),
+        done="The restore window is set.",
+    ),
+    "add-replicas": Verb(
+        "Add read replicas to",
+        "Add them",
+        "A set of equal, read-only copies that follow the service, behind one endpoint. The password is the same.",
+        _add_replicas,
+        fields=("name", "nodes", "size"),
+    ),
     "delete": Verb(
         "Delete",
         "Delete it for good",
-        "Its data, snapshots and archive are removed. Its forks stay. There is no way back.",
+        "Its data, snapshots, archive and read replicas are removed. Its forks stay. There is no way back.",
         _delete,
         hurts=True,
         final=True,
@@ -134,14 +154,11 @@ VERBS: Mapping[str, Verb] = {
 
 @get("/services/{service_id:str}/{verb:str}", sync_to_thread=True)
 def change_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str]) -> Response[str]:
-    """Ask for confirmation."""
+    """Ask what the change needs to know."""
     service = parts.control.get_service(session.project_id, service_id)
-    values = {
-        "name": service.name if verb == "rename" else "",
-        "size": size_value(service.size),
-        "environment": Environment.DEV if service.environment is Environment.PROD else Environment.PROD,
-    }
-    return _change_page(parts, session, service, verb, Form(values))
+    chosen = find_verb(VERBS, verb)
+    form = Form(_initial(service, verb))
+    return ask(parts, session, chosen, service, _place(service, verb), form, **_offered(parts, service, verb))
 
 
 @post("/services/{service_id:str}/{verb:str}", sync_to_thread=True, status_code=200)
@@ -150,38 +167,30 @@ def change(
 ) -> Response[str] | Response[None]:
     """Make the change, and go back to the service."""
     service = parts.control.get_service(session.project_id, service_id)
-    chosen = _verb(verb)
-    try:
-        if chosen.hurts:
-            confirm(service, fields, always=chosen.final)
-        chosen.perform(parts.control, service, fields)
-    except Error as error:
-        status = status_for(error)
-        return _change_page(parts, session, service, verb, refused(fields, error), 422 if status == 400 else status)
-    where = "/console/" if chosen.final else f"/console/services/{service.id}"
-    return Response(None, status_code=303, headers={**HEADERS, "Location": where})
+    chosen = find_verb(VERBS, verb)
+    return perform(parts, session, chosen, service, _place(service, verb), fields, **_offered(parts, service, verb))
 
 
-def _change_page(
-    parts: Parts, session: Session, service: Service, verb: str, form: Form, status_code: int = 200
-) -> Response[str]:
-    chosen = _verb(verb)
-    needs_name = chosen.hurts and (chosen.final or service.environment is Environment.PROD)
-    return page(
-        "change.html",
-        parts,
-        session,
-        service=service,
-        verb=chosen,
-        action=f"/console/services/{service.id}/{verb}",
-        form=form,
-        needs_name=needs_name,
-        sizes=sizes(parts.control),
-        status_code=status_code,
-    )
+def _place(service: Service, verb: str) -> Place:
+    base = f"/console/services/{service.id}"
+    return Place([("/console/", "Services"), (base, service.name)], f"{base}/{verb}")
 
 
-def _verb(name: str) -> Verb:
-    if name not in VERBS:
-        raise NotFound("NOT_FOUND", "There is no such page.")
-    return VERBS[name]
+def _initial(service: Service, verb: str) -> Values:
+    """Return what a form begins with: what holds now, or for the environment, the other one."""
+    if verb == "window":
+        return typed_settings(service)
+    names = {"rename": service.name, "add-replicas": "replicas"}
+    return {
+        "name": names.get(verb, ""),
+        "nodes": "1",
+        "size": size_value(service.size),
+        "environment": Environment.DEV if service.environment is Environment.PROD else Environment.PROD,
+    }
+
+
+def _offered(parts: Parts, service: Service, verb: str) -> Mapping[str, Any]:
+    """Return what a form offers beyond its values."""
+    if verb == "window":
+        return {"amounts": AMOUNTS, "defaults": default_settings(parts.control)}
+    return {"own_size": verb == "add-replicas", "present_size": service.size if verb == "resize" else None}

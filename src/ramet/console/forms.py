@@ -3,12 +3,13 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ramet.console.texts import size_text
 from ramet.control.control import Control
 from ramet.errors import Error, Invalid
 from ramet.model.resources import PUBLIC_SIZES, SHARED, Size
-from ramet.model.service import Environment, Service
+from ramet.model.service import Environment
 
 _FIELDS: Mapping[str, str] = {
     "INVALID_NAME": "name",
@@ -18,10 +19,31 @@ _FIELDS: Mapping[str, str] = {
     "TARGET_TIME_IN_FUTURE": "target_time",
     "OUTSIDE_RESTORE_WINDOW": "target_time",
     "INVALID_PASSWORD": "password",
+    "INVALID_NODES": "nodes",
     "CONFIRMATION_NEEDED": "confirmation",
     "TYPE_NOT_AVAILABLE": "service_type",
     "EXTENSION_NOT_AVAILABLE": "service_type",
 }
+
+
+class Misfilled(Invalid):
+    """A field of a form holds what it cannot hold."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__("MISFILLED", message)
+        self.name = name
+
+
+class Guarded(Protocol):
+    """What can be in need of protection: a service, or a set of replicas."""
+
+    @property
+    def name(self) -> str:
+        """What is to be typed."""
+
+    @property
+    def environment(self) -> Environment:
+        """How much is at stake."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +64,8 @@ class Form:
 def refused(values: Mapping[str, str], error: Error) -> Form:
     """Return a form with an error beside the field that caused it."""
     text = f"{error.message} {error.details}".strip()
-    return Form(values, {_FIELDS.get(error.code, ""): text})
+    name = error.name if isinstance(error, Misfilled) else _FIELDS.get(error.code, "")
+    return Form(values, {name: text})
 
 
 def new_key() -> str:
@@ -50,15 +73,25 @@ def new_key() -> str:
     return f"console-{secrets.token_urlsafe(18)}"
 
 
-def sizes(control: Control, inherited: Size | None = None) -> list[tuple[str, str]]:
-    """Return (value, text) of the sizes to choose from; the empty value stands for the parent's."""
+def sizes(
+    control: Control, inherited: Size | None = None, *, own: bool = False, present: Size | None = None
+) -> list[tuple[str, str]]:
+    """Return (value, text) of the sizes to choose from; the empty value stands for the parent's.
+
+    `own` leaves out the share of the host; a `present` size can be kept, however unusual it is.
+    """
     host = control.backend.host_size()
     choices = [] if inherited is None else [("", f"As its parent: {size_text(inherited)}")]
-    choices.append((SHARED, "Shared: a share of the host"))
-    for cpu, memory in PUBLIC_SIZES:
-        if cpu <= (host.cpu_millis or cpu) and memory <= (host.memory_gbs or memory):
-            choices.append((f"{cpu}/{memory}", size_text(Size(cpu, memory))))
-    return choices
+    if not own:
+        choices.append((SHARED, "Shared: a share of the host"))
+    fitting = [
+        Size(cpu, memory)
+        for cpu, memory in PUBLIC_SIZES
+        if cpu <= (host.cpu_millis or cpu) and memory <= (host.memory_gbs or memory)
+    ]
+    if present is not None and not present.shared and present not in fitting:
+        fitting.insert(0, present)
+    return [*choices, *((size_value(one), size_text(one)) for one in fitting)]
 
 
 def size_value(size: Size) -> str:
@@ -84,7 +117,7 @@ def environment_of(values: Mapping[str, str]) -> Environment:
     return Environment(chosen)
 
 
-def confirm(service: Service, values: Mapping[str, str], *, always: bool = False) -> None:
-    """Raise Invalid unless the service's name was typed; it needs to be for PROD, and `always` for what is final."""
-    if (always or service.environment is Environment.PROD) and values.get("confirmation") != service.name:
-        raise Invalid("CONFIRMATION_NEEDED", f"Type {service.name!r} to confirm.")
+def confirm(thing: Guarded, values: Mapping[str, str]) -> None:
+    """Raise Invalid unless the thing's name was typed."""
+    if values.get("confirmation") != thing.name:
+        raise Invalid("CONFIRMATION_NEEDED", f"Type {thing.name!r} to confirm.")

@@ -19,7 +19,8 @@ from ramet.console.session import Session
 from ramet.console.steps import seconds_of, steps_of, title_of
 from ramet.console.texts import bytes_text, seconds_text, size_text
 from ramet.model.fork import shown
-from ramet.model.service import Service, status_of, status_reason
+from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
+from ramet.model.service import Service, is_down, status_of, status_reason
 
 _TYPES = {"POSTGRES": "PostgreSQL", "TIMESERIESDB": "Time series", "VECTOR": "Vector"}
 HEADERS: Mapping[str, str] = {
@@ -53,8 +54,8 @@ def moment(value: datetime | None, style: str = "full") -> Markup:
     )
 
 
-def connections(service: Service) -> list[tuple[str, str, str]]:
-    """Return (id, title, text) of the ways to connect to a service."""
+def connections(service: Service | ReplicaSet) -> list[tuple[str, str, str]]:
+    """Return (id, title, text) of the ways to connect to a service, or to a set of its replicas."""
     uri = f"postgresql://tsdbadmin@{service.host}:{service.port}/tsdb?sslmode=require"
     env = f"PGHOST={service.host} PGPORT={service.port} PGUSER=tsdbadmin PGDATABASE=tsdb PGSSLMODE=require"
     ways = [("psql", "psql", f'psql "{uri}"'), ("uri", "URI", uri), ("env", "env", env)]
@@ -70,7 +71,19 @@ def _environment() -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(moment=moment, bytes=bytes_text, seconds=seconds_text, size=size_text)
-    functions = (status_of, status_reason, connections, steps_of, title_of, seconds_of, report_lines, as_of)
+    functions = (
+        status_of,
+        status_reason,
+        is_down,
+        replica_status,
+        replica_status_reason,
+        connections,
+        steps_of,
+        title_of,
+        seconds_of,
+        report_lines,
+        as_of,
+    )
     environment.globals.update({function.__name__: function for function in functions})
     environment.globals.update(asset=asset_path, utc_text=shown, version=__version__, type_names=_TYPES)
     return environment

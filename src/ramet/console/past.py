@@ -5,18 +5,21 @@ from dataclasses import dataclass, field
 from ramet.console.timeline import Timeline, draw
 from ramet.control.control import Control
 from ramet.control.preview import written_bytes
-from ramet.control.windows import window
+from ramet.control.windows import PendingSnapshot, list_snapshots, window
 from ramet.errors import Error, NotFound
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, newest
+from ramet.model.window import RestoreSettings
 
 
 @dataclass(frozen=True)
 class ServicePast:
-    """What a service can be forked as of; snapshots newest first."""
+    """What a service can be forked as of; snapshots newest first, and those that are being made by hand."""
 
     timeline: Timeline | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
+    pending: list[PendingSnapshot] = field(default_factory=list)
+    settings: RestoreSettings = field(default_factory=RestoreSettings)
     problem: str = ""
 
     @property
@@ -32,7 +35,10 @@ def past_of(control: Control, service: Service, span_seconds: int | None = None)
     try:
         found = window(control, service.project_id, service.id)
         known = sorted(found.snapshots, key=lambda one: one.taken_at, reverse=True)
-        return ServicePast(draw(found, written_bytes(control, service, newest(known)), span_seconds), known)
+        listed = list_snapshots(control, service.project_id, service.id)
+        pending = [one for one in listed if isinstance(one, PendingSnapshot)]
+        drawn = draw(found, written_bytes(control, service, newest(known)), span_seconds)
+        return ServicePast(drawn, known, pending, found.settings)
     except NotFound:
         raise
     except (Error, OSError) as error:

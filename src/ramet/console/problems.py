@@ -10,7 +10,7 @@ from litestar.types import ExceptionHandlersMap
 
 from ramet.console.pages import HEADERS, page
 from ramet.console.parts import AnyRequest, SignedOut
-from ramet.errors import Error, Exhausted, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
+from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from ramet.ids import new_id
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,14 @@ def status_for(error: Error) -> int:
     return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 500)
 
 
+def form_status(error: Error) -> int:
+    """Return the HTTP status of a form that is shown again because of an error; raises those that are a fault."""
+    status = status_for(error)
+    if status == 500:
+        raise error
+    return 422 if status == 400 else status
+
+
 def _on_signed_out(request: AnyRequest, _: SignedOut) -> Response[None]:
     wanted = quote(request.url.path) if request.method == "GET" else ""
     address = "/console/sign-in" + (f"?next={wanted}" if wanted not in ("", "/console", "/console/") else "")
@@ -45,6 +53,9 @@ def _on_signed_out(request: AnyRequest, _: SignedOut) -> Response[None]:
 
 def _on_error(request: AnyRequest, error: Error) -> Response[str]:
     status = status_for(error)
+    if isinstance(error, Failed):
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return page("problem.html", title="This failed", error=error, status_code=500)
     if status == 500:
         return _on_fault(request, error)
     return page("problem.html", title=_title(status), error=error, status_code=status)

@@ -1,8 +1,10 @@
 """The page of one service: how to connect, what it is made of, its past, and what is being done to it."""
 
 from litestar import Response, get
+from litestar.params import FromQuery
 
-from ramet.console.pages import page
+from ramet.console.changes import VERBS
+from ramet.console.pages import HEADERS, page
 from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn
 from ramet.console.past import past_of
 from ramet.console.session import Session
@@ -15,12 +17,20 @@ _SNAPSHOTS = 12
 
 
 @get("/services/{service_id:str}", sync_to_thread=True)
-def service_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
-    """Show a service; one that failed or was deleted leaves its history and what to do next."""
+def service_page(
+    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
+) -> Response[str] | Response[None]:
+    """Show a service; one that failed or was deleted leaves its history and what to do next.
+
+    The id of a set of read replicas leads to its page. `done` names a change that was just accepted.
+    """
     try:
         service = parts.control.get_service(session.project_id, service_id)
     except NotFound:
         return _gone(parts, session, service_id)
+    if service.origin is not None and service.origin.is_standby:
+        where = f"/console/services/{service.origin.service_id}/replicas/{service.id}"
+        return Response(None, status_code=303, headers={**HEADERS, "Location": where})
     past = past_of(parts.control, service)
     operations = list_operations(parts.control, session.project_id, service.id, _OPERATIONS).operations
     return page(
@@ -28,6 +38,7 @@ def service_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) 
         parts,
         session,
         service=service,
+        done=VERBS[done].done if done in VERBS else "",
         space=parts.spaces.of([service]).get(service.id),
         forks=_forks(parts, service),
         past=past,

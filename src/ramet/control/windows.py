@@ -78,13 +78,18 @@ def delete_snapshot(control: Control, project_id: str, service_id: str, snapshot
         if not is_id(snapshot_id) or not found:
             raise NotFound("SNAPSHOT_NOT_FOUND", "no snapshot with that id exists", f"snapshot_id {snapshot_id[:64]!r}")
         if found[0].kind is not SnapshotKind.MANUAL:
-            raise Invalid(
-                "SNAPSHOT_IN_USE",
-                f"Snapshot {snapshot_id} belongs to the restore window of service {service.id}.",
-                "It goes by itself when no moment of the window needs it; only manual snapshots are deleted by hand.",
-            )
+            raise needed(found[0])
         submit(tx, "delete_snapshot", FIRST_STEPS["delete_snapshot"], service.id, {"snapshot_id": snapshot_id})
     control.wake()
+
+
+def needed(snapshot: Snapshot) -> Invalid:
+    """Return the refusal to delete a snapshot that was not made by hand."""
+    return Invalid(
+        "SNAPSHOT_IN_USE",
+        f"Snapshot {snapshot.id} belongs to the restore window of service {snapshot.service_id}.",
+        "It goes by itself when no moment of the window needs it; only manual snapshots are deleted by hand.",
+    )
 
 
 def _pending(tx: sa.Connection, service: Service, known: set[str]) -> list[PendingSnapshot]:

@@ -10,7 +10,7 @@ from ramet.model.fork import shown
 from ramet.model.snapshot import Snapshot, rollable
 
 _KEY = "restore"
-_BOUNDS = {
+BOUNDS = {
     "window_days": (1, 365),
     "snapshot_interval_seconds": (60, 7 * 86_400),
     "snapshot_wal_bytes": (16 * 1024**2, 1024**4),
@@ -79,7 +79,13 @@ def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:
 
 def settings_of(service_settings: Mapping[str, Any], defaults: RestoreSettings) -> RestoreSettings:
     """Return what holds for a service: its own settings, and the installation's for the rest."""
-    return replace(defaults, **service_settings.get(_KEY, {}))
+    return replace(defaults, **own_settings(service_settings))
+
+
+def own_settings(service_settings: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return what a service has set itself, by the names of the settings."""
+    own: Mapping[str, int] = service_settings.get(_KEY, {})
+    return own
 
 
 def with_settings(
@@ -87,7 +93,7 @@ def with_settings(
 ) -> dict[str, Any]:
     """Return a service's settings with some changed; None takes the installation's. Raises Invalid."""
     for name, value in changes.items():
-        low, high = _BOUNDS[name]
+        low, high = BOUNDS[name]
         if value is not None and not low <= value <= high:
             raise Invalid("INVALID_FIELD", f"{name} must be from {low} to {high}, not {value}.")
     wanted = replace(

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ramet.model.service import OperationStatus
 from ramet.store.database import epoch_seconds
-from ramet.store.tables import operation, operation_event, service
+from ramet.store.tables import operation, operation_event, replica_set, service
 
 CHANNEL = "ramet_operation"
 _LATE_SECONDS = 5.0
@@ -175,12 +175,20 @@ def under_way_of(tx: sa.Connection, subject: str, procedure: str) -> list[Operat
 
 
 def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Return how far the operations under way in a project are, by subject: procedure, step, attempt and so on."""
+    """Return how far the operations under way in a project are: procedure, step, attempt and so on.
+
+    They are told by service, those on its sets of read replicas among them.
+    """
     columns = (operation.c.procedure, operation.c.step, operation.c.status, operation.c.attempt, operation.c.progress)
-    mine = (operation.c.subject == service.c.id) & (service.c.project_id == project_id)
+    own = [
+        sa.select(table.c[owner].label("owner"), operation.c.id, *columns).where(
+            operation.c.subject == table.c.id, table.c.project_id == project_id, _UNDER_WAY
+        )
+        for table, owner in ((service, "id"), (replica_set, "service_id"))
+    ]
     found: dict[str, list[tuple[Any, ...]]] = {}
-    for row in tx.execute(sa.select(operation.c.subject, *columns).where(mine, _UNDER_WAY).order_by(operation.c.id)):
-        found.setdefault(row.subject, []).append(tuple(row))
+    for row in tx.execute(sa.union_all(*own).order_by("id")):
+        found.setdefault(row.owner, []).append(tuple(row))
     return found
 
 

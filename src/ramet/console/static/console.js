@@ -41,33 +41,62 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
 
-  /* the time line: handle, steps and exact text say the same */
+  /* a moment as typed: a time, or date and time, without an offset are the viewer's own; anything else stays */
+  function understood(text) {
+    const found = /^(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d?:\d\d(?::\d\d)?)(\.\d{1,6})?$/.exec(text.trim());
+    if (!found) return text.trim();
+    const hours = found[2].length % 3 === 1 ? "0" + found[2] : found[2];
+    const d = new Date((found[1] || day(new Date())) + "T" + hours);
+    return Number.isNaN(d.getTime()) ? text.trim() : local(d).replace(/\.\d{3}/, found[3] || "");
+  }
+
+  /* the time line: handle, steps, exact text and the choice above them say the same */
   function bind(form) {
     const range = form.querySelector("input[type=range]");
     const exact = form.querySelector("[name=target_time]");
-    if (!range || !exact || range.dataset.bound) return;
-    range.dataset.bound = "yes";
+    if (!exact || exact.dataset.bound) return;
+    exact.dataset.bound = "yes";
+    for (const hint of form.querySelectorAll(".scripted")) hint.hidden = false;
     const tell = () => exact.dispatchEvent(new Event("change", { bubbles: true }));
+    exact.addEventListener("change", () => { exact.value = understood(exact.value); });
+    if (!range) return;
+    const chosen = () => form.querySelector("[name=strategy]:checked").value;
+    const choose = () => { form.querySelector("[name=strategy][value=PITR]").checked = true; };
     const name = () => { range.setAttribute("aria-valuetext", exact.value.replace("T", " ")); };
     const write = () => { exact.value = local(new Date(Number(range.value))); name(); };
     const read = () => {
-      const milli = Date.parse(exact.value);
+      const milli = Date.parse(understood(exact.value));
       if (!Number.isNaN(milli)) { range.value = milli; name(); }
     };
+    const place = () => {
+      if (chosen() === "PITR") return;
+      range.value = chosen() === "NOW" ? range.max : range.dataset.snapshot;
+      write();
+    };
     if (exact.value) read(); else write();
-    range.addEventListener("input", write);
+    place();
+    form.addEventListener("change", (event) => { if (event.target.name === "strategy") place(); });
+    range.addEventListener("input", () => { choose(); write(); });
     range.addEventListener("change", tell);
     exact.addEventListener("input", read);
     form.addEventListener("click", (event) => {
       const step = event.target.closest("[data-step]");
-      const jump = event.target.closest("[data-moment]");
-      if (!step && !jump) return;
+      if (!step) return;
       const from = Number.isNaN(Date.parse(exact.value)) ? Number(range.value) : Date.parse(exact.value);
-      exact.value = jump ? jump.dataset.moment : local(new Date(from + Number(step.dataset.step)));
+      exact.value = local(new Date(from + Number(step.dataset.step)));
       read();
       tell();
     });
   }
+  document.addEventListener("click", (event) => {
+    const line = event.target.closest("a.pick");
+    if (!line || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const box = line.getBoundingClientRect();
+    const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+    const at = new Date(Number(line.dataset.first) + share * (line.dataset.last - line.dataset.first));
+    location.assign(line.href + "&at=" + encodeURIComponent(local(at)));
+  });
   function bindAll() {
     document.querySelectorAll("form").forEach(bind);
   }

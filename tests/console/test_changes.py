@@ -1,0 +1,210 @@
+"""Changes through the forms of the console: replicas, poolers, restore windows, snapshots, statistics."""
+
+import html
+import re
+
+from ramet.console.restoring import AMOUNTS
+from ramet.control import windows
+from ramet.control.windows import list_snapshots
+from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status
+from ramet.model.resources import Size
+from ramet.model.service import Environment, Service
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.window import BOUNDS, RestoreSettings
+from tests.backends.local.hosts import eventually
+from tests.console.visitor import Visitor
+
+
+def _base(service: Service) -> str:
+    return f"/console/services/{service.id}"
+
+
+def _with_replicas(visitor: Visitor) -> tuple[Service, str]:
+    """Make a service with a set of two replicas; return the service and the path of the set."""
+    visitor.sign_in()
+    service = visitor.ready()
+    answer = visitor.send(f"{_base(service)}/add-replicas", name="reports", nodes="2", size="500/2")
+    assert answer.status_code == 303, answer.text
+    eventually(lambda: replica_status(_set(visitor)) is ReplicaSetStatus.ACTIVE, 20)
+    return service, f"{_base(service)}/replicas/{_set(visitor).id}"
+
+
+def _set(visitor: Visitor) -> ReplicaSet:
+    return visitor.named("shop").replica_sets[0]
+
+
+def _wrong(page: str, field: str) -> str:
+    """Return what a page says beside a field."""
+    found = re.search(rf'id="wrong-{field}">([^<]+)<', page)
+    assert found is not None, page
+    return html.unescape(found[1])
+
+
+def _manual(visitor: Visitor, service: Service) -> list[Snapshot]:
+    found = list_snapshots(visitor.world.runtime.control, service.project_id, service.id)
+    return [one for one in found if isinstance(one, Snapshot) and one.kind is SnapshotKind.MANUAL]
+
+
+def test_replicas_are_added_shown_and_found_by_their_id(visitor: Visitor) -> None:
+    service, path = _with_replicas(visitor)
+    found = _set(visitor)
+    page = visitor.see(path)
+    for text in ("active", f"{found.host}:{found.port}", *(f"{found.host}:{node.port}" for node in found.nodes)):
+        assert text in page
+    shown = visitor.see(_base(service))
+    assert f"{found.host}:{found.port}" in shown
+    assert "2 × 0.5 CPU · 2 GB" in shown
+    answer = visitor.client.get(f"/console/services/{found.id}")
+    assert (answer.status_code, answer.headers["location"]) == (303, path)
+    assert "no such read replicas" in visitor.see(f"{_base(service)}/replicas/abcdefghij", 404)
+
+
+def test_what_is_wrong_with_replicas_stands_beside_its_field(visitor: Visitor) -> None:
+    visitor.sign_in()
+    path = f"{_base(visitor.ready())}/add-replicas"
+    for nodes, reason in (("5", "1 to 4"), ("0", "1 to 4"), ("two", "whole number"), ("", "whole number")):
+        answer = visitor.send(path, name="reports", nodes=nodes, size="500/2")
+        assert answer.status_code == 422
+        assert reason in _wrong(answer.text, "nodes")
+    answer = visitor.send(path, name=" ", nodes="1", size="500/2")
+    assert "printable characters" in _wrong(answer.text, "name")
+    answer = visitor.send(path, name="reports", nodes="1", size="shared")
+    assert "size of its own" in _wrong(answer.text, "size")
+    assert visitor.named("shop").replica_sets == ()
+
+
+def test_replicas_are_resized_pooled_and_deleted(visitor: Visitor) -> None:
+    service, path = _with_replicas(visitor)
+    assert 'value="500/2" selected' in visitor.see(f"{path}/resize")
+    assert visitor.send(f"{path}/resize", size="1000/4").headers["location"] == path
+    eventually(lambda: _set(visitor).size == Size(1000, 4) and _set(visitor).activity is None, 20)
+    assert visitor.send(f"{path}/pool").status_code == 303
+    pooler = f"{_set(visitor).host}:{_set(visitor).pooler_port}"
+    assert pooler in visitor.see(path)
+    assert visitor.send(f"{path}/unpool").status_code == 303
+    assert _set(visitor).pooler_port is None
+    assert visitor.send(f"{path}/delete").status_code == 422
+    assert visitor.send(f"{path}/delete", confirmation="shop").status_code == 422
+    assert visitor.send(f"{path}/delete", confirmation="reports").headers["location"] == _base(service)
+    eventually(lambda: visitor.named("shop").replica_sets == (), 20)
+    assert visitor.client.get(f"{path}/explode").status_code == 404
+
+
+def test_what_can_hurt_replicas_that_are_prod_needs_their_name(visitor: Visitor) -> None:
+    _, path = _with_replicas(visitor)
+    assert visitor.send(f"{path}/environment", environment="PROD").status_code == 303
+    assert _set(visitor).environment is Environment.PROD
+    assert visitor.named("shop").environment is Environment.DEV
+    for verb, fields in (("resize", {"size": "1000/4"}), ("unpool", {}), ("environment", {"environment": "DEV"})):
+        answer = visitor.send(f"{path}/{verb}", **fields)
+        assert (answer.status_code, _wrong(answer.text, "confirmation")) == (422, "Type 'reports' to confirm.")
+    assert visitor.send(f"{path}/environment", environment="DEV", confirmation="reports").status_code == 303
+
+
+def test_statistics_are_collected_and_a_paused_service_refuses(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    assert visitor.send(f"{_base(service)}/optimize").status_code == 303
+    visitor.settled("shop")
+    assert "Optimize" in visitor.see(_base(service))
+    visitor.send(f"{_base(service)}/pause")
+    eventually(lambda: visitor.named("shop").paused, 20)
+    refused = visitor.send(f"{_base(service)}/optimize")
+    assert refused.status_code == 409
+    assert "needs it to be READY" in refused.text
+
+
+def test_a_restore_window_is_set_in_the_units_of_people(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    path = f"{_base(service)}/window"
+    typed = {"window_days": "30", "snapshot_interval_seconds": "2.5", "snapshot_wal_bytes": "64"}
+    answer = visitor.send(path, **typed)
+    assert answer.status_code == 303, answer.text
+    assert "The restore window is set." in visitor.see(answer.headers["location"])
+    control = visitor.world.runtime.control
+    assert windows.window(control, service.project_id, service.id).settings == RestoreSettings(30, 150, 64 * 1024**2)
+    page = visitor.see(path)
+    assert all(f'value="{value}"' in page for value in typed.values())
+    empty = dict.fromkeys(typed, "")
+    assert visitor.send(path, **empty).status_code == 303
+    assert windows.window(control, service.project_id, service.id).settings == control.restore
+
+
+def test_a_setting_out_of_bounds_is_told_beside_its_field(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    path = f"{_base(service)}/window"
+    for name, text in (("window_days", "0"), ("snapshot_interval_seconds", "0.5"), ("snapshot_wal_bytes", "much")):
+        answer = visitor.send(path, **{name: text})
+        assert answer.status_code == 422
+        assert "must be a number from" in _wrong(answer.text, name)
+        assert f'value="{text}"' in answer.text
+    assert visitor.named("shop").settings == {}
+    assert visitor.send(path, window_days="nan").status_code == 422
+    assert visitor.send(path, window_days="1e400").status_code == 422
+
+
+def test_a_shorter_window_of_a_prod_service_needs_the_name(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    visitor.send(f"{_base(service)}/environment", environment="PROD")
+    assert "confirm" in _wrong(visitor.send(f"{_base(service)}/window", window_days="1").text, "confirmation")
+    assert visitor.send(f"{_base(service)}/window", window_days="1", confirmation="shop").status_code == 303
+
+
+def test_every_bound_can_be_typed() -> None:
+    assert {amount.name for amount in AMOUNTS} == set(BOUNDS)
+    for amount in AMOUNTS:
+        low, high = amount.bounds
+        assert round(float(low) * amount.unit_size) == BOUNDS[amount.name][0]
+        assert float(high) * amount.unit_size == BOUNDS[amount.name][1]
+        assert amount.shown(BOUNDS[amount.name][1]) == high
+
+
+def test_a_snapshot_is_taken_forked_and_deleted(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    visitor.world.backend.commit(service.id, "kept")
+    visitor.send(f"{_base(service)}/snapshot", name="before the migration")
+    eventually(lambda: len(_manual(visitor, service)) == 1, 20)
+    visitor.world.backend.commit(service.id, "later")
+    (taken,) = _manual(visitor, service)
+    page = visitor.see(f"{_base(service)}/snapshots")
+    assert "before the migration" in page
+    fork = f"{_base(service)}/fork?snapshot={taken.id}"
+    assert f"{_base(service)}/fork?snapshot={taken.id}" in page
+    assert "before the migration" in visitor.see(fork)
+    answer = visitor.send(fork, strategy="LAST_SNAPSHOT", name="rescued")
+    assert answer.status_code == 200, answer.text
+    assert visitor.world.backend.values(visitor.settled("rescued").id) == ["kept"]
+
+    visitor.send(f"{_base(service)}/environment", environment="PROD")
+    path = f"{_base(service)}/snapshots/{taken.id}/delete"
+    assert "confirm" in _wrong(visitor.send(path).text, "confirmation")
+    done = visitor.send(path, confirmation="shop")
+    assert done.status_code == 303
+    assert "The snapshot is being deleted." in visitor.see(done.headers["location"])
+    eventually(lambda: _manual(visitor, service) == [], 20)
+    assert "no such snapshot" in visitor.see(path, 404)
+
+
+def test_a_snapshot_that_the_window_needs_says_why_it_stays(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    (first,) = list_snapshots(visitor.world.runtime.control, service.project_id, service.id)
+    path = f"{_base(service)}/snapshots/{first.id}/delete"
+    page = visitor.see(path)
+    assert "belongs to the restore window" in page
+    assert "Delete it" not in page
+    refused = visitor.send(path)
+    assert refused.status_code == 422
+    assert "only manual snapshots are deleted by hand" in refused.text
+
+
+def test_a_password_that_was_changed_is_told(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    answer = visitor.send(f"{_base(service)}/password", password="correct horse")
+    assert "The password is changed" in visitor.see(answer.headers["location"])
+    assert "The password is changed" not in visitor.see(f"{_base(service)}?done=explode")
