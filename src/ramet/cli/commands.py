@@ -14,6 +14,7 @@ _COMMANDS = {
     "serve": "host:serve_only",
     "worker": "host:work_only",
     "down": "host:down",
+    "console": "console:console",
     "doctor": "doctor:doctor",
     "backup": "backup:backup",
     "settings": "doctor:show_settings",

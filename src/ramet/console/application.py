@@ -39,6 +39,7 @@ _PAGES = (
     assets.static_file,
     signin.sign_in_page,
     signin.sign_in,
+    signin.make_link,
     signin.enter,
     signin.sign_out,
     listing.list_page,
@@ -92,7 +93,7 @@ def open_console(
         include_in_schema=False,
     )
     return Console(
-        (router, home), lambda public_key: f"{PATH}/enter/{parts.links.make(public_key)}", parts.pulses.close
+        (router, home), lambda public_key: f"{signin.LINKS}/{parts.links.make(public_key)}", parts.pulses.close
     )
 
 

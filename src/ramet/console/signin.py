@@ -1,8 +1,10 @@
 """Signing in with an API key or by a link that works once, and signing out."""
 
 import time
+from collections.abc import Mapping
 
 from litestar import Response, get, post
+from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 
 from ramet.console.pages import HEADERS, page
@@ -12,6 +14,7 @@ from ramet.errors import Unauthorized
 from ramet.model.credentials import Secret
 from ramet.model.project import ApiKey
 
+LINKS = "/console/enter"
 _HOME = "/console/"
 _KEY_LIMIT = 200
 
@@ -27,22 +30,27 @@ def sign_in_page(request: AnyRequest) -> Response[str]:
 async def sign_in(request: AnyRequest, parts: ConsoleParts) -> Response[str]:
     """Open a session for the holder of a key. Addresses that guess too often have to wait."""
     form = await request.form()
-    public_key = str(form.get("public_key", "")).strip()[:_KEY_LIMIT]
     next_path = _local(str(form.get("next", _HOME)))
-    address = request.client.host if request.client else ""
-    if waiting := parts.attempts.wait_seconds(address):
-        problem = f"Too many failed attempts. Try again in {waiting} seconds."
-        answer = page("sign_in.html", next_path=next_path, problem=problem, public_key=public_key, status_code=429)
-        answer.headers["Retry-After"] = str(waiting)
-        return answer
     try:
-        secret = Secret(str(form.get("secret_key", "")).strip()[:_KEY_LIMIT])
-        key = parts.projects.authenticate(public_key, secret)
-    except Unauthorized:
-        parts.attempts.fail(address)
-        problem = "This key is unknown, revoked, or its secret is wrong. 'ramet key create' makes another one."
-        return page("sign_in.html", next_path=next_path, problem=problem, public_key=public_key, status_code=401)
-    return _entered(request, parts, key, next_path)
+        return _entered(request, parts, _opened(request, parts, form), next_path)
+    except _Refused as refused:
+        public_key = _typed(form, "public_key")
+        answer = page("sign_in.html", next_path=next_path, problem=refused.problem, public_key=public_key)
+        answer.status_code = refused.status
+        answer.headers.update(refused.headers)
+        return answer
+
+
+@post("/link", status_code=201)
+async def make_link(request: AnyRequest, parts: ConsoleParts) -> Response[dict[str, str]]:
+    """Answer the holder of a key, a program, with the path of a link that signs in once."""
+    form = await request.form()
+    try:
+        key = _opened(request, parts, form)
+    except _Refused as refused:
+        body = {"code": refused.code, "message": refused.problem}
+        return Response(body, status_code=refused.status, headers={**HEADERS, **refused.headers})
+    return Response({"path": f"{LINKS}/{parts.links.make(key.public_key)}"}, headers=dict(HEADERS))
 
 
 @get("/enter/{token:str}", sync_to_thread=True)
@@ -50,7 +58,7 @@ def enter(request: AnyRequest, parts: ConsoleParts, token: FromPath[str]) -> Res
     """Open a session by a link; the link is used up then."""
     public_key = parts.links.use(token)
     if public_key is None:
-        problem = "This link has been used, or is too old. Sign in with a key; 'ramet up' prints a new link."
+        problem = "This link has been used, or is too old. 'ramet console' prints a new one; or sign in with a key."
         return page("sign_in.html", next_path=_HOME, problem=problem, public_key="", status_code=410)
     return _entered(request, parts, parts.projects.active_key(public_key), _HOME)
 
@@ -61,6 +69,32 @@ async def sign_out(session: SignedIn, fields: Fields) -> Response[None]:
     answer: Response[None] = Response(None, status_code=303, headers={**HEADERS, "Location": "/console/sign-in"})
     answer.delete_cookie(COOKIE, path="/console")
     return answer
+
+
+class _Refused(Exception):
+    """Nobody is signed in: why, and what that is in HTTP."""
+
+    def __init__(self, status: int, code: str, problem: str, headers: Mapping[str, str]) -> None:
+        super().__init__(problem)
+        self.status, self.code, self.problem, self.headers = status, code, problem, headers
+
+
+def _opened(request: AnyRequest, parts: Parts, form: FormMultiDict) -> ApiKey:
+    """Return the key that a form holds. Raises _Refused, also for addresses that failed too often."""
+    address = request.client.host if request.client else ""
+    if waiting := parts.attempts.wait_seconds(address):
+        problem = f"Too many failed attempts. Try again in {waiting} seconds."
+        raise _Refused(429, "TOO_MANY_ATTEMPTS", problem, {"Retry-After": str(waiting)})
+    try:
+        return parts.projects.authenticate(_typed(form, "public_key"), Secret(_typed(form, "secret_key")))
+    except Unauthorized as error:
+        parts.attempts.fail(address)
+        problem = "This key is unknown, revoked, or its secret is wrong. 'ramet key create' makes another one."
+        raise _Refused(401, error.code, problem, {}) from error
+
+
+def _typed(form: FormMultiDict, name: str) -> str:
+    return str(form.get(name, "")).strip()[:_KEY_LIMIT]
 
 
 def _entered(request: AnyRequest, parts: Parts, key: ApiKey, next_path: str) -> Response[str]:

@@ -1,0 +1,42 @@
+"""`ramet console`, and the link that it prints."""
+
+import httpx
+import pytest
+
+from tests.backends.local.hosts import free_port
+from tests.cli.terminal import Terminal
+from tests.cli.world import World
+
+
+def test_a_link_is_printed_that_signs_in_once(terminal: Terminal, world: World) -> None:
+    said = terminal.ramet("console")
+    assert said.code == 0, said.err
+    link = said.out.strip()
+    assert link.startswith(world.base_url.removesuffix("/public/api/v1") + "/console/enter/")
+    with httpx.Client() as browser:
+        assert browser.get(link).status_code == 200
+        assert "Services" in browser.get(link.split("/enter/")[0] + "/").text
+        assert browser.get(link).status_code == 410
+    assert terminal.ramet("console").out.strip() != link
+
+
+def test_a_wrong_key_gets_no_link(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAMET_SECRET_KEY", "wrong")
+    refused = terminal.ramet("console")
+    assert (refused.code, refused.out) == (4, "")
+    assert "secret is wrong" in refused.err
+
+
+def test_a_server_that_is_not_there_is_told(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAMET_BASE_URL", f"http://127.0.0.1:{free_port()}/public/api/v1")
+    refused = terminal.ramet("console")
+    assert refused.code == 1
+    assert "Start one with 'ramet up'" in refused.err
+
+
+def test_what_is_no_console_is_told(terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    html_for_everything = world.base_url.replace("/public/api/v1", "/console/sign-in?")
+    monkeypatch.setenv("RAMET_BASE_URL", html_for_everything)
+    refused = terminal.ramet("console")
+    assert refused.code != 0
+    assert "is no console" in refused.err
