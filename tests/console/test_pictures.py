@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ramet.console.charts import METRICS, chart
 from ramet.console.family import part_of, tree
-from ramet.console.steps import STEPS, TITLES, steps_of
+from ramet.console.steps import STEPS, TITLES, grouped, steps_of
 from ramet.console.timeline import draw
 from ramet.model.credentials import Secret
 from ramet.model.fork import shown
@@ -143,6 +143,14 @@ def test_steps_tell_what_is_done_what_runs_and_what_is_to_come() -> None:
     undone = Event("op", "capture", "UNDONE", _at(0), 0.2)
     failed = steps_of(_past(OperationStatus.FAILED, "capture", done, lost, undone))
     assert [(step.state, step.note) for step in failed[:2]] == [("undone", ""), ("failed", "The disk is full.")]
+
+
+def test_equal_operations_that_went_well_stand_together() -> None:
+    went, failed = _past(OperationStatus.SUCCEEDED, "publish"), _past(OperationStatus.FAILED, "recover")
+    other = replace(went, procedure="snapshot")
+    listed = [went, went, other, went, failed, failed, went]
+    assert grouped(listed, 9) == [(went, 1), (other, 0), (went, 0), (failed, 0), (failed, 0), (went, 0)]
+    assert grouped(listed, 2) == [(went, 1), (other, 0)]
 
 
 def test_every_procedure_and_each_step_of_a_birth_has_a_name(tmp_path: Path) -> None:

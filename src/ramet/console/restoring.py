@@ -7,7 +7,7 @@ from ramet.console.forms import Misfilled
 from ramet.control.control import Control
 from ramet.control.windows import change_settings
 from ramet.model.service import Service
-from ramet.model.window import BOUNDS, own_settings
+from ramet.model.window import BOUNDS, RestoreSettings, own_settings
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,14 @@ def typed_settings(service: Service) -> dict[str, str]:
 def default_settings(control: Control) -> dict[str, str]:
     """Return what holds where nothing is typed."""
     return {amount.name: amount.shown(getattr(control.restore, amount.name)) for amount in AMOUNTS}
+
+
+def settings_text(settings: RestoreSettings) -> str:
+    """Return what holds, in a sentence or two."""
+    days, minutes, megabytes = (amount.shown(getattr(settings, amount.name)) for amount in AMOUNTS)
+    kept = "1 day" if days == "1" else f"{days} days"
+    every = "minute" if minutes == "1" else f"{minutes} minutes"
+    return f"Kept for {kept}. While something is written, a snapshot is taken every {every}, or after {megabytes} MB."
 
 
 def set_restore(control: Control, service: Service, values: Mapping[str, str]) -> None:

@@ -7,12 +7,15 @@ from ramet.console.changes import VERBS
 from ramet.console.pages import HEADERS, page
 from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn
 from ramet.console.past import past_of
+from ramet.console.restoring import settings_text
 from ramet.console.session import Session
+from ramet.console.steps import grouped
 from ramet.control.history import list_operations
 from ramet.errors import NotFound
 from ramet.model.service import Service
 
-_OPERATIONS = 12
+_OPERATIONS = 60
+_GROUPS = 12
 _SNAPSHOTS = 12
 
 
@@ -44,6 +47,8 @@ def service_page(
         past=past,
         shown_snapshots=past.snapshots[:_SNAPSHOTS],
         operations=operations,
+        groups=grouped(operations, _GROUPS),
+        settings_text=settings_text(past.settings),
         birth=next((one for one in operations if one.procedure in ("create", "fork")), None),
     )
 
@@ -51,7 +56,15 @@ def service_page(
 def _gone(parts: Parts, session: Session, service_id: str) -> Response[str]:
     """Show what became of a service. Raises NotFound when there never was one."""
     past = list_operations(parts.control, session.project_id, service_id, _OPERATIONS).operations
-    return page("gone.html", parts, session, service_id=service_id, operations=past, status_code=404)
+    return page(
+        "gone.html",
+        parts,
+        session,
+        service_id=service_id,
+        operations=past,
+        groups=grouped(past, _GROUPS),
+        status_code=404,
+    )
 
 
 def _forks(parts: Parts, service: Service) -> list[Service]:

@@ -63,6 +63,22 @@ def steps_of(past: Past) -> Sequence[Step]:
     return [_step(past, name) for name in names]
 
 
+def grouped(listed: Sequence[Past], most: int) -> Sequence[tuple[Past, int]]:
+    """Return operations, newest first, with how many equal ones that went well stand together before each."""
+    groups: list[tuple[Past, int]] = []
+    for past in listed:
+        last, more = groups[-1] if groups else (None, 0)
+        if last is not None and _went_well(last, last.procedure) and _went_well(past, last.procedure):
+            groups[-1] = (last, more + 1)
+        else:
+            groups.append((past, 0))
+    return groups[:most]
+
+
+def _went_well(past: Past, procedure: str) -> bool:
+    return past.procedure == procedure and past.status is OperationStatus.SUCCEEDED
+
+
 def title_of(past: Past) -> str:
     """Return an operation's name for people."""
     return TITLES.get(past.procedure, past.procedure.replace("_", " ").capitalize())

@@ -181,13 +181,13 @@ def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any,
     """
     columns = (operation.c.procedure, operation.c.step, operation.c.status, operation.c.attempt, operation.c.progress)
     own = [
-        sa.select(table.c[owner].label("owner"), operation.c.id, *columns).where(
+        sa.select(table.c[owner].label("owner"), operation.c.id.label("operation_id"), *columns).where(
             operation.c.subject == table.c.id, table.c.project_id == project_id, _UNDER_WAY
         )
         for table, owner in ((service, "id"), (replica_set, "service_id"))
     ]
     found: dict[str, list[tuple[Any, ...]]] = {}
-    for row in tx.execute(sa.union_all(*own).order_by("id")):
+    for row in tx.execute(sa.union_all(*own).order_by("operation_id")):
         found.setdefault(row.owner, []).append(tuple(row))
     return found
 
