@@ -21,7 +21,7 @@ from ramet.backends.local.inventory import LocalInventory
 from ramet.console.application import Console, open_console
 from ramet.control.control import Control, Placement, utc_now
 from ramet.control.drills import Drills
-from ramet.control.metrics import FORGET_SECONDS, SAMPLE_SECONDS, Metering
+from ramet.control.metrics import FORGET_SECONDS, ROUND_SECONDS, Metering
 from ramet.control.projects import Projects
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.model.window import RestoreSettings
@@ -170,7 +170,7 @@ def _duties(settings: Settings, store: Store, backend: Backend, wake: Callable[[
         Duty("history", _HISTORY_SECONDS, upkeep.forget_history),
         Duty("archives", _ARCHIVE_SECONDS, drills.watch),
         Duty("drills", _DRILL_CHECK_SECONDS, drills.submit_due),
-        Duty("metrics", SAMPLE_SECONDS, metering.sample),
+        Duty("metrics", ROUND_SECONDS, metering.sample),
         Duty("old metrics", FORGET_SECONDS, metering.forget),
     ]
 

@@ -1,10 +1,13 @@
 """Metrics over HTTP, from samples that Ramet takes itself."""
 
+import time
 from datetime import timedelta
 
 import pytest
 
+from ramet.backends.base import Server
 from ramet.control.metrics import Metering
+from ramet.control.subjects import servers_of
 from ramet.model.fork import shown
 from ramet.store import metrics
 from tests.api.world import JsonObject, World
@@ -64,13 +67,63 @@ def test_the_share_of_blocks_found_in_the_cache_is_of_the_time_between_samples(
     assert {point["value"] for point in ratio["data"]} == {None, 0.9}
 
 
-def test_get_shows_what_a_service_uses_now_and_the_list_does_not(world: World, service: JsonObject) -> None:
+def test_get_and_list_show_what_a_service_uses_now(world: World, service: JsonObject) -> None:
     assert service["metrics"] is None
+    world.fork(service)
     sample(world, service)
-    assert world.look(service)["metrics"] == {"memory_mb": 50, "storage_mb": 0, "milli_cpu": 100}
-    assert world.listed()[0]["metrics"] is None
+    wanted = {"memory_mb": 50, "storage_mb": 0, "milli_cpu": 100}
+    assert world.look(service)["metrics"] == wanted
+    assert [one["metrics"] for one in world.listed()] == [wanted, None]
     world.advance(timedelta(minutes=5))
     assert world.look(service)["metrics"] is None
+    assert world.listed()[0]["metrics"] is None
+
+
+def test_one_that_does_not_answer_is_asked_no_more_often_than_the_others(
+    world: World, service: JsonObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    silent = service["service_id"]
+    other = world.ready()["service_id"]
+    measure = world.backend.measure
+
+    def slow(server: Server) -> dict[str, float] | None:
+        asked.append(server.service_id)
+        time.sleep(0.25)
+        return None if server.service_id == silent else measure(server)
+
+    monkeypatch.setattr(world.backend, "measure", slow)
+    metering = Metering(world.store, world.backend, world.clock)
+    for _ in range(4):
+        metering.sample()
+    assert sorted(asked) == sorted([silent, other])
+    world.advance(timedelta(seconds=30))
+    metering.sample()
+    assert len(asked) == 3
+
+
+def test_a_replica_set_has_series_and_usage_of_its_own_with_a_node_on_each_value(
+    world: World, service: JsonObject
+) -> None:
+    body = {"name": "reports", "nodes": 2, "cpu_millis": 500, "memory_gbs": 1}
+    made = world.post(world.path(service["service_id"], "replicaSets"), body).json()
+    world.work()
+    with world.store.read() as tx:
+        nodes = servers_of(tx, made["id"])
+    for number, node in enumerate(nodes):
+        lag = {"ramet_replay_lag_seconds": float(number), "ramet_memory_bytes": 20e6}
+        world.backend.volumes[node.service_id].measured |= lag
+    Metering(world.store, world.backend, world.clock).sample()
+    world.advance(timedelta(seconds=1))
+    of_set = {"service_id": made["id"]}
+    found = read(world, of_set, "ramet_replay_lag_seconds", fn="LAST")
+    assert [one["labels"] for one in found] == [{"node": "0", "role": "replica"}, {"node": "1", "role": "replica"}]
+    assert [one["data"][-1]["value"] for one in found] == [0, 1]
+    assert world.look(of_set)["metrics"]["memory_mb"] == 40
+    names, own = (
+        world.get(world.path(one, "metrics/available-series")).json() for one in (made["id"], service["service_id"])
+    )
+    assert set(names) - set(own) == {"ramet_replay_lag_seconds"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from ramet.control.subjects import servers_of
+from ramet.model.logs import LogEntry
 from tests.api.world import JsonObject, World
 
 BODY = {"name": "reports", "nodes": 2, "cpu_millis": 500, "memory_gbs": 2}
@@ -150,3 +152,26 @@ def test_an_unknown_set_is_not_found(world: World, service: JsonObject) -> None:
         answer = world.post(path(world, service, "a" * 10, verb), body)
         assert answer.status_code == 404
         assert answer.json()["code"] == "REPLICA_SET_NOT_FOUND"
+
+
+def test_the_log_of_each_node_is_read_by_the_sets_id(world: World, service: JsonObject) -> None:
+    made = create(world, service)
+    world.work()
+    with world.store.read() as tx:
+        nodes = servers_of(tx, made["id"])
+    for number, node in enumerate(nodes):
+        world.backend.volumes[node.service_id].log.append(LogEntry(world.clock(), "LOG", f"node {number}"))
+    read = [world.get(world.path(made["id"], "logs") + query).json()["logs"] for query in ("", "?node=0", "?node=1")]
+    assert read == [["node 0"], ["node 0"], ["node 1"]]
+    refused = world.get(world.path(made["id"], "logs") + "?node=2")
+    assert (refused.status_code, refused.json()["code"]) == (400, "NO_SUCH_NODE")
+
+
+def test_the_operations_of_a_set_are_read_by_its_id_also_when_it_is_gone(world: World, service: JsonObject) -> None:
+    made = create(world, service)
+    world.work()
+    world.delete(path(world, service, made["id"]))
+    world.work()
+    assert world.get(world.path(made["id"])).status_code == 404
+    found = world.get(world.path(made["id"], "operations")).json()["operations"]
+    assert [one["operation"] for one in found] == ["delete_replicas", "create_replicas"]

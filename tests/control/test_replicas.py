@@ -1,8 +1,11 @@
 """Read replica sets: made, changed and gone, and along with their service."""
 
+from dataclasses import replace
+
 import pytest
 import sqlalchemy as sa
 
+from ramet.backends.base import NOT_FOLLOWING, Observation, Server
 from ramet.control import replicas as verbs
 from ramet.control.replicas import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
@@ -206,6 +209,38 @@ def test_a_part_that_fell_is_put_right(world: World, part: str) -> None:
     assert volumes[made.nodes[1].id].running
     assert volumes[made.id].balancer_port == made.port
     assert volumes[made.id].pooler_port is not None
+
+
+def test_a_node_that_does_not_follow_is_not_counted_as_serving_and_its_service_is_not_held(world: World) -> None:
+    service = world.create()
+    made = create(world, service, nodes=2)
+    lost = world.backend.volumes[made.nodes[1].id]
+    lost.follows = False
+    world.upkeep.observe()
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ERROR
+    assert replica_status_reason(look(world, made)) == NOT_FOLLOWING
+    with world.store.read() as tx:
+        assert services.holders(tx, service.id) == []
+    lost.follows = True
+    world.upkeep.observe()
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
+
+
+def test_a_set_is_active_only_when_every_node_follows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.create()
+    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    observe = world.backend.observe
+    looks: list[ReplicaSetStatus] = []
+
+    def seen(server: Server) -> Observation:
+        looks.append(replica_status(look(world, made)))
+        return replace(observe(server), follows=len(looks) >= 3)
+
+    monkeypatch.setattr(world.backend, "observe", seen)
+    world.worker.run_until_idle()
+    assert len(looks) >= 3
+    assert set(looks) == {ReplicaSetStatus.CREATING}
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
 
 
 def test_one_that_cannot_be_made_says_why_and_is_gone(world: World) -> None:

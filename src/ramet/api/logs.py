@@ -16,7 +16,10 @@ from ramet.model.moments import parse_moment
 
 _MOST_TERMS = 20
 
-Node = Annotated[str | None, QueryParameter(name="node", required=False, description="0, the service's only node.")]
+Node = Annotated[
+    str | None,
+    QueryParameter(name="node", required=False, description="Of a read replica set: which of its nodes, from 0 on."),
+]
 Cursor = Annotated[
     str | None, QueryParameter(name="cursor", required=False, description="The last_cursor of the page before.")
 ]

@@ -14,7 +14,7 @@ from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, empty,
 from ramet.api.plans import PLANNED, DryRun, plan_shape
 from ramet.api.problems import POLLED
 from ramet.api.shapes import service_shape
-from ramet.control.metrics import usage_now
+from ramet.control.metrics import usage_now, usages_now
 from ramet.control.preview import preview_fork
 from ramet.control.requests import Accepted, Amount, CreateRequest, ForkRequest
 from ramet.errors import Invalid
@@ -36,7 +36,8 @@ IdempotencyKey = Annotated[
 @get("/", operation_id="getServices", summary="List all services", responses=errors(403), sync_to_thread=False)
 def list_services(control: ControlVerbs, project_id: ProjectId) -> Response[list[wire.Service]]:
     """Every service of the project, in the order of their creation."""
-    return answer([service_shape(service) for service in control.list_services(project_id)])
+    usages = usages_now(control, project_id)
+    return answer([service_shape(each, None, usages.get(each.id)) for each in control.list_services(project_id)])
 
 
 @post(

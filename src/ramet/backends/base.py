@@ -88,12 +88,19 @@ class Readiness:
     progress: str = ""
 
 
+NOT_FOLLOWING = "It does not follow its service now: no WAL is streamed to it."
+
+
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of a server: serving, or why not. `facts` hold figures such as the newest archived segment."""
+    """What was seen of a server: serving, or why not. `facts` hold figures such as the newest archived segment.
+
+    `follows` is False for a replica that serves what it has and gets nothing new.
+    """
 
     serving: bool
     reason: str = ""
+    follows: bool = True
     facts: dict[str, Any] = field(default_factory=dict)
 
 

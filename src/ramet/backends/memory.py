@@ -45,6 +45,7 @@ class Volume:
     measured: dict[str, float] = field(default_factory=dict)
     pooler_port: int | None = None
     balancer_port: int | None = None
+    follows: bool = True
     gaps: list[Gap] = field(default_factory=list)
     damage: str = ""
     archive_delay: str | None = None
@@ -275,7 +276,7 @@ class MemoryBackend:
         volume = self.volumes.get(server.service_id)
         if volume is None:
             return Observation(False, "Its volume is lost.")
-        return Observation(volume.running, "" if volume.running else "Its server is not running.")
+        return Observation(volume.running, "" if volume.running else "Its server is not running.", volume.follows)
 
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         """Return what a test has put into the log; a cursor counts the entries before it."""

@@ -1,17 +1,18 @@
-"""A service's own log, as its server wrote it."""
+"""The own log of a service, or of a node of a read replica set, as its server wrote it."""
 
 from ramet.control.control import Control
+from ramet.control.subjects import find_subject
 from ramet.errors import Invalid
 from ramet.model.logs import LogPage, LogQuery
-from ramet.procedures.servers import server_of
 
 
-def read_logs(control: Control, project_id: str, service_id: str, query: LogQuery, node: int = 0) -> LogPage:
-    """Return a page of a service's log, newest first. Raises NotFound, Invalid.
+def read_logs(control: Control, project_id: str, subject: str, query: LogQuery, node: int = 0) -> LogPage:
+    """Return a page of a log, newest first. Raises NotFound, Invalid.
 
-    `node` 0 is the service's server; others are high-availability replicas, which no service has here.
+    `node` 0 is a service's server, and the first of a set; others are the further ones of a set.
     """
-    service = control.get_service(project_id, service_id)
-    if node != 0:
-        raise Invalid("NO_SUCH_NODE", f"node {node} does not exist: the service has one node.", "Leave node out.")
-    return control.backend.read_log(server_of(service), query)
+    _, found = find_subject(control, project_id, subject)
+    if node >= len(found):
+        there = "one node" if len(found) == 1 else f"{len(found)} nodes, from 0 on"
+        raise Invalid("NO_SUCH_NODE", f"node {node} does not exist: there is {there}.", "Leave node out, or send 0.")
+    return control.backend.read_log(found[node], query)

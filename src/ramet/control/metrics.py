@@ -1,18 +1,23 @@
-"""Metrics: samples that Ramet takes of each service, and what clients read of them."""
+"""Metrics: samples that Ramet takes of each service and read replica set, and what clients read of them."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ramet.backends.base import Backend
+from ramet.backends.base import Backend, Server
 from ramet.control.control import Control
-from ramet.model.metrics import SERIES, Function, Sample, Series, Usage, key_of, plan, series, usage
-from ramet.procedures.servers import server_of
-from ramet.store import metrics, services
+from ramet.control.subjects import find_subject, servers_of
+from ramet.model.metrics import OF_REPLICAS, SERIES, Function, Sample, Series, Usage, key_of, plan, series, usage
+from ramet.model.metrics import with_label as labelled
+from ramet.model.service import Service
+from ramet.store import metrics
 from ramet.store.database import Store
 
-SAMPLE_SECONDS = 30.0
+ROUND_SECONDS = 1.0
 FORGET_SECONDS = 3600.0
+_SAMPLE = timedelta(seconds=30)
+_AT_WORK_SECONDS = 0.2
 _CURRENT = timedelta(minutes=2)
 _HIT, _READ, _RATIO = (
     key_of("ramet_blocks_total", source="cache"),
@@ -31,21 +36,50 @@ class Metering:
     _blocks: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def sample(self) -> None:
-        """Measure every service that serves."""
+        """Measure what serves and was not measured for half a minute, for a fifth of a second at most.
+
+        What is left comes first in the next round: with very many services samples lie further apart, and nothing else
+        on the host waits for them. What does not answer has its turn again with all others, half a minute later.
+        """
+        begun, now = time.monotonic(), self.clock()
         with self.store.read() as tx:
-            known = services.all_live_services(tx)
+            due = metrics.due_subjects(tx, now - _SAMPLE)
         taken: dict[str, Sample] = {}
-        for service in known:
-            if service.born_at is not None and not service.paused:
-                measured = self.backend.measure(server_of(service))
-                if measured is not None:
-                    taken[service.id] = Sample(self.clock(), self._with_ratio(service.id, measured))
-        self._blocks = {service_id: blocks for service_id, blocks in self._blocks.items() if service_id in taken}
-        with self.store.write() as tx:
-            metrics.insert_samples(tx, taken)
+        for subject in due:
+            with self.store.read() as tx:
+                found = servers_of(tx, subject)
+            taken[subject] = Sample(self.clock(), self._measured(found))
+            if time.monotonic() - begun > _AT_WORK_SECONDS:
+                break
+        if taken:
+            self._record(taken, now)
+
+    def _measured(self, found: list[Server]) -> Mapping[str, float]:
+        """Return what is measured of servers, with the number of its node on each value of a replica set's."""
+        values: dict[str, float] = {}
+        for number, server in enumerate(found):
+            measured = self.backend.measure(server)
+            if measured is None:
+                self._blocks.pop(server.service_id, None)
+                continue
+            whole = self._with_ratio(server.service_id, measured)
+            is_node = server.primary is not None
+            values |= {labelled(key, "node", str(number)) if is_node else key: n for key, n in whole.items()}
+        return values
+
+    def _record(self, taken: Mapping[str, Sample], now: datetime) -> None:
+        usages: dict[str, Usage] = {}
+        with self.store.read() as tx:
+            for subject, sample in taken.items():
+                before = metrics.last_sample(tx, subject, now - _CURRENT)
+                usages[subject] = usage([sample] if before is None else [before, sample]) if sample.values else Usage()
+        with self.store.write(durable=False) as tx:
+            metrics.insert_samples(tx, {subject: sample for subject, sample in taken.items() if sample.values})
+            metrics.put_usage(tx, usages, now)
 
     def forget(self) -> None:
         """Keep the samples within bounds."""
+        self._blocks.clear()  # of what is gone too; the next sample begins anew
         with self.store.write() as tx:
             metrics.forget_old(tx, self.clock())
 
@@ -59,16 +93,16 @@ class Metering:
         return {**measured, _RATIO: hit / (hit + read)} if hit >= 0 and read >= 0 and hit + read > 0 else measured
 
 
-def available_series(control: Control, project_id: str, service_id: str) -> list[str]:
-    """Return the names of all series."""
-    control.get_service(project_id, service_id)
-    return sorted(SERIES)
+def available_series(control: Control, project_id: str, subject: str) -> list[str]:
+    """Return the names of all series of a service or of a read replica set."""
+    found, _ = find_subject(control, project_id, subject)
+    return sorted(SERIES if _is_replica(found) else SERIES.keys() - OF_REPLICAS)
 
 
 def read_series(
     control: Control,
     project_id: str,
-    service_id: str,
+    subject: str,
     name: str,
     begin: datetime,
     end: datetime,
@@ -76,16 +110,25 @@ def read_series(
     function: Function | None,
     labels: Mapping[str, str],
 ) -> list[Series]:
-    """Return the series that are asked for. Raises NotFound, Invalid."""
+    """Return the series that are asked for, of a service or of a read replica set. Raises NotFound, Invalid."""
     query = plan(name, begin, end, bucket_seconds, function, labels)
+    found, _ = find_subject(control, project_id, subject)
     with control.store.read() as tx:
-        service = control.find(tx, project_id, service_id)
-        earlier = begin - timedelta(seconds=2 * SAMPLE_SECONDS)
-        samples = metrics.list_samples(tx, service.id, earlier, end)
-    return series(samples, query, role="primary")
+        samples = metrics.list_samples(tx, found.id, begin - 2 * _SAMPLE, end)
+    return series(samples, query, role="replica" if _is_replica(found) else "primary")
 
 
-def usage_now(control: Control, service_id: str) -> Usage | None:
-    """Return what a service uses now, as far as its newest samples are of now."""
+def usage_now(control: Control, subject: str) -> Usage | None:
+    """Return what a service or a read replica set uses now, as far as that is known."""
     with control.store.read() as tx:
-        return usage(metrics.last_samples(tx, service_id, control.clock() - _CURRENT, 2))
+        return metrics.usage_of(tx, subject, control.clock() - _CURRENT)
+
+
+def usages_now(control: Control, project_id: str) -> Mapping[str, Usage | None]:
+    """Return what the services of a project use now, in one query."""
+    with control.store.read() as tx:
+        return metrics.usage_in_project(tx, project_id, control.clock() - _CURRENT)
+
+
+def _is_replica(service: Service) -> bool:
+    return service.origin is not None and service.origin.is_standby

@@ -1,6 +1,8 @@
-"""What is wrong with a read replica set that should be serving, and asking for it to be put right."""
+"""What is wrong with a read replica set that should be serving, and having it put right."""
 
-from ramet.backends.base import Backend
+from dataclasses import dataclass
+
+from ramet.backends.base import NOT_FOLLOWING, Backend
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.followers import RESTART, RESTART_BEGINS, servers_of_set, submit_for_set
@@ -8,17 +10,40 @@ from ramet.store import replicas, services
 from ramet.store.database import Store
 
 
-def fault_of_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> str | None:
-    """Return why a set does not serve as it should; None when it does."""
-    for server in servers_of_set(replica_set, parent):
-        observation = backend.observe(server)
+@dataclass(frozen=True)
+class Fault:
+    """Why a set does not serve as it should, and whether starting it again may help."""
+
+    reason: str
+    needs_restart: bool = True
+
+
+def fault_of_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> Fault | None:
+    """Return what is wrong with a set; None when it serves as it should."""
+    seen = [backend.observe(server) for server in servers_of_set(replica_set, parent)]
+    for observation in seen:
         if not observation.serving:
-            return observation.reason
+            return Fault(observation.reason)
     if len(replica_set.nodes) > 1 and not backend.balancer_serves(replica_set.id):
-        return "The balancer of its nodes is not running."
+        return Fault("The balancer of its nodes is not running.")
     if replica_set.pooler_port is not None and not backend.pooler_serves(replica_set.id):
-        return "Its pooler is not running."
-    return replica_set.down_reason
+        return Fault("Its pooler is not running.")
+    if not all(observation.follows for observation in seen):
+        return Fault(NOT_FOLLOWING, needs_restart=False)
+    if replica_set.down_reason in (None, NOT_FOLLOWING):
+        return None
+    return Fault(replica_set.down_reason)
+
+
+def note(store: Store, replica_set: ReplicaSet, reason: str | None) -> None:
+    """Record why a set does not serve, or that it does, unless an operation is at it."""
+    if replica_set.down_reason == reason:
+        return
+    with store.write() as tx:
+        services.get_service(tx, replica_set.service_id, lock=True)
+        current = replicas.get_set(tx, replica_set.id)
+        if current is not None and current.activity is None:
+            replicas.update_set(tx, current.id, down_reason=reason)
 
 
 def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> None:

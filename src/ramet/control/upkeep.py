@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from ramet.backends.base import Backend, SnapshotFacts
 from ramet.control.poolers import submit_repair
-from ramet.control.replica_repair import fault_of_set, submit_restart
+from ramet.control.replica_repair import fault_of_set, note, submit_restart
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest
@@ -123,12 +123,15 @@ class Upkeep:
                 self._observe_set(each, parent)
 
     def _observe_set(self, replica_set: ReplicaSet, parent: Service) -> None:
-        reason = fault_of_set(self.backend, replica_set, parent)
-        if reason is None:
+        fault = fault_of_set(self.backend, replica_set, parent)
+        if fault is None:
             self._next_restart.pop(replica_set.id, None)
+            note(self.store, replica_set, None)
+        elif not fault.needs_restart:
+            note(self.store, replica_set, fault.reason)
         elif self._is_due_again(replica_set.id):
-            _log.warning("read replica set %s is down, restarting it: %s", replica_set.id, reason)
-            submit_restart(self.store, replica_set, reason)
+            _log.warning("read replica set %s is down, restarting it: %s", replica_set.id, fault.reason)
+            submit_restart(self.store, replica_set, fault.reason)
             self.wake()
 
     def _repair_pooler(self, service: Service) -> None:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 
+from msgspec import Struct
+
 from ramet.errors import Invalid
 
 MOST_POINTS = 11_000
@@ -30,11 +32,16 @@ SERIES = {
     "ramet_cpu_seconds_total": Kind.COUNTER,
     "ramet_deadlocks_total": Kind.COUNTER,
     "ramet_memory_bytes": Kind.GAUGE,
+    "ramet_replay_lag_seconds": Kind.GAUGE,
     "ramet_storage_bytes": Kind.GAUGE,
     "ramet_temporary_bytes_total": Kind.COUNTER,
     "ramet_transactions_total": Kind.COUNTER,
     "ramet_wal_bytes_total": Kind.COUNTER,
 }
+
+
+OF_REPLICAS = frozenset(("ramet_replay_lag_seconds",))
+"""Series that only read replicas have."""
 
 
 class Function(StrEnum):
@@ -84,6 +91,12 @@ class Series:
 def key_of(name: str, **labels: str) -> str:
     """Return the key of a value in a sample: 'name' or 'name;label=value;…', labels in order."""
     return ";".join([name, *(f"{label}={labels[label]}" for label in sorted(labels))])
+
+
+def with_label(key: str, label: str, value: str) -> str:
+    """Return a key with one more label."""
+    name, *labels = key.split(";")
+    return ";".join([name, *sorted([*labels, f"{label}={value}"])])
 
 
 def plan(
@@ -185,25 +198,29 @@ _FUNCTIONS: Mapping[Function, Callable[[list[float]], float]] = {
 }
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(Struct, frozen=True, gc=False):
     """What a service uses now; None where that is not known."""
 
-    cpu_millis: int | None
-    memory_mb: int | None
-    storage_mb: int | None
+    cpu_millis: int | None = None
+    memory_mb: int | None = None
+    storage_mb: int | None = None
 
 
-def usage(samples: Sequence[Sample]) -> Usage | None:
-    """Return what the last samples tell, oldest first; None without any."""
+def usage(samples: Sequence[Sample]) -> Usage:
+    """Return what the last samples tell, oldest first."""
     if not samples:
-        return None
-    cpu_key, last = key_of("ramet_cpu_seconds_total"), samples[-1]
-    cpu = _growth([(sample.at, sample.values[cpu_key]) for sample in samples[-2:] if cpu_key in sample.values])
+        return Usage()
+    totals = [(sample.at, _total(sample, "ramet_cpu_seconds_total")) for sample in samples[-2:]]
+    cpu = _growth([(at, total) for at, total in totals if total is not None])
     cpu_millis = round(1000 * cpu[0][2] / cpu[0][1]) if cpu and cpu[0][1] else None
-    return Usage(cpu_millis, _megabytes(last, "ramet_memory_bytes"), _megabytes(last, "ramet_storage_bytes"))
+    memory, storage = (_total(samples[-1], name) for name in ("ramet_memory_bytes", "ramet_storage_bytes"))
+    return Usage(cpu_millis, _megabytes(memory), _megabytes(storage))
 
 
-def _megabytes(sample: Sample, name: str) -> int | None:
-    value = sample.values.get(key_of(name))
-    return None if value is None else round(value / 1_000_000)
+def _total(sample: Sample, name: str) -> float | None:
+    values = [value for key, value in sample.values.items() if key.split(";")[0] == name]
+    return sum(values) if values else None
+
+
+def _megabytes(size_bytes: float | None) -> int | None:
+    return None if size_bytes is None else round(size_bytes / 1_000_000)

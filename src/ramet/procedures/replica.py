@@ -41,6 +41,13 @@ class Replicas:
             self.tools.backend.stop(server)
         return Next("boot")
 
+    def join(self, work: Work) -> Outcome:
+        """Boot, and come back until every node follows: the hold on the service is no burden before there is a set."""
+        booted = self.boot(work)
+        if isinstance(booted, Next) and not all(self.tools.backend.observe(s).follows for s in self._servers(work)):
+            return Wait(0.02, "no WAL is streamed yet")
+        return booted
+
     def boot(self, work: Work) -> Outcome:
         found = self._servers(work)
         for server in found:
@@ -107,7 +114,7 @@ def replica_procedures(tools: Tools) -> list[Procedure]:
         Procedure(
             name="create_replicas",
             first="replicate",
-            steps={"replicate": steps.replicate, **serving},
+            steps={"replicate": steps.replicate, **serving, "boot": steps.join},
             undo={"replicate": steps.destroy},
             on_failed=steps.unborn,
         ),

@@ -37,7 +37,7 @@ class Past:
 def list_past(
     tx: sa.Connection, project_id: str, service_id: str | None, limit: int, before: Position | None
 ) -> list[Past]:
-    """Return up to `limit` operations of a project, or of one service, newest first, with all their events.
+    """Return up to `limit` operations of a project, of a service or of a set, newest first, with all their events.
 
     `before` is where the last page ended: the time and the id of its last operation.
     """
@@ -73,9 +73,11 @@ def list_past(
 
 
 def was_ever(tx: sa.Connection, project_id: str, service_id: str) -> bool:
-    """Tell whether the project has or had such a service."""
-    same = (service.c.id == service_id) & (service.c.project_id == project_id)
-    return tx.execute(sa.select(service.c.id).where(same)).one_or_none() is not None
+    """Tell whether the project has or had such a service, or such a read replica set."""
+    return any(
+        tx.scalar(sa.select(table.c.id).where(table.c.id == service_id, table.c.project_id == project_id)) is not None
+        for table in (service, replica_set)
+    )
 
 
 def forget(tx: sa.Connection, before: datetime, limit: int) -> int:

@@ -1,48 +1,100 @@
-"""Rows of samples: kept as they are for two days, then one in ten minutes for a month."""
+"""Rows of samples, of services and of read replica sets, and of what each of them uses now.
 
+Samples are kept as they are for two days, then one in ten minutes for a month.
+"""
+
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from ramet.model.metrics import Sample
-from ramet.store.tables import metric_sample, service
+from ramet.model.metrics import Sample, Usage
+from ramet.store.tables import last_usage, metric_sample, replica_set, service
 
 KEPT_WHOLE = timedelta(days=2)
 KEPT_THINNED = timedelta(days=30)
 _SLICE_MICROS = 600_000_000
+_USAGE = (last_usage.c.subject, last_usage.c.cpu_millis, last_usage.c.memory_mb, last_usage.c.storage_mb)
 
 
-def insert_samples(tx: sa.Connection, samples: dict[str, Sample]) -> None:
-    """Add a sample for each service."""
-    rows = [{"service_id": service_id, "at": s.at, "measured": dict(s.values)} for service_id, s in samples.items()]
+def due_subjects(tx: sa.Connection, measured_before: datetime) -> list[str]:
+    """Return the services and sets that should be serving and were not measured since, longest ago first."""
+    own_set = sa.select(replica_set.c.id).join(service, service.c.id == replica_set.c.service_id)
+    serving = sa.union_all(
+        sa.select(service.c.id.label("subject")).where(_lives(service), ~service.c.paused),
+        own_set.where(_lives(replica_set), ~service.c.paused),
+    ).subquery()
+    last = last_usage.c.at
+    query = sa.select(serving.c.subject).outerjoin(last_usage, last_usage.c.subject == serving.c.subject)
+    return list(tx.scalars(query.where(last.is_(None) | (last <= measured_before)).order_by(last.nulls_first())))
+
+
+def insert_samples(tx: sa.Connection, samples: Mapping[str, Sample]) -> None:
+    """Add a sample for each subject."""
+    rows = [{"subject": subject, "at": s.at, "measured": dict(s.values)} for subject, s in samples.items()]
     if rows:
         tx.execute(metric_sample.insert(), rows)
 
 
-def list_samples(tx: sa.Connection, service_id: str, begin: datetime, end: datetime) -> list[Sample]:
-    """Return the samples of a service from `begin` to before `end`, oldest first."""
-    own = (metric_sample.c.service_id == service_id) & metric_sample.c.at.between(begin, end)
+def put_usage(tx: sa.Connection, usages: Mapping[str, Usage], at: datetime) -> None:
+    """Record what subjects use now, in the place of what was known before."""
+    rows = [
+        {"subject": subject, "at": at, "cpu_millis": u.cpu_millis, "memory_mb": u.memory_mb, "storage_mb": u.storage_mb}
+        for subject, u in usages.items()
+    ]
+    if rows:
+        tx.execute(last_usage.delete().where(last_usage.c.subject.in_(list(usages))))
+        tx.execute(last_usage.insert(), rows)
+
+
+def usage_of(tx: sa.Connection, subject: str, since: datetime) -> Usage | None:
+    """Return what a subject uses now, None when nothing is known that is as new as `since`."""
+    own = (last_usage.c.subject == subject) & (last_usage.c.at >= since)
+    row = tx.execute(sa.select(*_USAGE).where(own)).one_or_none()
+    return None if row is None else _usage(*row[1:])
+
+
+def usage_in_project(tx: sa.Connection, project_id: str, since: datetime) -> dict[str, Usage | None]:
+    """Return what the services of a project use now, as far as that is as new as `since`."""
+    own = last_usage.join(service, service.c.id == last_usage.c.subject)
+    query = sa.select(*_USAGE).select_from(own).where(service.c.project_id == project_id, last_usage.c.at >= since)
+    return {row[0]: _usage(*row[1:]) for row in tx.execute(query)}
+
+
+def list_samples(tx: sa.Connection, subject: str, begin: datetime, end: datetime) -> list[Sample]:
+    """Return the samples of a subject from `begin` to before `end`, oldest first."""
+    own = (metric_sample.c.subject == subject) & metric_sample.c.at.between(begin, end)
     rows = tx.execute(metric_sample.select().where(own, metric_sample.c.at < end).order_by(metric_sample.c.at))
     return [Sample(row.at, row.measured) for row in rows]
 
 
-def last_samples(tx: sa.Connection, service_id: str, since: datetime, count: int) -> list[Sample]:
-    """Return up to `count` of the newest samples of a service that are not older than `since`, oldest first."""
-    own = (metric_sample.c.service_id == service_id) & (metric_sample.c.at >= since)
-    rows = tx.execute(metric_sample.select().where(own).order_by(metric_sample.c.at.desc()).limit(count)).all()
-    return [Sample(row.at, row.measured) for row in reversed(rows)]
+def last_sample(tx: sa.Connection, subject: str, since: datetime) -> Sample | None:
+    """Return the newest sample of a subject, None when that is older than `since`."""
+    own = (metric_sample.c.subject == subject) & (metric_sample.c.at >= since)
+    row = tx.execute(metric_sample.select().where(own).order_by(metric_sample.c.at.desc()).limit(1)).one_or_none()
+    return None if row is None else Sample(row.at, row.measured)
 
 
 def forget_old(tx: sa.Connection, now: datetime) -> None:
-    """Remove the samples that are too old, all but one in ten minutes of the older ones, and those of gone services."""
-    gone = sa.select(service.c.id).where(service.c.deleted_at.is_not(None) | service.c.failed_at.is_not(None))
-    tx.execute(metric_sample.delete().where(metric_sample.c.service_id.in_(gone)))
+    """Remove the samples that are too old, all but one in ten minutes of the older ones, and those of what is gone."""
+    for owner in (service, replica_set):
+        gone = sa.select(owner.c.id).where(owner.c.deleted_at.is_not(None) | owner.c.failed_at.is_not(None))
+        for table in (metric_sample, last_usage):
+            tx.execute(table.delete().where(table.c.subject.in_(gone)))
     tx.execute(metric_sample.delete().where(metric_sample.c.at < now - KEPT_THINNED))
     other = metric_sample.alias()
     micros, other_micros = (sa.type_coerce(table.c.at, sa.BigInteger) for table in (metric_sample, other))
     earlier_in_slice = sa.exists().where(
-        other.c.service_id == metric_sample.c.service_id,
+        other.c.subject == metric_sample.c.subject,
         other_micros < micros,
         other_micros >= micros - micros % _SLICE_MICROS,
     )
     tx.execute(metric_sample.delete().where(metric_sample.c.at < now - KEPT_WHOLE, earlier_in_slice))
+
+
+def _lives(table: sa.Table) -> sa.ColumnElement[bool]:
+    return table.c.born_at.is_not(None) & table.c.deleted_at.is_(None) & table.c.failed_at.is_(None)
+
+
+def _usage(*figures: int | None) -> Usage | None:
+    return None if figures == (None, None, None) else Usage(*figures)

@@ -189,9 +189,19 @@ sa.Index("ix_operation_over", operation.c.finished_at, sqlite_where=_is_over, po
 metric_sample = sa.Table(
     "metric_sample",
     metadata,
-    sa.Column("service_id", sa.Text, sa.ForeignKey("service.id"), primary_key=True),
+    sa.Column("subject", sa.Text, primary_key=True),  # a service, or a read replica set
     sa.Column("at", UtcTime, primary_key=True),
     sa.Column("measured", sa.JSON, nullable=False),
+)
+
+last_usage = sa.Table(
+    "last_usage",
+    metadata,
+    sa.Column("subject", sa.Text, primary_key=True),
+    sa.Column("at", UtcTime, nullable=False),
+    sa.Column("cpu_millis", sa.Integer),
+    sa.Column("memory_mb", sa.Integer),
+    sa.Column("storage_mb", sa.Integer),
 )
 
 operation_event = sa.Table(

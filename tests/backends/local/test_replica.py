@@ -190,6 +190,26 @@ def test_no_stranger_can_stream(followed: Followed) -> None:
             connect(followed.server, followed.password, user=user, replication="database")
 
 
+def test_it_is_seen_whether_it_follows_and_how_far_behind_it_is(followed: Followed) -> None:
+    replica, backend = followed.follow(), followed.backend
+    eventually(lambda: backend.observe(replica).follows)
+
+    def lag() -> float | None:
+        measured = backend.measure(replica)
+        return None if measured is None else measured.get("ramet_replay_lag_seconds")
+
+    insert(followed, 60)
+    eventually(lambda: lag() == 0)
+    assert "ramet_replay_lag_seconds" not in (backend.measure(followed.server) or {})
+    stranger = followed.replica(service_id=replica.service_id, port=replica.port, primary=Primary("absent1234", 1))
+    backend.stop(replica)
+    backend.resume(stranger)
+    eventually(lambda: backend.await_ready(stranger, 0.5).ready)
+    eventually(lambda: not backend.observe(stranger).follows)
+    assert backend.observe(stranger).serving
+    eventually(lambda: (lag() or 0) > 0)
+
+
 def test_a_pooler_before_a_replica_reads_only(followed: Followed) -> None:
     replica, port = followed.follow(), free_port()
     followed.backend.start_pooler([replica], port)

@@ -337,7 +337,7 @@ class LocalBackend:
 
     def observe(self, server: Server) -> Observation:
         """Look at a server that should be serving."""
-        return observe(self.servers.paths(server.service_id))
+        return observe(self.servers.paths(server.service_id), is_replica=server.primary is not None)
 
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         """Return a page of the server's own log, newest first, without secrets."""

@@ -11,6 +11,7 @@ from ramet.errors import Unavailable
 from ramet.model.metrics import key_of
 
 _BLOCK_BYTES = 512
+_PATIENCE_SECONDS = 2
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _CPU_FIELDS = slice(11, 15)  # utime, stime, and those of children that have ended; after the name in proc(5)
 _STATES = ("active", "idle", "idle in transaction")
@@ -25,6 +26,12 @@ _TOTALS = """
            CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')
                 ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END::float8
     FROM pg_stat_database
+"""
+_REPLAY_LAG = """
+    SELECT CASE WHEN pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn()
+                     AND EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN 0
+                ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 END
+    WHERE pg_is_in_recovery()
 """
 _TOTAL_KEYS = (
     key_of("ramet_transactions_total", outcome="commit"),
@@ -44,14 +51,16 @@ def measure(paths: ServicePaths) -> dict[str, float] | None:
     if pid is None:
         return None
     try:
-        with sql.connect(paths) as connection:
+        with sql.connect(paths, patience_seconds=_PATIENCE_SECONDS, statement_timeout="2s") as connection:
             sessions, totals = row(connection, _SESSIONS), row(connection, _TOTALS)
+            lag = connection.execute(_REPLAY_LAG).fetchone()
     except Unavailable:
         return None
     pids = [pid, *(child for child, _title in children_of(pid))]
     return {
         **{key_of("ramet_connections", state=state): n for state, n in zip(_STATES, sessions, strict=True)},
         **dict(zip(_TOTAL_KEYS, totals, strict=True)),
+        **({} if lag is None or lag[0] is None else {key_of("ramet_replay_lag_seconds"): max(0.0, lag[0])}),
         key_of("ramet_cpu_seconds_total"): sum(map(_cpu_seconds, pids)),
         key_of("ramet_memory_bytes"): sum(map(_memory_bytes, pids)),
         key_of("ramet_storage_bytes"): _occupied_bytes(str(paths.data)),

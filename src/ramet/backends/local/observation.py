@@ -5,19 +5,29 @@ from typing import Any
 from ramet.backends.base import Observation
 from ramet.backends.local import archive, processes
 from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.process_identity import children_of
 from ramet.backends.local.wal import segment_named
 from ramet.backends.local.walsource import STATUS_DIRECTORY, WAL_DIRECTORY
 
 
-def observe(paths: ServicePaths) -> Observation:
+def observe(paths: ServicePaths, *, is_replica: bool = False) -> Observation:
     """Look at a server that should be serving."""
     if not paths.data.is_dir():
         return Observation(False, f"The volume of service {paths.service_id} is lost.")
     if processes.is_ready(paths):
-        return Observation(True, facts=_archive_facts(paths))
+        return (
+            Observation(True, follows=_follows(paths)) if is_replica else Observation(True, facts=_archive_facts(paths))
+        )
     if processes.running(paths) is not None:
         return Observation(False, "Its server runs and does not accept connections yet.")
     return Observation(False, "Its server is not running.")
+
+
+def _follows(paths: ServicePaths) -> bool:
+    """Tell whether there is a WAL receiver; one that cannot connect ends at once."""
+    pid = processes.running(paths)
+    roles = [title.rpartition(": ")[2] for _, title in children_of(pid)] if pid is not None else []
+    return any(role.startswith("walreceiver") and not role.endswith("idle") for role in roles)
 
 
 def _archive_facts(paths: ServicePaths) -> dict[str, Any]:

@@ -52,7 +52,9 @@ _SETTINGS_SINCE = {17: {"event_triggers": "off", "transaction_timeout": "0"}}
 
 
 @contextmanager
-def connect(paths: ServicePaths, database: str = "postgres", **settings: str) -> Iterator[Connection]:
+def connect(
+    paths: ServicePaths, database: str = "postgres", *, patience_seconds: int = 10, **settings: str
+) -> Iterator[Connection]:
     """Open a connection in autocommit mode, and close it at the end.
 
     `settings` override the usual ones (statement_timeout, lock_timeout). Raises Unavailable when the server does not
@@ -69,7 +71,7 @@ def connect(paths: ServicePaths, database: str = "postgres", **settings: str) ->
             sslmode="disable",
             gssencmode="disable",
             passfile="/nonexistent",
-            connect_timeout=10,
+            connect_timeout=patience_seconds,
             autocommit=True,
             options=_options({**_usual_settings(paths), **settings}),
         ) as connection:

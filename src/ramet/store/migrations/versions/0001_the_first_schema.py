@@ -165,11 +165,19 @@ def upgrade() -> None:
     )
     op.create_table(
         "metric_sample",
-        sa.Column("service_id", sa.Text(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("at", UtcTime(), nullable=False),
         sa.Column("measured", sa.JSON(), nullable=False),
-        sa.ForeignKeyConstraint(["service_id"], ["service.id"], name=op.f("fk_metric_sample_service_id")),
-        sa.PrimaryKeyConstraint("service_id", "at", name=op.f("pk_metric_sample")),
+        sa.PrimaryKeyConstraint("subject", "at", name=op.f("pk_metric_sample")),
+    )
+    op.create_table(
+        "last_usage",
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("at", UtcTime(), nullable=False),
+        sa.Column("cpu_millis", sa.Integer(), nullable=True),
+        sa.Column("memory_mb", sa.Integer(), nullable=True),
+        sa.Column("storage_mb", sa.Integer(), nullable=True),
+        sa.PrimaryKeyConstraint("subject", name=op.f("pk_last_usage")),
     )
     op.create_table(
         "replica_set",
