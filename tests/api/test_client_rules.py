@@ -116,7 +116,7 @@ def test_rule_6_a_failed_fork_is_unstable_with_its_reason_and_then_gone(
     def refuse(*_: Any) -> None:
         raise Failed("DISK_FULL", "The disk is full.")
 
-    monkeypatch.setattr(MemoryBackend, "check_recovery", refuse)
+    monkeypatch.setattr(MemoryBackend, "recover", refuse)
     fork = world.fork(parent)
     world.work()
     seen = world.look(fork)

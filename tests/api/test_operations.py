@@ -39,7 +39,7 @@ def test_a_failed_fork_keeps_its_reason_after_it_is_gone(world: World, monkeypat
     def refuse(*_: object) -> None:
         raise Failed("DISK_FULL", "The disk is full.")
 
-    monkeypatch.setattr(MemoryBackend, "check_recovery", refuse)
+    monkeypatch.setattr(MemoryBackend, "recover", refuse)
     fork = world.fork(parent)
     world.work()
     world.advance(FAILED_SHOWN_FOR + timedelta(seconds=1))

@@ -1,4 +1,4 @@
-"""A fork's server is killed while it recovers: recovery goes on from the untouched capture, and the fork is exact."""
+"""What makes a fork is killed on its way: it is begun again, and the fork is exact."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from prove.journal import rows_of
 from prove.site import Site, connect, eventually
 from ramet.backends.local import processes
 from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.process_identity import children_of, find_server
+from ramet.backends.local.process_identity import find_server, inhabitants
 from ramet.procedures.servers import MOST_KILLS
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -26,25 +26,23 @@ def await_status(site: Site, service_id: str, wanted: str) -> None:
     eventually(lambda: shown().get("status") == wanted, PATIENCE_SECONDS, lambda: f"{wanted}: {shown()}", 0.02)
 
 
-def startup_of(pid: int) -> int | None:
-    return next((child for child, title in children_of(pid) if "startup" in title), None)
+def kill_on_its_way(paths: ServicePaths, victim: str) -> None:
+    """Kill what recovers the fork's data next, or its next server before that is ready."""
 
-
-def kill_while_starting(site: Site, paths: ServicePaths, victim: str) -> None:
-    """Kill the next server of the fork, or the process of it that replays, before it is ready."""
+    def target() -> int | None:
+        server = find_server(paths)
+        if victim == "server":
+            return None if processes.is_ready(paths) else server
+        return next((pid for pid in inhabitants(paths.data) if server is None), None)
 
     def killed() -> bool:
-        pid = find_server(paths)
-        if pid is None or processes.is_ready(paths):
-            return False
-        target = pid if victim == "server" else startup_of(pid)
-        if target is None:
-            return False
-        os.kill(target, signal.SIGKILL)
-        return True
+        pid = target()
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        return pid is not None
 
-    eventually(killed, PATIENCE_SECONDS, "a server that starts", 0.0005)
-    eventually(lambda: find_server(paths) is None, PATIENCE_SECONDS, "its end", 0.0005)
+    eventually(killed, PATIENCE_SECONDS, victim, 0.0005)
+    eventually(lambda: target() is None, PATIENCE_SECONDS, "its end", 0.0005)
 
 
 def make_shop(site: Site) -> tuple[str, datetime]:
@@ -60,14 +58,14 @@ def make_shop(site: Site) -> tuple[str, datetime]:
 
 
 @pytest.mark.parametrize("strategy", ["NOW", "PITR"])
-@pytest.mark.parametrize("victim", ["server", "startup process"])
-def test_a_fork_whose_server_is_killed_goes_on(site: Site, strategy: str, victim: str) -> None:
+@pytest.mark.parametrize("victim", ["server", "recovery"])
+def test_a_fork_that_is_killed_on_its_way_goes_on(site: Site, strategy: str, victim: str) -> None:
     parent, moment = make_shop(site)
     target = {"target_time": moment.isoformat()} if strategy == "PITR" else {}
     fork = site.call("POST", f"/services/{parent}/forkService", {"fork_strategy": strategy, **target}).json()
     paths = site.backend.servers.paths(fork["service_id"])
     for _ in range(2):
-        kill_while_starting(site, paths, victim)
+        kill_on_its_way(paths, victim)
     await_status(site, fork["service_id"], "READY")
     held = rows_of(fork["endpoint"]["port"], fork["initial_password"])
     assert held == list(range(0 if strategy == "NOW" else 1, ROWS + 1))
@@ -78,7 +76,7 @@ def test_a_fork_whose_server_is_killed_each_time_fails_with_its_reason(site: Sit
     fork = site.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()
     paths = site.backend.servers.paths(fork["service_id"])
     for _ in range(MOST_KILLS + 1):
-        kill_while_starting(site, paths, "server")
+        kill_on_its_way(paths, "server")
     query = "SELECT failure FROM service WHERE id = ? AND failed_at IS NOT NULL"
     eventually(lambda: bool(site.rows(query, fork["service_id"])), PATIENCE_SECONDS, "the fork's end")
     ((failure,),) = site.rows(query, fork["service_id"])

@@ -81,6 +81,14 @@ class Capture:
 
 
 @dataclass(frozen=True)
+class Recovery:
+    """How far the recovery of a captured volume is: `facts` for the report when it is over, `progress` until then."""
+
+    facts: dict[str, Any] | None
+    progress: str = ""
+
+
+@dataclass(frozen=True)
 class Readiness:
     """How far a starting server is. `progress` changes as long as it gets on (redo LSN, bytes)."""
 
@@ -141,8 +149,14 @@ class Backend(Protocol):
         None means that the parent's server is not serving at this moment: ask again.
         """
 
-    def start(self, server: Server, capture: Capture | None = None) -> None:
-        """Start the server, closed to clients; with a capture, in recovery to the state it names."""
+    def recover(self, child: Server, capture: Capture, patience_seconds: float) -> Recovery:
+        """Bring captured data to the state that `capture` names, and prove it; watch for at most `patience_seconds`.
+
+        Nobody can reach it meanwhile. Raises Failed when it cannot get there, or stopped elsewhere.
+        """
+
+    def start(self, server: Server, *, first: bool = False) -> None:
+        """Start the server, closed to clients; `first` is a fork's first start."""
 
     def resume(self, server: Server) -> None:
         """Start a server whose credentials are its own; clients are let in as soon as it is ready."""
@@ -153,9 +167,6 @@ class Backend(Protocol):
         When it died it raises, with its log: Failed when it gave up, Unavailable when it was killed and may be started
         again.
         """
-
-    def check_recovery(self, child: Server, capture: Capture) -> dict[str, Any]:
-        """Prove that recovery stopped where `capture` wanted; return its facts for the report. Raises Failed."""
 
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
         """Give the server its own credentials; return what was neutralised, for the report.

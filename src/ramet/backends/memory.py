@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ramet.backends.base import Capture, Observation, Readiness, Server, SnapshotFacts, Source
+from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, SnapshotFacts, Source
 from ramet.errors import Failed, Unavailable
 from ramet.model.credentials import Secret
 from ramet.model.logs import LogEntry, LogPage, LogQuery
@@ -119,7 +119,14 @@ class MemoryBackend:
                 self.volumes[child.service_id] = Volume(rows=_rows_of(parent, source), damage=parent.damage)
             return Capture(source.target, {"rows": len(self.volumes[child.service_id].rows)})
 
-    def start(self, server: Server, capture: Capture | None = None) -> None:
+    def recover(self, child: Server, capture: Capture, patience_seconds: float) -> Recovery:
+        """Prove that no row lies beyond the target."""
+        rows = self._volume(child.service_id).rows
+        if capture.recover_to is not None and any(row.committed_at > capture.recover_to for row in rows):
+            raise Failed("WRONG_STOP_POINT", "Recovery went beyond the target.")
+        return Recovery({"rows": len(rows)})
+
+    def start(self, server: Server, *, first: bool = False) -> None:
         """Start the server, closed to clients."""
         with self._lock:
             volume = self._volume(server.service_id)
@@ -143,13 +150,6 @@ class MemoryBackend:
                 raise Unavailable("SERVER_KILLED", f"The server of service {server.service_id} was killed.")
             volume.starts_in = max(0, volume.starts_in - 1)
             return Readiness(volume.starts_in == 0, str(volume.starts_in))
-
-    def check_recovery(self, child: Server, capture: Capture) -> dict[str, Any]:
-        """Prove that no row lies beyond the target."""
-        rows = self._volume(child.service_id).rows
-        if capture.recover_to is not None and any(row.committed_at > capture.recover_to for row in rows):
-            raise Failed("WRONG_STOP_POINT", "Recovery went beyond the target.")
-        return {"rows": len(rows)}
 
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
         """Give the server its own credentials."""

@@ -37,6 +37,7 @@ STEPS: Mapping[str, Mapping[str, str]] = {
     "fork": {
         "capture": "Capture the parent's data",
         "recover": "Recover to the moment",
+        "boot": "Start the server",
         "secure": "Give it credentials of its own",
         "publish": "Open the endpoint",
     },

@@ -3,7 +3,8 @@
 step       leaves behind                                     undo
 choose     a hold on the service, and the moment             -
 capture    the throw-away volume; the hold is gone           destroy
-recover    a server at that moment, closed, without a port   (destroy)
+recover    the data of that moment, cleanly stopped          (destroy)
+boot       a server, closed, without a port                  (destroy)
 check      nothing: pg_amcheck has read every table          (destroy)
 drop       no volume                                         -
 walk       the time of the proof: every archived segment read -
@@ -23,7 +24,7 @@ from ramet.model.resources import Size
 from ramet.model.service import Environment, Status, status_of
 from ramet.model.snapshot import base_for, rollable
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, capture_of, let_go, server_of, stored, watched
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot_server, let_go, recover, server_of, stored
 from ramet.store import operations, services, snapshots
 
 NAME = "drill"
@@ -66,15 +67,11 @@ class Drill:
         return Next("recover", {"capture": stored(captured)}, changes=lambda tx: let_go(tx, work))
 
     def recover(self, work: Work) -> Outcome:
-        captured = capture_of(work)
-        if captured is None:
-            raise AssertionError("BUG: recover comes after capture")
-        server = self._server(work)
-        self.tools.backend.start(server, captured)
-        waiting = watched(self.tools, work, server)
-        if waiting is not None:
-            return waiting
-        return Next("check", {"recovery": self.tools.backend.check_recovery(server, captured)})
+        recovered = recover(self.tools, work, self._server(work))
+        return Next("boot", {"recovery": recovered}) if isinstance(recovered, dict) else recovered
+
+    def boot(self, work: Work) -> Outcome:
+        return boot_server(self.tools, work, self._server(work), first=True) or Next("check")
 
     def check(self, work: Work) -> Outcome:
         complaints = self.tools.backend.check_data(self._server(work), PATIENCE_SECONDS)
@@ -138,6 +135,7 @@ def procedure(tools: Tools) -> Procedure:
             "choose": steps.choose,
             "capture": steps.capture,
             "recover": steps.recover,
+            "boot": steps.boot,
             "check": steps.check,
             "drop": steps.drop,
             "walk": steps.walk,

@@ -2,7 +2,8 @@
 
     step       leaves behind                              undo
     capture    the fork's volume, free of its parent      destroy
-    recover    a server at the wanted state, closed       (destroy)
+    recover    the wanted state, cleanly stopped          (destroy)
+    boot       a server, closed to clients                (destroy)
     secure     credentials of its own, quieted            (destroy)
     publish    an open endpoint: READY                    -
 
@@ -28,6 +29,7 @@ from ramet.procedures.servers import (
     capture_of,
     finish,
     let_go,
+    recover,
     server_of,
     stored,
     submit_snapshot,
@@ -67,14 +69,11 @@ class Fork:
         return base or Wait(0.02, "the parent's first snapshot")
 
     def recover(self, work: Work) -> Outcome:
-        captured = capture_of(work)
-        if captured is None:
-            raise AssertionError("BUG: recover comes after capture")
-        waiting = boot(self.tools, work, captured)
-        if waiting is not None:
-            return waiting
-        facts = self.tools.backend.check_recovery(self.tools.server(work), captured)
-        return Next("secure", {"recovery": facts})
+        recovered = recover(self.tools, work, self.tools.server(work))
+        return Next("boot", {"recovery": recovered}) if isinstance(recovered, dict) else recovered
+
+    def boot_server(self, work: Work) -> Outcome:
+        return boot(self.tools, work, first=True) or Next("secure")
 
     def secure(self, work: Work) -> Outcome:
         server = self.tools.server(work)
@@ -107,6 +106,7 @@ def procedure(tools: Tools) -> Procedure:
         steps={
             "capture": steps.capture,
             "recover": steps.recover,
+            "boot": steps.boot_server,
             "secure": steps.secure,
             "publish": steps.publish,
         },

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -19,6 +19,7 @@ from ramet.store.database import Store
 
 PATIENCE_SECONDS = 0.4
 MOST_KILLS = 5
+_Looked = TypeVar("_Looked")
 
 
 @dataclass(frozen=True)
@@ -64,34 +65,51 @@ def await_settled(tools: Tools, work: Work) -> Wait | None:
     return Wait(0.05, f"held by {', '.join(holders)}") if holders else None
 
 
-def boot(tools: Tools, work: Work, capture: Capture | None = None) -> Wait | Next | None:
+def recover(tools: Tools, work: Work, server: Server) -> dict[str, Any] | Wait | Next:
+    """Take the recovery of what was captured further; its facts when it is over, an outcome to return until then."""
+    captured = capture_of(work)
+    if captured is None:
+        raise AssertionError("BUG: recovery comes after capture")
+    recovery = _outliving_kills(work, lambda: tools.backend.recover(server, captured, PATIENCE_SECONDS))
+    if isinstance(recovery, Next):
+        return recovery
+    return Wait(0, recovery.progress) if recovery.facts is None else recovery.facts
+
+
+def boot(tools: Tools, work: Work, *, first: bool = False) -> Wait | Next | None:
     """Start the server closed to clients unless it runs, and watch it for a moment; None when it is ready."""
-    server = tools.server(work)
-    tools.backend.start(server, capture)
-    return watched(tools, work, server)
+    return boot_server(tools, work, tools.server(work), first=first)
+
+
+def boot_server(tools: Tools, work: Work, server: Server, *, first: bool = False) -> Wait | Next | None:
+    """Start a server closed to clients unless it runs, and watch it for a moment; None when it is ready."""
+    tools.backend.start(server, first=first)
+    return _watched(tools, work, server)
 
 
 def reboot(tools: Tools, work: Work) -> Wait | Next | None:
     """Start a server that was open before unless it runs, and watch it for a moment; None when it is ready."""
     server = tools.server(work)
     tools.backend.resume(server)
-    return watched(tools, work, server)
+    return _watched(tools, work, server)
 
 
-def watched(tools: Tools, work: Work, server: Server) -> Wait | Next | None:
-    """Watch a starting server for a moment; None when it is ready.
+def _watched(tools: Tools, work: Work, server: Server) -> Wait | Next | None:
+    readiness = _outliving_kills(work, lambda: tools.backend.await_ready(server, PATIENCE_SECONDS))
+    if isinstance(readiness, Next):
+        return readiness
+    return None if readiness.ready else Wait(0, readiness.progress)
 
-    One that is killed meanwhile is started again a few times, and recovery goes on from where it was; one that gave
-    up by itself fails at once.
-    """
+
+def _outliving_kills(work: Work, look: Callable[[], _Looked]) -> _Looked | Next:
+    """Watch for a moment. What is killed meanwhile is begun again a few times; what gave up by itself fails at once."""
     try:
-        readiness = tools.backend.await_ready(server, PATIENCE_SECONDS)
+        return look()
     except Unavailable as killed:
         kills = work.state.get("kills", 0) + 1
         if kills > MOST_KILLS:
             raise Failed(killed.code, f"{killed.message} That happened {kills} times.", killed.details) from killed
         return Next(work.step, {"kills": kills})
-    return None if readiness.ready else Wait(0, readiness.progress)
 
 
 def take_snapshot(tools: Tools, work: Work, kind: SnapshotKind) -> Snapshot | Wait:

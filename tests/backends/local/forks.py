@@ -59,10 +59,23 @@ def create(backend: LocalBackend) -> Server:
     return server
 
 
-def run(backend: LocalBackend, server: Server, capture: Capture | None = None) -> None:
+def run(backend: LocalBackend, server: Server, *, first: bool = False) -> None:
     """Start a server and wait until it is ready."""
-    backend.start(server, capture)
+    backend.start(server, first=first)
     eventually(lambda: backend.await_ready(server, 0.5).ready, 60)
+
+
+def recover(backend: LocalBackend, server: Server, capture: Capture) -> dict[str, object]:
+    """Recover what was captured, up to the proof of its stop point; return what was found."""
+    found: list[dict[str, object]] = []
+
+    def is_over() -> bool:
+        recovery = backend.recover(server, capture, 0.5)
+        found.extend([] if recovery.facts is None else [recovery.facts])
+        return bool(found)
+
+    eventually(is_over, 60)
+    return found[0]
 
 
 def append(backend: LocalBackend, server: Server, *numbers: int) -> list[datetime]:
@@ -100,6 +113,14 @@ def snapshot(backend: LocalBackend, server: Server, *, paused: bool = False) -> 
     return snapshot_id, facts
 
 
+def run_fork(backend: LocalBackend, server: Server, capture: Capture | None) -> dict[str, object]:
+    """Recover what was captured and start its server; return what recovery found."""
+    assert capture is not None
+    found = recover(backend, server, capture)
+    run(backend, server, first=True)
+    return found
+
+
 @dataclass(frozen=True)
 class Forked:
     """A fork that runs, and what was found on its way."""
@@ -121,8 +142,7 @@ def fork(
     child = new_server(backend.servers)
     captured = backend.capture(child, Source(parent, paused, snapshot_id, target))
     assert captured is not None
-    run(backend, child, captured)
-    return Forked(child, captured, backend.check_recovery(child, captured))
+    return Forked(child, captured, run_fork(backend, child, captured))
 
 
 @dataclass

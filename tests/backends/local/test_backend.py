@@ -17,7 +17,18 @@ from ramet.backends.local.process_identity import find_server
 from ramet.backends.local.volumes.mounts import mounted_at
 from ramet.errors import Exhausted, Failed, Unavailable
 from ramet.model.credentials import Secret, new_password, scram_verifier
-from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run, services_of, snapshot
+from tests.backends.local.forks import (
+    append,
+    create,
+    fork,
+    now,
+    paths_of,
+    rows_of,
+    run,
+    run_fork,
+    services_of,
+    snapshot,
+)
 from tests.backends.local.hosts import connect, data_root, eventually, free_port, new_server
 
 
@@ -34,8 +45,7 @@ def test_a_service_and_its_fork_serve_their_own_clients(each_backend: LocalBacke
     child = new_server(backend.servers, own_password)
     captured = backend.capture(child, Source(parent))
     assert captured is not None
-    run(backend, child, captured)
-    backend.check_recovery(child, captured)
+    run_fork(backend, child, captured)
     assert backend.secure(child, newborn=False, quiet=True)["roles_rotated"] == 1
     backend.open(child)
     with _enter(child, own_password) as client:
@@ -137,10 +147,9 @@ def test_a_fork_whose_server_is_killed_in_recovery_recovers_again(backend: Local
     captured = backend.capture(child, Source(parent, snapshot_id=snapshot_id, target=moment))
     assert captured is not None
     for _ in range(3):
-        backend.start(child, captured)
+        assert backend.recover(child, captured, 0.0).facts is None
         assert processes.kill(paths_of(backend, child), 10)
-    run(backend, child, captured)
-    assert backend.check_recovery(child, captured)["last_commit_time"] is not None
+    assert run_fork(backend, child, captured)["last_commit_time"] is not None
     assert rows_of(backend, child) == [1]
 
 

@@ -22,6 +22,7 @@ from tests.backends.local.forks import (
     paths_of,
     rows_of,
     run,
+    run_fork,
     snapshot,
     writing,
 )
@@ -200,7 +201,7 @@ def test_a_captured_fork_needs_nothing_of_its_parent(backend: LocalBackend) -> N
         captured.append((child, backend.capture(child, source), list(rows)))
     backend.destroy(parent.service_id)
     for child, capture, wanted in captured:
-        run(backend, child, capture)
+        run_fork(backend, child, capture)
         assert rows_of(backend, child) == wanted
 
 
@@ -246,7 +247,8 @@ def test_what_belongs_to_the_parents_process_is_not_inherited(backend: LocalBack
     data = paths_of(backend, child).data
     assert not {path.name for path in data.iterdir()} & {"postmaster.pid", "postmaster.opts", "backup_label.old"}
     assert (data / "postgresql.auto.conf").read_text() == ""
-    run(backend, child, backend.capture(child, Source(parent)))
+    captured = backend.capture(child, Source(parent))
+    run_fork(backend, child, captured)
     with sql.connect(paths_of(backend, child)) as connection:
         assert connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone() == (0,)
         assert connection.execute("SELECT 1 WHERE current_setting('work_mem') = '123MB'").fetchone() is None
@@ -289,7 +291,7 @@ def test_capturing_again_finds_what_was_captured(backend: LocalBackend, parent: 
     first = backend.capture(child, Source(parent))
     append(backend, parent, 2)
     assert backend.capture(child, Source(parent)) == first
-    run(backend, child, first)
+    run_fork(backend, child, first)
     assert backend.capture(child, Source(parent)) == first
     assert rows_of(backend, child) == [1]
 
@@ -336,7 +338,7 @@ def test_a_capture_that_dies_anywhere_is_made_anew(backend: LocalBackend, parent
         except KeyboardInterrupt:
             assert not paths_of(backend, child).data.exists()
         captured = backend.capture(child, source)
-        run(backend, child, captured)
+        run_fork(backend, child, captured)
         assert rows_of(backend, child) == rows
         assert not list(paths_of(backend, child).root.glob("*unfinished*"))
         backend.destroy(child.service_id)

@@ -12,7 +12,7 @@ from ramet.backends.base import Server, Source
 from ramet.backends.local import checking, sql
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.wal import Segment
-from tests.backends.local.forks import append, paths_of, rows_of, run, snapshot
+from tests.backends.local.forks import append, paths_of, rows_of, run, run_fork, snapshot
 from tests.backends.local.hosts import eventually, new_server
 
 
@@ -23,8 +23,7 @@ def throw_away(backend: LocalBackend, parent: Server) -> Server:
     server = replace(new_server(backend.servers), port=0)
     capture = backend.capture(server, Source(parent, snapshot_id=snapshot_id, target=moment))
     assert capture is not None
-    run(backend, server, capture)
-    backend.check_recovery(server, capture)
+    run_fork(backend, server, capture)
     return server
 
 

@@ -13,7 +13,7 @@ import pytest
 from ramet.backends.base import Server, Source
 from ramet.backends.local import sql
 from ramet.backends.local.backend import LocalBackend
-from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run, snapshot
+from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run_fork, snapshot
 from tests.backends.local.hosts import eventually, new_server
 
 _SUMS = """
@@ -91,7 +91,7 @@ def test_a_process_killed_while_it_captures_leaves_nothing_and_the_next_one_goes
             child = new_server(backend.servers)
             _kill_while_it_captures(backend, child, source, chance.uniform(0, 0.1))
             captured = backend.capture(child, source)
-            run(backend, child, captured)
+            run_fork(backend, child, captured)
             assert rows_of(backend, child) == [1, 2], f"seed {seed}"
             root = paths_of(backend, child).root
             assert not [path.name for path in root.iterdir() if "unfinished" in path.name], f"seed {seed}"

@@ -15,7 +15,7 @@ from ramet.backends.local.bases import NOT_DATA
 from ramet.backends.local.wal import SEGMENT_BYTES, Segment, segments_in
 from ramet.errors import Failed
 from ramet.model.fork import parse_target_time
-from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run, snapshot
+from tests.backends.local.forks import append, create, fork, now, paths_of, recover, rows_of, run, snapshot
 from tests.backends.local.hosts import eventually, new_server
 from tests.backends.local.segments import overwrite
 
@@ -195,21 +195,22 @@ def test_recovery_that_went_to_another_moment_is_not_accepted(past: Past) -> Non
     source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
     captured = past.backend.capture(child, source)
     assert captured is not None
-    run(past.backend, child, captured)
-    assert past.backend.check_recovery(child, captured)["last_commit_time"] is not None
+    assert recover(past.backend, child, captured)["last_commit_time"] is not None
     earlier = type(captured)(past.moments[1], captured.facts)
     with pytest.raises(Failed, match="did not stop where it should"):
-        past.backend.check_recovery(child, earlier)
+        recover(past.backend, child, earlier)
     later = type(captured)(past.moments[3] + timedelta(seconds=1), captured.facts)
     with pytest.raises(Failed, match="did not stop where it should"):
-        past.backend.check_recovery(child, later)
+        recover(past.backend, child, later)
 
 
 def test_a_fork_that_fell_short_of_its_base_is_not_accepted(backend: LocalBackend, parent: Server) -> None:
-    forked = fork(backend, parent)
-    further = type(forked.capture)(None, {**forked.capture.facts, "end_lsn": "F/0"})
+    child = new_server(backend.servers)
+    captured = backend.capture(child, Source(parent))
+    assert captured is not None
+    further = type(captured)(None, {**captured.facts, "end_lsn": "F/0"})
     with pytest.raises(Failed, match="did not stop where it should"):
-        backend.check_recovery(forked.server, further)
+        recover(backend, child, further)
 
 
 def test_the_wal_of_a_lost_archive_is_told_with_what_to_do(past: Past) -> None:

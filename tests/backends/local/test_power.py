@@ -14,7 +14,7 @@ from ramet.backends.local import processes, sql
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.paths import ServicePaths
 from ramet.errors import Failed
-from tests.backends.local.forks import append, create, fork, make_backend, paths_of, rows_of, run
+from tests.backends.local.forks import append, create, fork, make_backend, paths_of, rows_of, run_fork
 from tests.backends.local.hosts import data_root, eventually, new_server
 
 
@@ -28,9 +28,10 @@ def test_a_capture_from_before_a_reboot_is_not_started(backend: LocalBackend) ->
     parent = create(backend)
     child = new_server(backend.servers)
     captured = backend.capture(child, Source(parent))
+    assert captured is not None
     reboot_behind(backend, child.service_id)
     with pytest.raises(Failed, match="restarted while"):
-        backend.start(child, captured)
+        backend.recover(child, captured, 0.5)
 
 
 @pytest.mark.parametrize("note", ["", "{", "{}"])
@@ -41,7 +42,7 @@ def test_a_capture_from_before_a_reboot_is_made_anew(backend: LocalBackend, note
     (backend.servers.paths(child.service_id).root / "capture.json").write_text(note)
     append(backend, parent, 1)
     captured = backend.capture(child, Source(parent))
-    run(backend, child, captured)
+    run_fork(backend, child, captured)
     assert rows_of(backend, child) == [1]
 
 

@@ -1,18 +1,15 @@
 """The settings of a first start, and what PostgreSQL's log says about where it stopped and why."""
 
-import json
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
 from ramet.backends.base import Capture
-from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.recovery import explained, recovery_settings
 from ramet.errors import Failed
 
 TARGET = datetime(2026, 1, 15, 10, 30, 0, 250_000, tzinfo=UTC)
-DIED = Failed("SERVER_DIED", "The server of service abc died while starting.")
+DIED = Failed("RECOVERY_FAILED", "PostgreSQL could not recover /data.")
 
 
 def test_a_target_is_given_in_utc_to_the_microsecond() -> None:
@@ -21,20 +18,14 @@ def test_a_target_is_given_in_utc_to_the_microsecond() -> None:
     assert settings["recovery_target_time"] == "2026-01-15 10:30:00.250000+00:00"
     assert settings["recovery_target_timeline"] == "current"
     assert settings["recovery_target_action"] == "promote"
-    assert settings["hot_standby"] == "off"
 
 
 def test_without_a_target_there_is_nothing_to_set() -> None:
     assert recovery_settings(Capture(None)) == {}
 
 
-def _fork(root: Path, messages: list[str], target: datetime | None = TARGET) -> ServicePaths:
-    paths = ServicePaths(root, root / "sockets")
-    paths.log.mkdir()
-    (paths.log / "server-1.json").write_text("".join(json.dumps({"message": text}) + "\n" for text in messages))
-    moment = None if target is None else target.isoformat()
-    (root / "capture.json").write_text(json.dumps({"recover_to": moment, "facts": {"timeline": 1}}))
-    return paths
+def _capture(target: datetime | None = TARGET) -> Capture:
+    return Capture(target, {"timeline": 1})
 
 
 @pytest.mark.parametrize(
@@ -53,30 +44,26 @@ def _fork(root: Path, messages: list[str], target: datetime | None = TARGET) -> 
         "could not decompress image at 0/5000108, block 0",
     ],
 )
-def test_damaged_wal_is_named_by_its_segment(tmp_path: Path, complaint: str) -> None:
+def test_damaged_wal_is_named_by_its_segment(complaint: str) -> None:
     messages = [
         "redo starts at 0/2000028",
         complaint,
         "last completed transaction was at log time 2026-01-15 10:29:59.5+00",
         "recovery ended before configured recovery target was reached",
     ]
-    error = explained(_fork(tmp_path, messages), DIED)
+    error = explained(messages, _capture(), DIED)
     assert error.code == "WAL_DAMAGED"
     assert error.message.startswith("WAL segment 000000010000000000000005 is damaged at 0/5000108")
     assert error.details.endswith("2026-01-15T10:29:59.499999Z.")
 
 
-def test_a_fork_of_a_snapshot_with_damaged_wal_is_told_to_take_another(tmp_path: Path) -> None:
+def test_a_fork_of_a_snapshot_with_damaged_wal_is_told_to_take_another() -> None:
     messages = ["invalid record length at 0/2000100: wanted 24, got 0", "WAL ends before end of online backup"]
-    error = explained(_fork(tmp_path, messages, target=None), DIED)
+    error = explained(messages, _capture(None), DIED)
     assert error.code == "WAL_DAMAGED"
     assert error.details == "Fork from another snapshot."
 
 
-def test_other_causes_of_death_are_left_as_they_are(tmp_path: Path) -> None:
+def test_other_causes_of_death_are_left_as_they_are() -> None:
     messages = ["invalid record length at 0/2000100: wanted 24, got 0", "could not create any TCP/IP sockets"]
-    assert explained(_fork(tmp_path, messages), DIED) is DIED
-
-
-def test_a_server_that_is_no_fork_died_of_something_else(tmp_path: Path) -> None:
-    assert explained(ServicePaths(tmp_path, tmp_path / "sockets"), DIED) is DIED
+    assert explained(messages, _capture(), DIED) is DIED

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from ramet.backends.base import Capture, Observation, Readiness, Server, SnapshotFacts, Source
+from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, SnapshotFacts, Source
 from ramet.backends.local import (
     aftercare,
     archive,
@@ -45,6 +45,7 @@ from ramet.backends.local.pooler import BALANCER, Poolers
 from ramet.backends.local.replica import Replicas
 from ramet.backends.local.rows import row
 from ramet.backends.local.servers import Servers
+from ramet.backends.local.standalone import Standalone
 from ramet.backends.local.tls import open_authority
 from ramet.backends.local.volumes.pool import Pool, close_pool, open_pool
 from ramet.backends.local.volumes.system import sync_tree
@@ -142,14 +143,25 @@ class LocalBackend:
         self._check_wal_room()
         return Capturing(self.servers, self.pool.driver).capture(child, source)
 
-    def start(self, server: Server, capture: Capture | None = None) -> None:
-        """Start the server, closed to clients; with a capture, in recovery to the state it names."""
+    def recover(self, child: Server, capture: Capture, patience_seconds: float) -> Recovery:
+        """Bring captured data to the state that `capture` names, and prove it; watch for a moment."""
+        paths = self.servers.paths(child.service_id)
+        check_boot(paths)
+        self.servers.write_configuration(child, Phase.CLOSED)
+        installation = self.servers.installations.of(child.pg_major)
+        place = Standalone(paths.data, paths.config_file, paths.recovery_log, installation, self.servers.account)
+        return recovery.recover(place, capture, patience_seconds)
+
+    def start(self, server: Server, *, first: bool = False) -> None:
+        """Start the server, closed to clients. What was captured and recovered for it is flushed at its first start."""
         self._check_volume(server)
-        overrides: dict[str, str] = {}
-        if capture is not None:
-            check_boot(self.servers.paths(server.service_id))
-            overrides = {**first_boot(), **recovery.recovery_settings(capture)}
-        self.servers.start(server, Phase.CLOSED, overrides)
+        if not first:
+            self.servers.start(server, Phase.CLOSED)
+            return
+        paths = self.servers.paths(server.service_id)
+        check_boot(paths)
+        self.servers.start(server, Phase.CLOSED, first_boot())
+        sync_tree(paths.root)
 
     def resume(self, server: Server) -> None:
         """Start a server whose credentials are its own; clients are let in as soon as it is ready."""
@@ -158,14 +170,7 @@ class LocalBackend:
 
     def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
         """Watch a starting server. Raises Failed, with what its log says, when it died, Unavailable when killed."""
-        try:
-            return self.servers.await_ready(server, patience_seconds)
-        except Failed as failure:
-            raise recovery.explained(self.servers.paths(server.service_id), failure) from failure
-
-    def check_recovery(self, child: Server, capture: Capture) -> dict[str, Any]:
-        """Prove that recovery stopped where `capture` wanted; return its facts for the report."""
-        return recovery.check_stop_point(self.servers.paths(child.service_id), capture)
+        return self.servers.await_ready(server, patience_seconds)
 
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
         """Give the server its own credentials; return what was neutralised, for the report."""

@@ -17,6 +17,7 @@ from ramet.backends.local.controldata import read_control_data
 from ramet.backends.local.installation import Installation
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.rows import row, value
+from ramet.backends.local.standalone import LABEL
 from ramet.backends.local.volumes.driver import CloneStatistics, Driver, Exclusions
 from ramet.backends.local.wal import Segment, segment_at, segment_before, segments_between
 from ramet.backends.local.walsource import WAL_DIRECTORY, WalSource, check_segment, live_and_archived
@@ -24,7 +25,6 @@ from ramet.errors import Failed
 from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
 
-LABEL = "backup_label"
 # Where ALTER SYSTEM writes: a copy begins without the settings of its original.
 _OWN_SETTINGS = "postgresql.auto.conf"
 

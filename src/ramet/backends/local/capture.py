@@ -1,8 +1,8 @@
 """Putting into a fork's volume all that it will ever need of its parent, complete and verified.
 
 The data directory appears under its name as the last act, beside a note of what was captured: a capture that runs
-again after a crash either finds it there or begins anew. It is not flushed here: PostgreSQL does that before it
-replays anything. So a capture counts only until the host is started anew.
+again after a crash either finds it there or begins anew. It is not flushed here, nor while it is recovered: that is
+done once, when its server is first started. So a capture counts only until the host is started anew.
 """
 
 import json
@@ -21,7 +21,6 @@ from ramet.backends.local.process_identity import boot_id
 from ramet.backends.local.rollforward import RollForward
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.volumes.system import sync_tree
 from ramet.errors import Failed, Unavailable
 
 _UNFINISHED = "data.unfinished"
@@ -62,8 +61,6 @@ class Capturing:
         note = {**msgspec.to_builtins(made), "boot_id": boot_id()}
         self.servers.account.write(paths.root / _NOTE, json.dumps(note), durable=False)
         unfinished.rename(paths.data)
-        if made.facts["clean"]:
-            sync_tree(paths.root)  # a server that was stopped cleanly is started without a flush
 
     def _build(self, source: Source, data: Path) -> Capture:
         parent = self.servers.paths(source.parent.service_id)
@@ -109,11 +106,6 @@ def _is_of_this_boot(paths: ServicePaths) -> bool:
         return bool(json.loads((paths.root / _NOTE).read_bytes())["boot_id"] == boot_id())
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def has_capture(paths: ServicePaths) -> bool:
-    """Tell whether a service's data was captured from a parent."""
-    return (paths.root / _NOTE).is_file()
 
 
 def capture_of(paths: ServicePaths) -> Capture:

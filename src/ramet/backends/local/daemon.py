@@ -19,8 +19,8 @@ from pathlib import Path
 
 from ramet.backends.local.account import Account
 from ramet.backends.local.process_identity import ProcessRecord, inhabitants, record_of, works_in
+from ramet.backends.local.processes import ENVIRONMENT
 
-_ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
 _RECORD = "process.json"
 _OUTPUT = "start.log"
 
@@ -50,7 +50,7 @@ class Daemon:
         """Start the program, which does not run yet, as `account`; return its pid without waiting for it."""
         with os.fdopen(os.open(self.home / _OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
             child = subprocess.Popen(
-                command, env=_ENVIRONMENT, cwd=self.home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                command, env=ENVIRONMENT, cwd=self.home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 start_new_session=True, umask=0o077, **account.identity(),
             )  # fmt: skip
         child.returncode = 0  # it outlives this object, and is reaped by its pid

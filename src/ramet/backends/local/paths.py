@@ -72,6 +72,11 @@ class ServicePaths:
         return self.log / "start.log"
 
     @property
+    def recovery_log(self) -> Path:
+        """What PostgreSQL says while it recovers a fork's data."""
+        return self.log / "recovery.log"
+
+    @property
     def pid_file(self) -> Path:
         """The lock file of PostgreSQL; a copied one names another server's process."""
         return self.data / "postmaster.pid"

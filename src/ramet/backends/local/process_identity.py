@@ -109,6 +109,16 @@ def cpu_ticks(pid: int) -> int:
     return 0 if fields is None else int(fields[13]) + int(fields[14])
 
 
+def transferred_bytes(pid: int) -> int:
+    """Return how many bytes a process has read and written, those of the page cache too."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return 0
+    counts = dict(line.split(": ") for line in lines)
+    return int(counts["rchar"]) + int(counts["wchar"])
+
+
 def _recorded(paths: ServicePaths) -> ProcessRecord | None:
     try:
         return ProcessRecord(**json.loads(paths.process_record.read_text()))

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 from ramet.backends.base import Readiness
 from ramet.backends.local import logs
@@ -26,11 +25,12 @@ from ramet.backends.local.process_identity import (
     record_of,
     remember,
     runs,
+    transferred_bytes,
     works_in,
 )
 from ramet.errors import Failed, Unavailable
 
-_ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
 _LOOK_EVERY_SECONDS = 0.001
 _EXEC_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 1.0
@@ -44,7 +44,7 @@ def initialize(paths: ServicePaths, installation: Installation, account: Account
         "--no-instructions",
     ]  # fmt: skip
     done = subprocess.run(
-        command, env=_ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        command, env=ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=300, check=False, **account.identity(),
     )  # fmt: skip
     if done.returncode != 0:
@@ -83,7 +83,7 @@ def _spawn(paths: ServicePaths, installation: Installation, account: Account, ov
     with paths.start_log.open("wb") as log:
         account.own(paths.start_log)
         child = subprocess.Popen(
-            lent, env=_ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            lent, env=ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True, umask=0o077, **identity,
         )  # fmt: skip
     child.returncode = 0  # it outlives this object, and is reaped by its pid
@@ -175,18 +175,9 @@ def _progress(pid: int) -> str:
     for child, title in children_of(pid):
         role = title.rpartition(": ")[2]
         if role.startswith(("startup", "checkpointer")):
-            work += _transferred_bytes(child) + cpu_ticks(child)
+            work += transferred_bytes(child) + cpu_ticks(child)
             segment = role.removeprefix("startup").strip() if role.startswith("startup") else segment
     return f"{segment or 'starting'}, work {work}"
-
-
-def _transferred_bytes(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    except OSError:
-        return 0
-    counts = dict(line.split(": ") for line in lines)
-    return int(counts["rchar"]) + int(counts["wchar"])
 
 
 def stop(paths: ServicePaths, patience_seconds: float) -> bool:

@@ -1,27 +1,24 @@
-"""Recovery of a fork: the settings of its first start, the proof that it stopped where it should, and why it did not.
+"""Recovery of a fork to the state that was captured: its settings, the proof that it stopped there, and why it did not.
 
-Where PostgreSQL stopped is asked twice: of its log, and of the database itself.
+Where PostgreSQL stopped is asked three times: of its log, of the database itself, and of the control file.
 """
 
 import re
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ramet.backends.base import Capture
-from ramet.backends.local import logs, sql
-from ramet.backends.local.capture import capture_of, has_capture
-from ramet.backends.local.paths import ServicePaths
+from ramet.backends.base import Capture, Recovery
+from ramet.backends.local.controldata import ControlData
 from ramet.backends.local.rollforward import TO_THE_END
-from ramet.backends.local.rows import row
+from ramet.backends.local.standalone import Standalone
 from ramet.backends.local.wal import segment_at
 from ramet.errors import Failed
 from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
 
-_LOG_WITHIN_SECONDS = 2.0
-_LOOK_EVERY_SECONDS = 0.005
+_LAST_COMMIT = "SELECT (pg_last_committed_xact()).timestamp::text AS last_commit"
+_LAST_COMMIT_ANSWER = re.compile(r'\blast_commit = "([^"]+)"')
 
 _TIME = r"(\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?)"
 _STOPPED = re.compile(rf"recovery stopping before (?:commit|abort) of (?:prepared )?transaction (\d+), time {_TIME}")
@@ -37,13 +34,34 @@ _BAD_RECORD = re.compile(
 )
 
 
-def recovery_settings(capture: Capture) -> Mapping[str, str]:
-    """Return what the first start of a fork needs beyond its configuration.
+def recover(place: Standalone, capture: Capture, patience_seconds: float) -> Recovery:
+    """Bring a captured data directory to the state that `capture` names, cleanly stopped; watch it for a moment.
 
-    With hot_standby off a fork may be smaller than its parent (forking.md, 13). All WAL is in the fork's pg_wal, so
-    the restore command has nothing to restore.
+    Raises Failed when it cannot get there, or stopped elsewhere.
     """
-    archive_recovery = {"restore_command": "false", "recovery_target_timeline": "current", "hot_standby": "off"}
+    if is_recovered(capture):
+        facts = capture.facts
+        return Recovery({"stop_lsn": facts["end_lsn"], "timeline": facts["timeline"], "wal_replayed_bytes": 0})
+    try:
+        found = place.recover(recovery_settings(capture), f"{_LAST_COMMIT};", patience_seconds)
+    except Failed as failure:
+        raise explained(place.messages(), capture, failure) from failure
+    if isinstance(found, str):
+        return Recovery(None, found)
+    return Recovery(check_stop_point(place.messages(), capture, found))
+
+
+def is_recovered(capture: Capture) -> bool:
+    """Tell whether what was captured is a cleanly stopped cluster at the wanted state."""
+    return capture.recover_to is None and TO_THE_END not in capture.facts and bool(capture.facts["clean"])
+
+
+def recovery_settings(capture: Capture) -> Mapping[str, str]:
+    """Return what recovery needs beyond the fork's configuration.
+
+    All WAL is in the fork's pg_wal, so the restore command has nothing to restore.
+    """
+    archive_recovery = {"restore_command": "false", "recovery_target_timeline": "current"}
     if capture.recover_to is None:
         return archive_recovery if TO_THE_END in capture.facts else {}
     return archive_recovery | {
@@ -53,22 +71,20 @@ def recovery_settings(capture: Capture) -> Mapping[str, str]:
     }
 
 
-def check_stop_point(paths: ServicePaths, capture: Capture) -> dict[str, Any]:
-    """Prove that a recovered server holds what `capture` wanted, and nothing beyond; return where it stopped.
+def check_stop_point(messages: Sequence[str], capture: Capture, control: ControlData) -> dict[str, Any]:
+    """Prove that a recovered cluster holds what `capture` wanted, and nothing beyond; return where it stopped.
 
-    Raises Failed when it does not. Must be asked before anything commits on the server.
+    `messages` are what PostgreSQL said, `control` is the control file after its clean stop. Raises Failed.
     """
-    with sql.connect(paths) as connection:
-        redo_lsn, timeline, last_commit = row(
-            connection,
-            "SELECT redo_lsn::text, timeline_id, (pg_last_committed_xact()).timestamp FROM pg_control_checkpoint()",
-        )
+    answer = _last(messages, _LAST_COMMIT_ANSWER)
+    last_commit = None if answer is None else _moment(answer[1])
     if capture.recover_to is None:
-        return _check_end(capture, redo_lsn, timeline, last_commit) | _replayed(paths)
-    return _check_target(paths, capture, timeline, last_commit) | _replayed(paths)
+        return _check_end(capture, control, last_commit) | _replayed(messages)
+    return _check_target(messages, capture, control.timeline, last_commit) | _replayed(messages)
 
 
-def _check_end(capture: Capture, redo_lsn: str, timeline: int, last_commit: datetime | None) -> dict[str, Any]:
+def _check_end(capture: Capture, control: ControlData, last_commit: datetime | None) -> dict[str, Any]:
+    redo_lsn, timeline = control.redo_lsn, control.timeline
     wanted = (capture.facts["timeline"], capture.facts["end_lsn"])
     if TO_THE_END in capture.facts:
         last = capture.facts["cut"]["last_included"]
@@ -79,11 +95,13 @@ def _check_end(capture: Capture, redo_lsn: str, timeline: int, last_commit: date
     return {"stop_lsn": wanted[1], "timeline": timeline, "last_commit_time": _shown(last_commit)}
 
 
-def _check_target(paths: ServicePaths, capture: Capture, timeline: int, last_commit: datetime | None) -> dict[str, Any]:
+def _check_target(
+    messages: Sequence[str], capture: Capture, timeline: int, last_commit: datetime | None
+) -> dict[str, Any]:
     target = capture.recover_to
     if target is None:
         raise AssertionError("BUG: there is a target")
-    stop = _last(_messages_until(paths, _STOPPED), _STOPPED)
+    stop = _last(messages, _STOPPED)
     if stop is None:
         raise _wrong("Its log does not say where it stopped.")
     excluded = _moment(stop[2])
@@ -105,9 +123,8 @@ def _check_target(paths: ServicePaths, capture: Capture, timeline: int, last_com
     }
 
 
-def _replayed(paths: ServicePaths) -> dict[str, Any]:
+def _replayed(messages: Sequence[str]) -> dict[str, Any]:
     """Return how much WAL was replayed according to the log; empty when there was nothing to replay."""
-    messages = [entry["message"] for entry in logs.entries(paths)]
     start, done = _last(messages, _REDO_START), _last(messages, _REDO_DONE)
     if start is None or done is None:
         return {"wal_replayed_bytes": 0}
@@ -118,12 +135,8 @@ def _replayed(paths: ServicePaths) -> dict[str, Any]:
     }
 
 
-def explained(paths: ServicePaths, failure: Failed) -> Failed:
-    """Return a better error for a fork that died in its first recovery because its WAL is damaged; else the same."""
-    if not has_capture(paths):
-        return failure
-    capture = capture_of(paths)
-    messages = [entry["message"] for entry in logs.entries(paths)]
+def explained(messages: Sequence[str], capture: Capture, failure: Failed) -> Failed:
+    """Return a better error for a recovery that failed because its WAL is damaged; else the same."""
     if not any(_TOO_SHORT.search(message) for message in messages):
         return failure
     bad = _last(messages, _BAD_RECORD)
@@ -137,7 +150,7 @@ def explained(paths: ServicePaths, failure: Failed) -> Failed:
     )
 
 
-def _nearest(messages: list[str], capture: Capture) -> str:
+def _nearest(messages: Sequence[str], capture: Capture) -> str:
     last = _last(messages, _LAST_COMPLETED)
     if capture.recover_to is None or last is None:
         return "Fork from another snapshot."
@@ -145,17 +158,7 @@ def _nearest(messages: list[str], capture: Capture) -> str:
     return f"The nearest moment before that can be had: {shown(_moment(last[1]) - timedelta(microseconds=1))}."
 
 
-def _messages_until(paths: ServicePaths, wanted: re.Pattern[str]) -> list[str]:
-    """Return the log's messages, waiting a moment for one: the log collector writes when it gets round to it."""
-    deadline = time.monotonic() + _LOG_WITHIN_SECONDS
-    while True:
-        messages = [entry["message"] for entry in logs.entries(paths)]
-        if any(wanted.search(message) for message in messages) or time.monotonic() > deadline:
-            return messages
-        time.sleep(_LOOK_EVERY_SECONDS)
-
-
-def _last(messages: list[str], wanted: re.Pattern[str]) -> re.Match[str] | None:
+def _last(messages: Sequence[str], wanted: re.Pattern[str]) -> re.Match[str] | None:
     found = [match for message in messages if (match := wanted.search(message)) is not None]
     return found[-1] if found else None
 

@@ -22,13 +22,13 @@ from ramet.backends.local.moments import (
     last_reachable,
 )
 from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.standalone import RECOVERY_SIGNAL
 from ramet.backends.local.volumes.driver import Driver, Exclusions
 from ramet.backends.local.wal import segment_at, segments_between
 from ramet.backends.local.walsource import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
 from ramet.errors import Failed
 from ramet.model.fork import shown
 
-RECOVERY_SIGNAL = "recovery.signal"
 # Set in a capture's facts: all its WAL is wanted, and archive recovery is what replays it.
 TO_THE_END = "to_the_end"
 # Written last when a server stops.

@@ -80,7 +80,7 @@ class Servers:
         self.account.make_directory(paths.sockets)
         logs.prune(paths)
         self.prepare(server)
-        self._write_configuration(server, paths, phase)
+        self.write_configuration(server, phase)
         pid = processes.start(paths, self._installation(server), self.account, overrides)
         self.limits.apply(server.service_id, server.size, [pid])
 
@@ -105,7 +105,7 @@ class Servers:
         paths = self.paths(server.service_id)
         if not processes.is_ready(paths):
             return False
-        self._write_configuration(server, paths, Phase.OPEN)
+        self.write_configuration(server, Phase.OPEN)
         try:
             self._limit_all(server, paths)
             with sql.connect(paths) as connection:
@@ -191,7 +191,9 @@ class Servers:
         self.account.write(key, issued.key, durable=False)
         self.account.write(certificate, issued.certificate, durable=False)
 
-    def _write_configuration(self, server: Server, paths: ServicePaths, phase: Phase) -> None:
+    def write_configuration(self, server: Server, phase: Phase = Phase.CLOSED) -> None:
+        """Put the configuration of a server in place, as the next start or reload reads it."""
+        paths = self.paths(server.service_id)
         features = self.features(server)
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         for path, text in (
@@ -210,7 +212,7 @@ class Servers:
 
     def _switch(self, server: Server, phase: Phase, wanted: probe.Answer) -> None:
         paths = self.paths(server.service_id)
-        self._write_configuration(server, paths, phase)
+        self.write_configuration(server, phase)
         processes.reload(paths)
         tls = self._installation(server).has_tls
         deadline = time.monotonic() + _OPEN_WITHIN_SECONDS
