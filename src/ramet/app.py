@@ -36,6 +36,7 @@ from ramet.store.database import Store
 _OBSERVE_SECONDS = 1.0
 _SNAPSHOT_CHECK_SECONDS = 5.0
 _ARCHIVE_SECONDS = 10.0
+_LOG_SECONDS = 20.0
 _DRILL_CHECK_SECONDS = 60.0
 _HISTORY_SECONDS = 600.0
 _GIB = 1024**3
@@ -168,6 +169,7 @@ def _duties(settings: Settings, store: Store, backend: Backend, wake: Callable[[
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
         Duty("history", _HISTORY_SECONDS, upkeep.forget_history),
+        Duty("logs", _LOG_SECONDS, upkeep.trim_logs),
         Duty("archives", _ARCHIVE_SECONDS, drills.watch),
         Duty("drills", _DRILL_CHECK_SECONDS, drills.submit_due),
         Duty("metrics", ROUND_SECONDS, metering.sample),

@@ -6,11 +6,13 @@ import pytest
 import sqlalchemy as sa
 
 from ramet.backends.base import NOT_FOLLOWING, Observation, Server
+from ramet.backends.memory import KEPT_ENTRIES
 from ramet.control import replicas as verbs
 from ramet.control.replicas import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.model.fork import ForkStrategy
+from ramet.model.logs import LogEntry
 from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status, replica_status_reason
 from ramet.model.service import Environment, Service, Status, status_of
 from ramet.operations.worker import Worker
@@ -224,6 +226,17 @@ def test_a_node_that_does_not_follow_is_not_counted_as_serving_and_its_service_i
     lost.follows = True
     world.upkeep.observe()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
+
+
+def test_the_logs_of_services_and_of_all_nodes_are_kept_within_bounds(world: World) -> None:
+    service = world.create()
+    made = create(world, service, nodes=2)
+    known = [world.backend.volumes[each] for each in (service.id, *(node.id for node in made.nodes))]
+    for volume in known:
+        volume.log += [LogEntry(world.control.clock(), "LOG", str(n)) for n in range(KEPT_ENTRIES + 1)]
+    world.upkeep.trim_logs()
+    assert [len(volume.log) for volume in known] == [KEPT_ENTRIES] * 3
+    assert known[0].log[-1].message == str(KEPT_ENTRIES)
 
 
 def test_a_set_is_active_only_when_every_node_follows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,6 +254,9 @@ class Backend(Protocol):
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         """Return a page of the server's own log, newest first, without secrets. Raises Invalid for a bad cursor."""
 
+    def trim_log(self, service_id: str) -> None:
+        """Remove what is too old or too much of a server's own log, which may be written meanwhile."""
+
     def measure(self, server: Server) -> dict[str, float] | None:
         """Return what is measured of a server now, by the keys of ramet.model.metrics; None when it does not serve."""
 

@@ -29,6 +29,9 @@ class Row:
     value: str
 
 
+KEPT_ENTRIES = 2000
+
+
 @dataclass
 class Volume:
     """What a service has on this imaginary host."""
@@ -285,6 +288,10 @@ class MemoryBackend:
         found = [(n, line) for n, line in reversed(list(enumerate(lines[:last]))) if query.wants(line)]
         page = [line for _, line in found[: query.limit] if not query.is_past(line.at)]
         return LogPage(page, str(found[query.limit - 1][0]) if len(found) > query.limit else None)
+
+    def trim_log(self, service_id: str) -> None:
+        """Keep the newest entries."""
+        del self._volume(service_id).log[:-KEPT_ENTRIES]
 
     def measure(self, server: Server) -> dict[str, float] | None:
         """Measure what a test has set, beside the size of the rows."""

@@ -70,6 +70,14 @@ class Upkeep:
             if service.down_reason is None and self._is_due(service):
                 self.submit_snapshot(service, SnapshotKind.SCHEDULED)
 
+    def trim_logs(self) -> None:
+        """Keep the own logs of all servers within bounds."""
+        with self.store.read() as tx:
+            known = [service.id for service in services.all_live_services(tx) if service.born_at is not None]
+            known += [node.id for each in replicas.live_sets(tx) if each.born_at is not None for node in each.nodes]
+        for service_id in known:
+            self.backend.trim_log(service_id)
+
     def submit_snapshot(self, service: Service, kind: SnapshotKind) -> None:
         """Submit a snapshot unless one is under way."""
         with self.store.write() as tx:

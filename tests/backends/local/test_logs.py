@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -43,11 +44,27 @@ def test_a_torn_line_is_left_out(paths: ServicePaths) -> None:
     assert [entry["message"] for entry in logs.entries(paths)] == ["whole"]
 
 
-def test_only_the_newest_files_are_kept(paths: ServicePaths) -> None:
-    for number in range(12):
-        _write(paths, f"server-{number:02}.json", "x", age=5)
-    logs.prune(paths)
-    assert [file.name for file in logs.files(paths)] == [f"server-{number:02}.json" for number in range(4, 12)]
+@pytest.mark.parametrize("kind", ["json", "log"])
+def test_files_beyond_the_bounds_go_oldest_first_and_the_current_one_stays(paths: ServicePaths, kind: str) -> None:
+    sizes = {1: 10, 2: logs.KEPT_BYTES // 2, 3: logs.KEPT_BYTES // 3, 4: logs.KEPT_BYTES}
+    for number, size_bytes in sizes.items():
+        with (paths.log / f"server-{number}.{kind}").open("wb") as file:
+            file.truncate(size_bytes)
+    logs.prune(paths, time.time())
+    assert [file.name for file in paths.log.iterdir()] == [f"server-4.{kind}"]
+
+
+@pytest.mark.parametrize("kind", ["json", "log"])
+def test_old_files_go_but_for_the_current_one(paths: ServicePaths, kind: str) -> None:
+    for number, age in ((1, logs.KEPT_SECONDS + 1), (2, logs.KEPT_SECONDS - 1), (3, logs.KEPT_SECONDS + 1)):
+        _write(paths, f"server-{number}.{kind}", "x", age=int(age))
+    logs.prune(paths, 1000)
+    assert sorted(file.name for file in paths.log.iterdir()) == [f"server-2.{kind}", f"server-3.{kind}"]
+
+
+def test_no_file_is_no_fault(paths: ServicePaths) -> None:
+    logs.prune(paths, 1000)
+    assert list(paths.log.iterdir()) == []
 
 
 def test_a_server_that_never_spoke_has_no_last_words(paths: ServicePaths) -> None:

@@ -22,6 +22,7 @@ from ramet.backends.local import (
     capture,
     checking,
     integrity,
+    logs,
     processes,
     recovery,
     sessions,
@@ -347,6 +348,10 @@ class LocalBackend:
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         """Return a page of the server's own log, newest first, without secrets."""
         return read_log(self.servers.paths(server.service_id), query)
+
+    def trim_log(self, service_id: str) -> None:
+        """Remove what is too old or too much of a server's own log, which may be written meanwhile."""
+        logs.prune(self.servers.paths(service_id), time.time())
 
     def measure(self, server: Server) -> dict[str, float] | None:
         """Return what is measured of a server now; None when it does not serve."""

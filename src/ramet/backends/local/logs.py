@@ -9,7 +9,8 @@ from ramet.backends.local.paths import ServicePaths
 
 _TAIL_BYTES = 64 * 1024
 _LAST_LINES = 20
-_KEPT_FILES = 8
+KEPT_BYTES = 128 * 1024 * 1024
+KEPT_SECONDS = 14 * 86400.0
 _GIVING_UP = ("FATAL", "PANIC")
 # Sessions end with FATAL too: those that come too early, and those that are ended.
 _PARTS_OF_A_START = ("postmaster", "startup", "checkpointer", "background writer", "walwriter")
@@ -48,10 +49,24 @@ def has_given_up(paths: ServicePaths, since_ns: int) -> bool:
     )
 
 
-def prune(paths: ServicePaths) -> None:
-    """Remove all but the newest log files; for a server that does not run."""
-    for file in files(paths)[:-_KEPT_FILES]:
-        file.unlink(missing_ok=True)
+def prune(paths: ServicePaths, now_seconds: float) -> None:
+    """Remove log files that are too old, and the oldest of those that are too much; never one that is being written."""
+    # PostgreSQL opens an empty plain file beside each structured one.
+    for pattern in ("server-*.json", "server-*.log"):
+        *rotated, current = sorted(paths.log.glob(pattern)) or [paths.start_log]
+        kept_bytes = _size_bytes(current)
+        for file in reversed(rotated):
+            kept_bytes += _size_bytes(file)
+            if kept_bytes > KEPT_BYTES or now_seconds - _changed_seconds(file) > KEPT_SECONDS:
+                file.unlink(missing_ok=True)
+
+
+def _size_bytes(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _changed_seconds(file: Path) -> float:
+    return file.stat().st_mtime
 
 
 def _messages(file: Path) -> list[str]:

@@ -78,7 +78,7 @@ class Servers:
             return
         make_private_parents(paths.sockets)
         self.account.make_directory(paths.sockets)
-        logs.prune(paths)
+        logs.prune(paths, time.time())
         self.prepare(server)
         self.write_configuration(server, phase)
         pid = processes.start(paths, self._installation(server), self.account, overrides)
