@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import psycopg
@@ -38,6 +39,8 @@ _WARM = 3
 _TURNS = 200
 _LONGEST_SECONDS = 30.0
 _KB = 1024
+_PAGES = {"console": "/console/", "console_search": "/console/?q=shop-99", "console_lineage": "/console/lineage"}
+_PAGE_TURNS = 50
 _QUERY = "SELECT * FROM service WHERE project_id = '{}' ORDER BY created_at, id"
 
 
@@ -75,6 +78,7 @@ def _measure(report: Report, options: Options, url: str, name: str) -> None:
             with _serving(options.data, url) as server:
                 _alone(report, f"{name}:", count, key, url, options.data)
                 _crowded(report, f"{name}:", count, key)
+                _pages(report, f"{name}:", count, key, url, options.data)
                 report.ratios[f"{name}_{count}_memory_mb"] = round(_memory_mb(server), 1)
     finally:
         store.close()
@@ -84,10 +88,10 @@ def _alone(report: Report, prefix: str, count: int, key: _Key, url: str, data: P
     """Measure one connection and the floor in turns, so that both see the same machine."""
     listed: list[float] = []
     floor: list[float] = []
-    lister, deadline = _Lister(key), time.monotonic() + _LONGEST_SECONDS
+    lister, deadline = _lister(key), time.monotonic() + _LONGEST_SECONDS
     with _reader(url, data) as connection:
         for turn in range(_WARM + _TURNS):
-            taken = lister.listed(), _floor(connection, key.project_id)
+            taken = lister.read(), _floor(connection, key.project_id)
             if turn >= _WARM:
                 listed.append(taken[0])
                 floor.append(taken[1])
@@ -100,14 +104,32 @@ def _alone(report: Report, prefix: str, count: int, key: _Key, url: str, data: P
     report.ratios[f"{name}_at_1_per_second"] = round(1000 * len(listed) / sum(listed), 1)
 
 
+def _pages(report: Report, prefix: str, count: int, key: _Key, url: str, data: Path) -> None:
+    """Measure pages of the console and the floor in turns."""
+    cookie = _sign_in(key)
+    pages = {name: _Reader(path, {"Cookie": cookie}) for name, path in _PAGES.items()}
+    taken: dict[str, list[float]] = {name: [] for name in ("floor", *pages)}
+    deadline = time.monotonic() + _LONGEST_SECONDS
+    with _reader(url, data) as connection:
+        while len(taken["floor"]) < _PAGE_TURNS and time.monotonic() < deadline:
+            taken["floor"].append(_floor(connection, key.project_id))
+            for name, page in pages.items():
+                taken[name].append(page.read())
+    for name in pages:
+        _add(report, f"{prefix}{name}", count, taken[name])
+        ratio = f"{prefix[:-1]}_{count}_{name}_vs_floor"
+        report.ratio(ratio, statistics.median(taken[name]), statistics.median(taken["floor"]))
+        report.ratios[f"{prefix[:-1]}_{count}_{name}_kb"] = round(pages[name].size_bytes / _KB, 1)
+
+
 def _crowded(report: Report, prefix: str, count: int, key: _Key) -> None:
     """Measure many connections that list over and over for a few seconds."""
     deadline = time.monotonic() + _SECONDS
 
     def client(_: int) -> list[float]:
-        lister, taken = _Lister(key), []
+        lister, taken = _lister(key), []
         while time.monotonic() < deadline:
-            taken.append(lister.listed())
+            taken.append(lister.read())
         return taken
 
     begun = time.perf_counter()
@@ -123,24 +145,37 @@ def _add(report: Report, method: str, count: int, taken: list[float]) -> None:
     report.add(f"{method}:p99", count, [percentile(taken, 0.99)])
 
 
-class _Lister:
-    """One connection that lists a project's services."""
+class _Reader:
+    """One connection that reads one path over and over."""
 
-    def __init__(self, key: _Key) -> None:
-        pair = base64.b64encode(f"{key.public_key}:{key.secret}".encode()).decode()
-        self._headers = {"Authorization": f"Basic {pair}"}
-        self._path = f"/public/api/v1/projects/{key.project_id}/services"
+    def __init__(self, path: str, headers: dict[str, str]) -> None:
+        self._path, self._headers = path, headers
         self._connection = http.client.HTTPConnection("127.0.0.1", _PORT, timeout=60)
+        self.size_bytes = 0
 
-    def listed(self) -> float:
-        """List once; return the milliseconds."""
+    def read(self) -> float:
+        """Read once; return the milliseconds."""
         begun = time.perf_counter()
         self._connection.request("GET", self._path, headers=self._headers)
         response = self._connection.getresponse()
-        response.read()
+        self.size_bytes = len(response.read())
         if response.status != http.client.OK:
             raise RuntimeError(f"status {response.status}")
         return 1000 * (time.perf_counter() - begun)
+
+
+def _lister(key: _Key) -> _Reader:
+    """Return a connection that lists a project's services."""
+    pair = base64.b64encode(f"{key.public_key}:{key.secret}".encode()).decode()
+    return _Reader(f"/public/api/v1/projects/{key.project_id}/services", {"Authorization": f"Basic {pair}"})
+
+
+def _sign_in(key: _Key) -> str:
+    """Return the cookie of a session in the console."""
+    form = urlencode({"public_key": key.public_key, "secret_key": key.secret})
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", _PORT, timeout=60)) as connection:
+        connection.request("POST", "/console/sign-in", form, {"Content-Type": "application/x-www-form-urlencoded"})
+        return str(connection.getresponse().headers["set-cookie"]).split(";")[0]
 
 
 @contextlib.contextmanager
