@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib.resources import files
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from ramet.control import replicas
 from ramet.control.control import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.model.fork import ForkStrategy
@@ -30,10 +31,11 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 def _family(visitor: Visitor) -> None:
-    """Make a family of services with one that is paused and one that is PROD."""
+    """Make a family of services with one that is paused, one that is PROD, and one that has replicas."""
     visitor.sign_in()
     shop = visitor.ready("shop")
     control = visitor.world.runtime.control
+    replicas.create_set(control, shop.project_id, shop.id, replicas.ReplicaSetRequest("reports", 2, 500, 2))
     for strategy, name in ((ForkStrategy.NOW, "preview"), (ForkStrategy.LAST_SNAPSHOT, "nightly")):
         control.fork_service(shop.project_id, shop.id, ForkRequest(strategy, name))
         visitor.settled(name)
@@ -52,13 +54,17 @@ def _paths(visitor: Visitor) -> list[str]:
     base = f"/console/services/{visitor.named('shop').id}"
     prod = f"/console/services/{visitor.named('nightly').id}"
     verbs = ("", "/fork", "/fork?strategy=PITR", "/rename", "/resize", "/environment", "/password", "/metrics", "/logs")
+    more = ("/window", "/add-replicas", "/snapshots", "/optimize")
+    replicas = f"{base}/replicas/{visitor.named('shop').replica_sets[0].id}"
     return [
         "/console/",
         "/console/new",
         "/console/lineage",
         "/console/help",
-        *(base + v for v in verbs),
+        *(base + v for v in (*verbs, *more)),
+        *(replicas + v for v in ("", "/resize", "/delete")),
         f"{prod}/delete",
+        f"{prod}/window",
     ]
 
 
@@ -130,6 +136,73 @@ def test_the_keyboard_alone_forks_a_moment(visitor: Visitor, context: BrowserCon
     assert complaints == []
 
 
+def test_a_click_on_the_time_line_and_another_one_fork_that_moment(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    visitor.world.backend.commit(shop.id, "kept")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}")
+    line = page.locator("a.pick")
+    first, last = (int(str(line.get_attribute(f"data-{end}"))) for end in ("first", "last"))
+    box = line.bounding_box()
+    assert box is not None
+    line.click(position={"x": box["width"] * 0.75, "y": box["height"] / 2})
+    exact = page.get_by_label("Exact moment")
+    expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30"))
+    chosen = datetime.fromisoformat(exact.input_value()).timestamp() * 1000
+    assert abs(chosen - (first + 0.75 * (last - first))) <= 0.02 * (last - first) + 1
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page.locator("#progress .pill.ok")).to_have_text("READY")
+    origin = visitor.named("shop-fork").origin
+    assert origin is not None
+    assert datetime.fromisoformat(str(origin.target_time)).timestamp() * 1000 == chosen
+
+
+def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers(
+    visitor: Visitor, context: BrowserContext
+) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
+    expect(page.get_by_label("Now")).to_be_checked()
+    page.get_by_label("Moment to go back to").focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_label("A moment")).to_be_checked()
+    exact = page.get_by_label("Exact moment")
+    for typed, understood in (
+        ("2026-02-03 4:05", "2026-02-03T04:05:00+05:30"),
+        ("2026-02-03T14:05:06.123456", "2026-02-03T14:05:06.123456+05:30"),
+        ("2026-02-03T14:05:06Z", "2026-02-03T14:05:06Z"),
+        ("yesterday", "yesterday"),
+    ):
+        exact.fill(typed)
+        exact.press("Tab")
+        expect(exact).to_have_value(understood)
+    expect(page.locator("#preview")).to_contain_text("yesterday")
+    exact.fill("0:00")
+    exact.press("Tab")
+    expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT00:00:00\+05:30"))
+
+
+def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    complaints = watch(page)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}")
+    expect(page.get_by_text("Read-only copies that follow the service")).to_be_visible()
+    control = visitor.world.runtime.control
+    replicas.create_set(control, shop.project_id, shop.id, replicas.ReplicaSetRequest("reports", 1, 500, 2))
+    expect(page.locator("#replicas .pill.ok")).to_have_text("active")
+    page.get_by_role("link", name="reports").click()
+    expect(page.get_by_role("heading", name="Nodes")).to_be_visible()
+    found = visitor.named("shop").replica_sets[0]
+    replicas.delete_set(control, shop.project_id, shop.id, found.id)
+    expect(page.get_by_text("There is nothing here")).to_be_visible()
+    assert [one for one in complaints if "404" not in one] == []
+
+
 def test_a_lost_connection_is_told_and_made_good(visitor: Visitor, context: BrowserContext) -> None:
     page = enter(context, visitor.link)
     expect(page.get_by_text("No services yet")).to_be_visible()
@@ -186,6 +259,16 @@ def test_details_stay_open_when_something_changes(visitor: Visitor, context: Bro
         services.update_service(tx, shop.id, name="store")
     expect(page.get_by_role("heading", name="store", level=1)).to_be_visible()
     expect(page.locator("#snapshots")).to_have_attribute("open", "")
+
+
+def test_a_page_of_a_service_that_is_deleted_elsewhere_says_so(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}")
+    expect(page.locator("#head .pill.ok")).to_have_text("READY")
+    visitor.world.runtime.control.delete_service(shop.project_id, shop.id)
+    expect(page.get_by_text("This service is deleted.")).to_be_visible()
 
 
 def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -> None:

@@ -142,6 +142,12 @@
     source = null;
     lost = true;
   }
+  /* what a page showed is gone: the page made anew says so. One that shows progress has its place for the reason. */
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr.status !== 404 || event.detail.target.id === "progress") return;
+    event.detail.shouldSwap = false;
+    location.reload();
+  });
   document.addEventListener("visibilitychange", () => { if (document.hidden) disconnect(); else connect(); });
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", () => { if (!document.hidden) connect(); });
