@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ramet.app import has_storage, has_store, make_data_dir, open_store, wire
+from ramet.app import has_storage, has_store, open_store, wire
 from ramet.backends.memory import MemoryBackend
 from ramet.control.control import utc_now
 from ramet.control.requests import CreateRequest
-from ramet.settings import Settings, load_settings
+from ramet.settings import Settings, load_settings, make_data_dir
 from tests.backends.local.hosts import eventually
 
 

@@ -29,7 +29,7 @@ from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
-from ramet.settings import Settings
+from ramet.settings import Settings, make_data_dir
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
 
@@ -102,13 +102,6 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     projects = Projects(store)
     console = open_console(control, projects, root_key, lambda: msgspec.json.decode(openapi_json(__version__)))
     return Runtime(settings, store, backend, control, projects, console, worker, schedule)
-
-
-def make_data_dir(directory: Path) -> None:
-    """Make the data directory. As root, the servers' own user passes through it; nobody else lists it."""
-    directory.mkdir(parents=True, exist_ok=True)
-    if directory.stat().st_uid == os.geteuid():
-        directory.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
 
 def open_store(settings: Settings) -> Store:

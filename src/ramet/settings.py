@@ -187,3 +187,10 @@ def _parsed(source: str, text: str, parse: Callable[[str], Any]) -> Any:
     except ValueError as error:
         shown = "***" if source == "RAMET_DATABASE_URL" else repr(text[:80])
         raise Invalid("INVALID_SETTING", f"{source} is {shown}, which cannot be used: {error}.") from error
+
+
+def make_data_dir(directory: Path) -> None:
+    """Make the data directory. As root, the servers' own user passes through it; nobody else lists it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if directory.stat().st_uid == os.geteuid():
+        directory.chmod(0o711 if os.geteuid() == 0 else 0o700)

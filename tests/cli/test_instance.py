@@ -82,3 +82,13 @@ def test_a_stranger_with_the_same_pid_is_left_alone(tmp_path: Path, holder: "sub
 def test_those_that_share_go_together_but_not_with_one_alone(tmp_path: Path) -> None:
     with instance.shared(tmp_path), instance.shared(tmp_path), pytest.raises(WrongState), instance.alone(tmp_path):
         pass
+
+
+def test_a_held_data_directory_is_told_before_the_server_is_loaded(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "ramet", "up", "--data", str(tmp_path), "--port", "0"]
+    with instance.alone(tmp_path):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "at work on" in done.stderr
+    assert "ramet.cli.host" in done.stderr
+    assert not any(name in done.stderr for name in ("ramet.app", "litestar", "sqlalchemy"))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ramet.app import make_data_dir, open_store
+from ramet.app import open_store
 from ramet.control.projects import Projects
 from ramet.errors import Unauthorized
 from ramet.model.credentials import Secret
-from ramet.settings import load_settings
+from ramet.settings import load_settings, make_data_dir
 from tests.cli.terminal import Terminal
 
 

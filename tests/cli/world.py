@@ -9,14 +9,14 @@ from pathlib import Path
 
 import uvicorn
 
-from ramet.app import Runtime, make_data_dir, open_store, wire
+from ramet.app import Runtime, open_store, wire
 from ramet.backends.memory import MemoryBackend
 from ramet.cli.serving import base_url, listen
 from ramet.client import Client
 from ramet.control.control import utc_now
 from ramet.model.credentials import Secret
 from ramet.model.project import Project
-from ramet.settings import load_settings
+from ramet.settings import load_settings, make_data_dir
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ramet.app import back_up_store, make_data_dir, open_store
+from ramet.app import back_up_store, open_store
 from ramet.control.control import utc_now
 from ramet.control.projects import Projects
-from ramet.settings import load_settings
+from ramet.settings import load_settings, make_data_dir
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
 

@@ -1,32 +1,17 @@
 """`ramet up`, `serve`, `worker` and `down`: the processes of one data directory."""
 
-import logging
+import importlib
 import os
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 
 import click
 
-from ramet.api.application import BASE_PATH
-from ramet.app import Runtime, has_storage, local_backend, make_data_dir
 from ramet.cli import instance
-from ramet.cli.connection import is_loopback
-from ramet.cli.credentials import config_path, read_credentials
-from ramet.cli.first_key import ensure_credentials, ensure_user_credentials
 from ramet.cli.options import FILE, data_option
-from ramet.cli.output import say
-from ramet.cli.serving import base_url, listen, serve
-from ramet.console.application import PATH as CONSOLE_PATH
-from ramet.errors import Error, NotFound
-from ramet.settings import Settings, load_settings
+from ramet.settings import Settings, load_settings, make_data_dir
 from ramet.telemetry import start_logging
-
-_END_SECONDS = 60.0
-_log = logging.getLogger(__name__)
 
 
 @click.command("up")
@@ -49,23 +34,8 @@ def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | 
       ramet up --data /srv/ramet --port 0 --credentials-file ramet.json
     """
     settings = _begin(data_dir, **arguments)
-    with ExitStack() as stack:
-        stack.enter_context(instance.alone(settings.data_dir))
-        listening = stack.enter_context(listen(settings.host, settings.port))
-        runtime = stack.enter_context(_open(settings))
-        address = base_url(listening, settings.host)
-
-        def on_ready() -> None:
-            instance.announce(settings.data_dir, address)
-            if credentials_file is not None:
-                ensure_credentials(runtime.projects, address, credentials_file)
-            ensure_user_credentials(runtime.projects, address, given=credentials_file)
-            _tell(settings, runtime, address, credentials_file or config_path())
-
-        runtime.start(alone=True)
-        stack.callback(runtime.stop)
-        serve(runtime, listening, on_ready)
-        say("Ramet has ended; its databases go on. 'ramet down' stops them.")
+    with instance.alone(settings.data_dir):
+        _running().run_all(settings, credentials_file)
 
 
 @click.command("serve")
@@ -80,9 +50,8 @@ def serve_only(data_dir: Path | None, **arguments: str | None) -> None:
       RAMET_DATABASE_URL=postgresql+psycopg://ramet@db/ramet ramet serve --port 8080
     """
     settings = _begin(data_dir, **arguments)
-    with instance.shared(settings.data_dir), _open(settings) as runtime, listen(settings.host, settings.port) as socket:
-        address = base_url(socket, settings.host)
-        serve(runtime, socket, lambda: say(f"HTTP is served at {address}"))
+    with instance.shared(settings.data_dir):
+        _running().run_http(settings)
 
 
 @click.command("worker")
@@ -96,11 +65,8 @@ def work_only(data_dir: Path | None, worker_threads: str | None) -> None:
       RAMET_DATABASE_URL=postgresql+psycopg://ramet@db/ramet ramet worker
     """
     settings = _begin(data_dir, worker_threads=worker_threads)
-    with instance.shared(settings.data_dir), _open(settings) as runtime:
-        runtime.start()
-        say("Operations are run here.")
-        _wait_for_signal()
-        runtime.stop()
+    with instance.shared(settings.data_dir):
+        _running().run_operations(settings)
 
 
 @click.command("down")
@@ -114,16 +80,7 @@ def down(data_dir: Path | None) -> None:
     """
     settings = load_settings(data_dir=data_dir)
     start_logging(settings.log_level)
-    if not has_storage(settings):
-        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet.", "Name one with --data.")
-    ended = instance.end(settings.data_dir, _END_SECONDS)
-    if ended is not None:
-        say(f"ramet up (pid {ended.process.pid}) has ended.")
-    with instance.alone(settings.data_dir):
-        backend = local_backend(settings)
-        backend.stop_all()
-        backend.close()
-    say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
+    _running().end_all(settings)
 
 
 def _begin(data_dir: Path | None, **arguments: str | None) -> Settings:
@@ -135,42 +92,11 @@ def _begin(data_dir: Path | None, **arguments: str | None) -> Settings:
     return settings
 
 
-@contextmanager
-def _open(settings: Settings) -> Iterator[Runtime]:
-    runtime = Runtime.open(settings)
-    try:
-        yield runtime
-    finally:
-        runtime.close()
+def _running() -> ModuleType:
+    """Load the server, which takes a second: whoever must not have the data directory was told before."""
+    return importlib.import_module("ramet.cli.running")
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
     """End in order where a signal comes before there is anything to drain."""
     raise click.exceptions.Exit(0)
-
-
-def _wait_for_signal() -> None:
-    told = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
-    told.wait()
-
-
-def _tell(settings: Settings, runtime: Runtime, address: str, credentials: Path) -> None:
-    say(f"Ramet is ready at {address}", "bold green")
-    say(f"  console    {address.removesuffix(BASE_PATH)}{_console_link(runtime, credentials)}")
-    say(f"  data       {settings.data_dir}, storage {runtime.backend.volume_type()}")
-    say("  next       ramet service create shop", "dim")
-    if not is_loopback(settings.host):
-        _log.warning("HTTP listens on %s without TLS: put a TLS proxy before it", settings.host)
-
-
-def _console_link(runtime: Runtime, credentials: Path) -> str:
-    """Return the path of a link that signs in once with the key kept in a file; of the sign-in page when it cannot."""
-    try:
-        kept = read_credentials(credentials)
-        if kept is None:
-            return CONSOLE_PATH
-        return runtime.console.make_link(runtime.projects.active_key(kept.public_key).public_key)
-    except Error:
-        return CONSOLE_PATH

@@ -92,7 +92,7 @@ def _locked(data_dir: Path, mode: int) -> Iterator[None]:
     with os.fdopen(os.open(_lock_path(data_dir), os.O_RDWR | os.O_CREAT, 0o600)) as file:
         deadline = time.monotonic() + _LOCK_SECONDS  # whoever only asks holds it for an instant
         while not _try_lock(file, mode):
-            if time.monotonic() > deadline:
+            if running(data_dir) is not None or time.monotonic() > deadline:
                 raise WrongState("DATA_DIR_IN_USE", _who_holds(data_dir), "Use that one, or another --data.")
             time.sleep(_PAUSE_SECONDS)
         yield
