@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from prove import crash, storm
+from prove import crash, crowd, storm
 from prove.ground import open_ground
 from prove.load import load
 from prove.now import prove_now
@@ -15,7 +15,7 @@ from prove.pitr import prove_pitr
 from prove.results import Results
 
 _PROOFS = {"pitr": prove_pitr, "now": prove_now}
-_PROOFS_OF_PROCESSES = {"crash": crash.main, "storm": storm.main}  # with arguments of their own
+_PROOFS_OF_PROCESSES = {"crash": crash.main, "crowd": crowd.main, "storm": storm.main}  # with arguments of their own
 _WARM_UP_SECONDS = 5.0
 
 
@@ -28,6 +28,16 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
     results = Results(arguments.proof, seed)
     print(f"{arguments.proof}: {arguments.trials} trials, seed {seed}", file=sys.stderr)
+    try:
+        _prove(arguments, results)
+    except KeyboardInterrupt:
+        print("interrupted: the figures are of what was done until then", file=sys.stderr)
+        return 130
+    return 1 if any(trial.failed for trial in results.trials) else 0
+
+
+def _prove(arguments: argparse.Namespace, results: Results) -> None:
+    """Run the trials over a fresh ground under load; the figures are printed however that ends."""
     with open_ground(arguments.data, arguments.snapshot_seconds) as ground:
         parent = ground.create("prove")
         with load(ground, parent, arguments.scale, arguments.clients, arguments.rate) as ledger:
@@ -36,7 +46,6 @@ def main() -> int:
                 _PROOFS[arguments.proof](ground, parent, ledger, results, arguments.trials)
             finally:
                 print(results.summary(), flush=True)
-    return 1 if any(trial.failed for trial in results.trials) else 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,5 +1,6 @@
 """The services that harm is done to, what is asked of Ramet meanwhile, and what must hold afterwards."""
 
+import contextlib
 import os
 import random
 import signal
@@ -10,28 +11,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from prove.followers import Followers
 from prove.journal import Journal, rows_of
+from prove.made import Made, ask
 from prove.site import Site, connect, eventually
 from ramet.backends.local.process_identity import find_server
-from ramet.procedures.registry import all_procedures
+from ramet.ids import new_id
+from ramet.operations.procedure import submit
+from ramet.procedures.registry import FIRST_STEPS, all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
 
 _READY_SECONDS = 90.0
 _SIZES = ((500, 2), (1000, 4), (1000, 2))
-
-
-@dataclass
-class Made:
-    """A service that was asked for, and what must be in it."""
-
-    service_id: str
-    port: int
-    password: str
-    strategy: str = ""
-    since: int = 0
-    target: datetime | None = None
-    doomed: bool = False
 
 
 def steps_of_all(site: Site) -> list[tuple[str, str]]:
@@ -55,6 +47,7 @@ class Deeds:
     journal: Journal = field(init=False)
     spare_journal: Journal = field(init=False)
     began: datetime = field(init=False)
+    followers: Followers = field(init=False)
 
     def settle_in(self) -> None:
         """Make the two services that stay, and let their clients write."""
@@ -71,6 +64,7 @@ class Deeds:
         # From here on the newest snapshot has the table too.
         self._ask("POST", f"/services/{self.parent.service_id}/snapshots", {"name": "first"})
         self.site.await_idle(_READY_SECONDS)
+        self.followers = Followers(self.site, self.spare, self.spare_journal)
 
     @property
     def known(self) -> dict[str, Callable[[random.Random], object]]:
@@ -87,6 +81,13 @@ class Deeds:
             "delete": lambda _: self._make_and_delete(),
             "resize": self._resize,
             "pooler": lambda _: self._toggle_pooler(),
+            "optimize": lambda _: self._ask("POST", f"/services/{self.spare.service_id}/optimize"),
+            "drill": lambda _: self._drill(),
+            "create_replicas": lambda _: self.followers.create(),
+            "resize_replicas": lambda _: self.followers.resize(),
+            "restart_replicas": lambda _: self.followers.crash(),
+            "delete_replicas": lambda _: self.followers.delete(),
+            "replica_pooler": lambda _: self.followers.enable_pooler(),
         }
 
     def do(self, procedure: str, chance: random.Random) -> None:
@@ -160,6 +161,9 @@ class Deeds:
             self._ask("POST", f"/services/{self.spare.service_id}/start")
             self.await_status(self.spare, "READY")
         found += self.spare_journal.faults(rows_of(self.spare.port, self.spare.password))
+        found += self.followers.faults(counts)
+        query = "SELECT drill_failure FROM service WHERE id = ? AND drill_failure IS NOT NULL"
+        found += [f"drill: {failure}" for (failure,) in self.site.rows(query, self.parent.service_id)]
         for made in self.passing:
             found += [f"{made.strategy or 'service'} {made.service_id}: {one}" for one in self._faults_of(made, counts)]
         return found
@@ -171,7 +175,13 @@ class Deeds:
                 self._ask("DELETE", f"/services/{made.service_id}")
         for made in self.passing:
             self.await_status(made, "")
+        self.followers.clean_up()
+        self.forget()
+
+    def forget(self) -> None:
+        """Look no more at what was made in passing."""
         self.passing.clear()
+        self.followers.made.clear()
 
     def last_words(self) -> list[str]:
         """End the clients, and look at their rows once more."""
@@ -211,10 +221,7 @@ class Deeds:
         return str(answer.json()["status"]) if answer.status_code == 200 else ""
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
-        answer = self.site.call(method, path, body)
-        if answer.status_code >= 300:
-            raise AssertionError(f"{method} {path} {body}: {answer.status_code} {answer.text}")
-        return answer.json() if answer.content else None
+        return ask(self.site, method, path, body)
 
     def _noted(self, answer: Any, strategy: str) -> Made:
         made = Made(answer["service_id"], answer["endpoint"]["port"], answer["initial_password"], strategy)
@@ -240,6 +247,11 @@ class Deeds:
         cpu, memory = chance.choice(_SIZES)
         body = {"cpu_millis": str(cpu), "memory_gbs": str(memory)}
         self._ask("POST", f"/services/{self.spare.service_id}/resize", body)
+
+    def _drill(self) -> None:
+        """Do what only the schedule does otherwise, hours apart."""
+        with contextlib.closing(Store.open(f"sqlite:///{self.site.data}/ramet.db")) as store, store.write() as tx:
+            submit(tx, "drill", FIRST_STEPS["drill"], self.parent.service_id, {"drill_id": new_id()})
 
     def _toggle_pooler(self) -> None:
         now = self._ask("GET", f"/services/{self.spare.service_id}")["connection_pooler"]

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prove.chaos import Deeds, Made, steps_of_all
-from prove.site import Site, eventually, open_site
+from prove.chaos import Deeds, steps_of_all
+from prove.made import Made
+from prove.site import FAULTS, Site, eventually, open_site
 
 _SETTLE_SECONDS = 120.0
 _APPEAR_SECONDS = 30.0
@@ -45,21 +46,32 @@ def main(arguments: list[str]) -> int:
     first = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     tally = Tally()
     print(f"crash: {given.seeds} seeds, the first is {first}", file=sys.stderr)
+    interrupted = False
     with open_site(given.data) as site:
-        deeds = Deeds(site)
-        deeds.settle_in()
-        plans = [plan for plan in _plans(deeds) if given.only in plan.title]
-        for number in range(given.seeds):
-            plan, seed = plans[number % len(plans)], first + number
-            faults = _trial(site, deeds, plan, random.Random(seed), tally)  # noqa: S311 - no secret
-            tally.faults += [f"seed {seed}, {plan.title}: {fault}" for fault in faults]
-            print(f"crash {number + 1:4d} seed {seed} {plan.title:<28} {'; '.join(faults) or 'ok'}", file=sys.stderr)
-            if faults and given.stop:
-                _show_log(site)
-                break
-        tally.faults += deeds.last_words()
-    print(tally.summary(), *tally.faults, sep="\n", flush=True)
-    return 1 if tally.faults else 0
+        try:
+            _run(site, given, first, tally)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            print(tally.summary(), *tally.faults, sep="\n", flush=True)
+    return 130 if interrupted else 1 if tally.faults else 0
+
+
+def _run(site: Site, given: argparse.Namespace, first: int, tally: Tally) -> None:
+    deeds = Deeds(site)
+    deeds.settle_in()
+    plans = [plan for plan in _plans(deeds) if given.only in plan.title]
+    for number in range(given.seeds):
+        plan, seed = plans[number % len(plans)], first + number
+        faults = _trial(site, deeds, plan, random.Random(seed), tally)  # noqa: S311 - no secret
+        tally.counts["trials"] += 1
+        tally.counts["trials that failed"] += bool(faults)
+        tally.faults += [f"seed {seed}, {plan.title}: {fault}" for fault in faults]
+        print(f"crash {number + 1:4d} seed {seed} {plan.title:<28} {'; '.join(faults) or 'ok'}", file=sys.stderr)
+        if faults and given.stop:
+            _show_log(site)
+            break
+    tally.faults += deeds.last_words()
 
 
 @dataclass(frozen=True)
@@ -104,10 +116,22 @@ def _trial(site: Site, deeds: Deeds, plan: Plan, chance: random.Random, tally: T
         left = site.leftovers()
         tally.counts["leftovers"] += len(left)
         return faults + left
-    except (TimeoutError, AssertionError, OSError) as fault:
+    except FAULTS as fault:
+        return [f"{type(fault).__name__}: {fault}", *_start_over(site, deeds)]
+
+
+def _start_over(site: Site, deeds: Deeds) -> list[str]:
+    """Bring all to rest after a trial that went wrong, so that the next one is not about it; say what stays wrong."""
+    try:
         if site.process is None:
             site.up()
-        return [f"{type(fault).__name__}: {fault}"]
+        site.await_idle(_SETTLE_SECONDS)
+        deeds.clean_up()
+        site.await_idle(_SETTLE_SECONDS)
+    except FAULTS as fault:
+        deeds.forget()
+        return [f"and then {type(fault).__name__}: {fault}"]
+    return []
 
 
 def _at_step(deeds: Deeds, procedure: str, step: str) -> Callable[[random.Random], str]:

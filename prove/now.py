@@ -1,5 +1,7 @@
 """Forks as of now under load: each must hold every row that was acknowledged before it was asked for, and no hole."""
 
+from functools import partial
+
 from prove.ground import Ground, Running
 from prove.load import Ledger
 from prove.oracle import all_transactions, ledger_rows, sums_agree
@@ -11,7 +13,7 @@ from ramet.model.fork import ForkStrategy
 def prove_now(ground: Ground, parent: Running, ledger: Ledger, results: Results, trials: int) -> None:
     """Run the trials."""
     for number in range(trials):
-        results.add(_trial(ground, parent, ledger, number))
+        results.run(f"now-{number}", partial(_trial, ground, parent, ledger, number))
 
 
 def _trial(ground: Ground, parent: Running, ledger: Ledger, number: int) -> Trial:

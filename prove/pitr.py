@@ -8,6 +8,7 @@ record with an earlier time is left out by definition; the fork's report names i
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from prove.ground import Ground, Running
 from prove.load import Ledger
@@ -25,10 +26,11 @@ def prove_pitr(ground: Ground, parent: Running, ledger: Ledger, results: Results
     choose = random.Random(results.seed)  # noqa: S311 - a seed must give the same run again
     for number in range(trials):
         kind = _KINDS[number % len(_KINDS)]
-        results.add(_trial(ground, parent, kind, _target(parent, ledger.began_at, kind, choose)))
+        results.run(kind, partial(_trial, ground, parent, ledger, kind, choose))
 
 
-def _trial(ground: Ground, parent: Running, kind: str, target: datetime) -> Trial:
+def _trial(ground: Ground, parent: Running, ledger: Ledger, kind: str, choose: random.Random) -> Trial:
+    target = _target(parent, ledger.began_at, kind, choose)
     fork = ground.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=shown(target)))
     difference = compare(transactions_until(parent, target), all_transactions(fork))
     behind = _behind_the_border(ground, fork)

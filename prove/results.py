@@ -2,7 +2,15 @@
 
 import statistics
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import psycopg
+
+from ramet.errors import Error
+
+FAULTS = (AssertionError, Error, OSError, psycopg.Error)
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,16 @@ class Results:
     seed: int
     trials: list[Trial] = field(default_factory=list)
 
+    def run(self, name: str, trial: Callable[[], Trial]) -> None:
+        """Run a trial and note it; a fork that fails, or cannot be asked, is a failed trial with its reason."""
+        begun = time.monotonic()
+        try:
+            made = trial()
+        except FAULTS as fault:
+            reason = " ".join(f"{type(fault).__name__}: {fault}".split())
+            made = Trial(name, time.monotonic() - begun, 0, 0, (reason,))
+        self.add(made)
+
     def add(self, trial: Trial) -> None:
         """Note a trial, and show it."""
         self.trials.append(trial)
@@ -41,8 +59,8 @@ class Results:
 
     def summary(self) -> str:
         """Return the figures."""
-        seconds = sorted(trial.seconds for trial in self.trials)
         failed = [trial for trial in self.trials if trial.failed]
+        seconds = sorted(trial.seconds for trial in self.trials if not trial.faults)
         inverted = sum(trial.inverted for trial in self.trials)
         lines = [
             f"{self.title}: {len(self.trials)} trials, {len(failed)} failures, seed {self.seed}",

@@ -24,6 +24,8 @@ from ramet.client import Client
 from ramet.control.leftovers import find_leftovers
 from ramet.store.database import Store
 
+# What may come of a trial that goes wrong: it is told, and the next one begins.
+FAULTS = (AssertionError, OSError, psycopg.Error, httpx.HTTPError, sqlite3.Error)
 _UP_WITHIN_SECONDS = 90.0
 _LOOK_EVERY_SECONDS = 0.002
 _RAMET = Path(sys.executable).with_name("ramet")

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 
-from prove.site import Site, eventually, open_site
+from prove.site import FAULTS, Site, eventually, open_site
 
 _IDLE_SECONDS = 300.0
 _READ_SHARE = 0.5
@@ -30,12 +30,14 @@ class Sky:
 
     site: Site
     limit: int
+    broken: int = 0
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     accepted: dict[str, str] = field(default_factory=dict)
     doomed: set[str] = field(default_factory=set)
     seconds: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -45,6 +47,7 @@ class Sky:
             self.answers[f"{verb} {answer.status_code}"] += 1
             self.seconds.append(answer.elapsed.total_seconds())
             if answer.status_code >= 500:
+                self.broken += 1
                 self.faults.append(f"{verb}: {answer.status_code} {answer.text[:300]}")
 
 
@@ -55,29 +58,42 @@ def main(arguments: list[str]) -> int:
     print(f"storm: {given.clients} clients for {given.minutes:g} minutes, seed {seed}", file=sys.stderr)
     with open_site(given.data) as site:
         sky = Sky(site, given.services)
-        sizes = _blow(sky, given.clients, given.minutes * 60, seed)
-        site.await_idle(_IDLE_SECONDS)
-        faults = [*sky.faults, *_wrong(sky), *site.leftovers()]
+        try:
+            _blow(sky, given.clients, given.minutes * 60, seed)
+            sky.faults += _aftermath(sky)
+        except KeyboardInterrupt:
+            sky.faults.append("it was interrupted")
+        finally:
+            _tell(sky)
+    return 1 if sky.faults else 0
+
+
+def _aftermath(sky: Sky) -> list[str]:
+    """Return what does not hold when all has calmed down, and again when all is deleted."""
+    try:
+        sky.site.await_idle(_IDLE_SECONDS)
+        found = [*_wrong(sky), *sky.site.leftovers()]
         _delete_all(sky)
-        faults += [f"at the end: {one}" for one in site.leftovers()]
-        _tell(sky, sizes, faults)
-    return 1 if faults else 0
+        return found + [f"at the end: {one}" for one in sky.site.leftovers()]
+    except FAULTS as fault:
+        return [f"{type(fault).__name__}: {fault}"]
 
 
-def _blow(sky: Sky, clients: int, seconds: float, seed: int) -> list[int]:
-    """Run the clients; return the memory of the server, in MiB, as it was meanwhile."""
+def _blow(sky: Sky, clients: int, seconds: float, seed: int) -> None:
+    """Run the clients, and note the memory of the server meanwhile."""
     pid = sky.site.process.pid if sky.site.process else 0
     threads = [threading.Thread(target=_client, args=(sky, seed + number)) for number in range(clients)]
     for thread in threads:
         thread.start()
-    sizes, deadline = [], time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        time.sleep(min(5.0, seconds / 4))
-        sizes.append(psutil.Process(pid).memory_info().rss // _MIB)
-    sky.over.set()
-    for thread in threads:
-        thread.join(120)
-    return sizes
+    deadline = time.monotonic() + seconds
+    try:
+        while time.monotonic() < deadline:
+            time.sleep(min(5.0, seconds / 4))
+            sky.sizes.append(psutil.Process(pid).memory_info().rss // _MIB)
+    finally:
+        sky.over.set()
+        for thread in threads:
+            thread.join(120)
 
 
 def _client(sky: Sky, seed: int) -> None:
@@ -175,9 +191,9 @@ def _delete_all(sky: Sky) -> None:
     sky.site.await_idle(_IDLE_SECONDS)
 
 
-def _tell(sky: Sky, sizes: list[int], faults: list[str]) -> None:
-    ordered = sorted(sky.seconds)
-    print(f"answers: {sum(sky.answers.values())}, of them 5xx: {len(sky.faults)}")
+def _tell(sky: Sky) -> None:
+    ordered, sizes, faults = sorted(sky.seconds) or [0.0], sky.sizes, sky.faults
+    print(f"answers: {sum(sky.answers.values())}, of them 5xx: {sky.broken}")
     print("  " + ", ".join(f"{name}: {count}" for name, count in sorted(sky.answers.items())))
     print(f"services accepted: {len(sky.accepted)}, lost or doubled: {len(_doubled(sky))}")
     half = statistics.median(ordered)
