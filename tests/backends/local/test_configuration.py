@@ -74,6 +74,12 @@ def test_what_was_prepared_at_any_size_fits_every_other() -> None:
     assert all("max_prepared_transactions = '100'" in conf for conf in confs)
 
 
+def test_many_chunks_can_be_locked_where_there_are_any() -> None:
+    chunks = replace(SHARED, service_type=ServiceType.TIMESERIESDB)
+    conf = postgresql_conf(chunks, PATHS, Features(has_tls=True, preload=("timescaledb",)), Phase.OPEN)
+    assert settings_of(conf)["max_locks_per_transaction"] == "128"
+
+
 def test_odd_paths_and_names_are_quoted() -> None:
     paths = ServicePaths(Path("/po'ol\\x/services/abcdefghij"), PATHS.sockets)
     assert "'/po''ol\\\\x/services/abcdefghij/archive'" in postgresql_conf(SHARED, paths, TLS, Phase.OPEN)

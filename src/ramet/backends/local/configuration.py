@@ -46,7 +46,7 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
     """Return the main configuration file."""
     groups = {
         "Where": _where(server, paths, features),
-        "Size": _size(server),
+        "Size": _size(server, features),
         "WAL and archive": _wal(server, paths, features),
         "TLS and passwords": _security(server, paths, features, phase),
         "Recovery": _recovery(),
@@ -125,7 +125,7 @@ def listen_addresses(host: str, has_tls: bool) -> str:
     return "*"
 
 
-def _size(server: Server) -> dict[str, str]:
+def _size(server: Server, features: Features) -> dict[str, str]:
     memory_mb = None if server.size.memory_gbs is None else server.size.memory_gbs * _MB_PER_GB
     connections = max_connections(server)
     cores = max(1, (server.size.cpu_millis or 0) // 1000)
@@ -140,13 +140,24 @@ def _size(server: Server) -> dict[str, str]:
         "max_parallel_workers": str(cores),
         "max_parallel_workers_per_gather": str(0 if cores == 1 else min(4, cores // 2)),
         "max_parallel_maintenance_workers": str(0 if cores == 1 else min(4, cores // 2)),
-        "max_locks_per_transaction": "128",
+        **_locks(server, features),
         # The same for every size: a fork that allows fewer than its parent has prepared would not start.
         "max_prepared_transactions": "100",
         "huge_pages": "off",
         "jit": "off" if _is_small(server) else "on",
         **_io(server),
     }
+
+
+def _locks(server: Server, features: Features) -> dict[str, str]:
+    """Return how many locks there is room for. PostgreSQL touches that memory at each start, used or not.
+
+    A shared service has as much in all as PostgreSQL's defaults give: it allows as many prepared transactions as
+    connections, and each counts. A replica must have room for what its primary locks (PostgreSQL 18 docs, 26.4.3).
+    """
+    if server.size.shared and server.primary is None and "timescaledb" not in features.preload:
+        return {"max_locks_per_transaction": "32", "max_pred_locks_per_transaction": "32"}
+    return {"max_locks_per_transaction": "128"}
 
 
 def max_connections(server: Server) -> int:
