@@ -1,7 +1,9 @@
 """Transactions: what readers and writers see of each other, and what happens when the store is away."""
 
+import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import sqlalchemy as sa
 from ramet.errors import Unavailable
 from ramet.store import projects
 from ramet.store.database import Store, epoch_seconds
+from tests.backends.local.hosts import eventually
 from tests.store.values import a_project
 
 
@@ -73,6 +76,30 @@ def test_writers_in_many_threads_lose_nothing(store: Store) -> None:
         thread.join()
     with store.read() as tx:
         assert len(projects.list_projects(tx)) == 160
+
+
+def test_a_client_waits_for_few_of_many_patient_writers(tmp_path: Path) -> None:
+    store, order = Store.open(f"sqlite:///{tmp_path}/ramet.db"), list[str]()
+
+    def write(name: str, *, patient: bool) -> None:
+        with store.write(patient=patient):
+            order.append(name)
+
+    steps = [threading.Thread(target=write, args=("step",), kwargs={"patient": True}) for _ in range(8)]
+    client = threading.Thread(target=write, args=("client",), kwargs={"patient": False})
+    with store.write():
+        for thread in (*steps, client):
+            thread.start()
+            eventually(partial(_waits, thread), 10)
+    for thread in (*steps, client):
+        thread.join()
+    assert order.index("client") <= 2
+    store.close()
+
+
+def _waits(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code.co_name == "_held"
 
 
 def test_the_stores_clock_is_that_of_the_world(store: Store) -> None:

@@ -5,6 +5,7 @@ import gc
 import ipaddress
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 
 import uvicorn
@@ -17,6 +18,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
 _COLLECT_AFTER = 50_000
+_SWITCH_SECONDS = 0.0005
 
 
 class _Server(uvicorn.Server):
@@ -91,18 +93,21 @@ def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], Non
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    _spare_collections()
+    _tune_interpreter()
     _Server(config, on_ready, runtime.console.close).run([listening])
 
 
-def _spare_collections() -> None:
-    """Let the collector of cycles leave alone what was loaded at the start, and come by less often.
+def _tune_interpreter() -> None:
+    """Set the interpreter up for many small answers beside threads that work.
 
-    A listing makes thousands of values at once and no cycles: looking through all of them took a third of its time.
+    What was loaded at the start is left out when cycles are looked for, and the look comes less often: a listing makes
+    thousands of values and no cycles. A thread that wants the interpreter gets it ten times sooner than usually: each
+    statement of a transaction, which others wait for, lets go of it once.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 def _is_wildcard(host: str) -> bool:

@@ -4,11 +4,11 @@ Projects and keys are in `ramet.control.projects`; what happens on the host is t
 """
 
 import hashlib
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
-from random import SystemRandom
+from itertools import chain, islice
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -277,10 +277,11 @@ class Control:
     def reserve_ports(self, tx: sa.Connection, count: int) -> list[int]:
         """Return so many ports that nothing uses, for rows of the same transaction. Raises Exhausted."""
         used, ports = services.used_ports(tx), self._placement.ports
-        # In random order: who still knows a deleted service does not at once meet another one at its port, and two
+        # From anywhere on: who still knows a deleted service does not at once meet another one at its port, and two
         # installations on one host do not race for the same port.
-        shuffled = SystemRandom().sample(ports, len(ports))
-        found = list(islice((p for p in shuffled if p not in used and self.backend.port_is_free(p)), count))
+        start = secrets.randbelow(len(ports))
+        turned = chain(ports[start:], ports[:start])
+        found = list(islice((p for p in turned if p not in used and self.backend.port_is_free(p)), count))
         if len(found) == count:
             return found
         raise Exhausted(

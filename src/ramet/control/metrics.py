@@ -73,14 +73,14 @@ class Metering:
             for subject, sample in taken.items():
                 before = metrics.last_sample(tx, subject, now - _CURRENT)
                 usages[subject] = usage([sample] if before is None else [before, sample]) if sample.values else Usage()
-        with self.store.write(durable=False) as tx:
+        with self.store.write(durable=False, patient=True) as tx:
             metrics.insert_samples(tx, {subject: sample for subject, sample in taken.items() if sample.values})
             metrics.put_usage(tx, usages, now)
 
     def forget(self) -> None:
         """Keep the samples within bounds."""
         self._blocks.clear()  # of what is gone too; the next sample begins anew
-        with self.store.write() as tx:
+        with self.store.write(patient=True) as tx:
             metrics.forget_old(tx, self.clock())
 
     def _with_ratio(self, service_id: str, measured: Mapping[str, float]) -> Mapping[str, float]:

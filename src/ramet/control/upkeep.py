@@ -124,11 +124,12 @@ class Upkeep:
 
     def _observe_replicas(self) -> None:
         """Look at each read replica set that should be serving; restart those that are not, ever less often."""
-        for parent in self._serving_services():
-            with self.store.read() as tx:
-                sets = [each for each in replicas.live_sets(tx, parent.id) if each.born_at and not each.activity]
-            for each in sets:
-                self._observe_set(each, parent)
+        with self.store.read() as tx:
+            sets = [each for each in replicas.live_sets(tx) if each.born_at and not each.activity]
+        parents = {service.id: service for service in self._serving_services()} if sets else {}
+        for each in sets:
+            if each.service_id in parents:
+                self._observe_set(each, parents[each.service_id])
 
     def _observe_set(self, replica_set: ReplicaSet, parent: Service) -> None:
         fault = fault_of_set(self.backend, replica_set, parent)

@@ -130,7 +130,7 @@ class Runner:
         # But others decide by the rows that a step changed, and the next step may remove from the host what they named.
         # A database on another host may be cut off while workers live, whose fences it must not forget.
         durable = self.store.is_postgresql or changes is not None or transition.after.status in _OVER
-        with self.store.write(durable=durable) as tx:
+        with self.store.write(durable=durable, patient=True) as tx:
             # Row changes come before the operation's own row: the verbs lock a service first, then its operation.
             if changes is not None:
                 changes(tx)

@@ -160,7 +160,7 @@ class Worker:
     def _lease(self, limit: int) -> list[Operation]:
         with self._lock:
             held = tuple(self._held)
-        with self._store.write(durable=self._store.is_postgresql) as tx:
+        with self._store.write(durable=self._store.is_postgresql, patient=True) as tx:
             return operations.lease(tx, self._runner.worker, self._known, self._lease_seconds, limit, held)
 
     def _renew(self) -> None:

@@ -56,10 +56,11 @@ def call_off_births(tools: Tools, service_id: str) -> None:
     """Ask for sets that are being created to be undone: their service goes."""
     with tools.store.read() as tx:
         sets = replicas.live_sets(tx, service_id)
-    with tools.store.write() as tx:
-        for each in sets:
-            if each.activity is not None and each.activity.procedure == "create_replicas":
-                request_cancel(tx, each.activity.operation_id)
+    births = [one.activity for one in sets if one.activity is not None and one.activity.procedure == "create_replicas"]
+    if births:
+        with tools.store.write() as tx:
+            for birth in births:
+                request_cancel(tx, birth.operation_id)
 
 
 def forget_followers(tx: sa.Connection, tools: Tools, service_id: str) -> None:

@@ -4,7 +4,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -30,9 +30,7 @@ class Store:
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
-        # SQLite's writers that find the database locked sleep up to 100 ms between two looks; threads of one process
-        # wait for this lock instead, and go on at once.
-        self._writers = None if self.is_postgresql else threading.Lock()
+        self._turns = None if self.is_postgresql else _Turns()
 
     @classmethod
     def open(cls, url: str) -> "Store":
@@ -49,14 +47,15 @@ class Store:
         return self.engine.dialect.name == "postgresql"
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[sa.Connection]:
+    def write(self, *, durable: bool = True, patient: bool = False) -> Iterator[sa.Connection]:
         """A transaction that may write; on SQLite it waits for its turn at the start, so that it never fails later.
 
         One thread may have only one at a time. Raises Unavailable when the database cannot be reached. One that is
         not `durable` may be lost in a power cut, unless a durable one has followed it; nothing else can happen to it.
+        A `patient` one lets those go first that a client waits for.
         """
         options = {"writes": True, "durable": durable}
-        with self._turn(), _reachable(), self.engine.connect().execution_options(**options) as tx, tx.begin():
+        with self._turn(patient), _reachable(), self.engine.connect().execution_options(**options) as tx, tx.begin():
             yield tx
 
     @contextmanager
@@ -70,16 +69,40 @@ class Store:
         self.engine.dispose()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        if self._writers is None:
+    def _turn(self, patient: bool) -> Iterator[None]:
+        if self._turns is None:
             yield
             return
-        if not self._writers.acquire(timeout=_BUSY_SECONDS):
-            raise Unavailable("STORE_UNAVAILABLE", f"The store was busy for {_BUSY_SECONDS} s.", "Try again.")
-        try:
+        with self._turns.taken(patient):
             yield
-        finally:
-            self._writers.release()
+
+
+class _Turns:
+    """The order of SQLite's writers in one process.
+
+    Those that find the database locked sleep up to 100 ms between two looks; threads that wait here go on at once. Of
+    the patient ones only the first competes with the others, which so wait for two at most of the many steps at work.
+    """
+
+    def __init__(self) -> None:
+        self._writer = threading.Lock()
+        self._first_patient = threading.Lock()
+
+    @contextmanager
+    def taken(self, patient: bool) -> Iterator[None]:
+        deadline = time.monotonic() + _BUSY_SECONDS
+        with _held(self._first_patient, deadline) if patient else nullcontext(), _held(self._writer, deadline):
+            yield
+
+
+@contextmanager
+def _held(lock: threading.Lock, deadline: float) -> Iterator[None]:
+    if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        raise Unavailable("STORE_UNAVAILABLE", f"The store was busy for {_BUSY_SECONDS} s.", "Try again.")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def epoch_seconds(tx: sa.Connection) -> float:

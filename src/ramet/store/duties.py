@@ -17,7 +17,7 @@ def take(store: Store, name: str, seconds: float) -> bool:
     with store.read() as tx:
         if seconds_until_due(tx, name) > 0:
             return False
-    with store.write(durable=store.is_postgresql) as tx:
+    with store.write(durable=store.is_postgresql, patient=True) as tx:
         now = epoch_seconds(tx)
         due = (duty.c.name == name) & (duty.c.next_at <= now)
         if tx.execute(duty.update().where(due).values(next_at=now + seconds)).rowcount:
