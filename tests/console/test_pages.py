@@ -151,8 +151,17 @@ def test_an_error_stands_beside_its_field_and_keeps_what_was_typed(visitor: Visi
     assert re.search(
         r'id="target_time"[^>]*aria-invalid="true" aria-describedby="wrong-target_time target-hint"', answer.text
     )
-    assert 'id="wrong-target_time">target_time 2020-01-01T00:00:00.000000Z lies before' in answer.text
+    assert re.search(r'id="wrong-target_time">The moment <time datetime="2020-01-01T00:00:00\.000000Z"', answer.text)
     assert 'value="back-then"' in answer.text
+
+
+def test_what_only_looks_like_a_time_is_shown_as_it_was_typed(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    typed = "2026-99-99T99:99:99.000000Z"
+    answer = visitor.send(f"/console/services/{service.id}/fork", strategy="PITR", target_time=typed)
+    assert answer.status_code == 422
+    assert f"{typed}" in re.findall(r'id="wrong-target_time">([^<]*)<', answer.text)[0]
 
 
 def test_a_dry_run_tells_what_would_happen(visitor: Visitor) -> None:
@@ -211,6 +220,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     assert "It could not be made." in gone
     assert "The disk has no room for a fork." in gone
     assert "the parent was not touched" in gone
+    assert f'href="/console/services/{service.id}/fork"' in gone
 
 
 def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:

@@ -1,5 +1,6 @@
 """Pages out of templates: the one place that fills them, with the filters for times, sizes and statuses."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
@@ -22,6 +23,7 @@ from ramet.model.fork import shown
 from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
 from ramet.model.service import Service, is_down, status_of, status_reason
 
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)")
 _TYPES = {"POSTGRES": "PostgreSQL", "TIMESERIESDB": "Time series", "VECTOR": "Vector"}
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
@@ -44,14 +46,27 @@ def page(template: str, parts: Parts | None = None, session: Session | None = No
 
 
 def moment(value: datetime | None, style: str = "full") -> Markup:
-    """Return a time in UTC; the script shows it in the viewer's zone. `style`: full, clock or ago."""
+    """Return a time in UTC; the script shows it in the viewer's zone. `style`: full, exact, clock or ago."""
     if value is None:
         return Markup("–")
     exact = shown(value)
     day, clock = exact[:10], exact[11:19]
-    text = clock if style == "clock" else f"{day} {clock}"
     title = f"{day} {exact[11:-1]} UTC"
+    text = {"clock": clock, "exact": title}.get(style, f"{day} {clock}")
     return Markup(f'<time datetime="{exact}" data-style="{style}" title="{title}">{text}</time>')  # noqa: S704 - digits
+
+
+def told(message: str) -> Markup:
+    """Return a message of the verbs for a person: its times in the viewer's zone, its field as a word."""
+    parts = _TIME.split(message.replace("target_time ", "The moment ", 1))
+    return Markup("").join(_time_or_text(part) for part in parts)
+
+
+def _time_or_text(text: str) -> str:
+    try:
+        return moment(datetime.fromisoformat(text), "exact") if _TIME.fullmatch(text) else text
+    except ValueError:  # somebody typed what looks like a time
+        return text
 
 
 def connections(service: Service | ReplicaSet) -> list[tuple[str, str, str]]:
@@ -70,7 +85,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(moment=moment, bytes=bytes_text, seconds=seconds_text, size=size_text)
+    environment.filters.update(moment=moment, told=told, bytes=bytes_text, seconds=seconds_text, size=size_text)
     functions = (
         status_of,
         status_reason,

@@ -10,7 +10,7 @@ from ramet.console.past import past_of
 from ramet.console.restoring import settings_text
 from ramet.console.session import Session
 from ramet.console.steps import grouped
-from ramet.control.history import list_operations
+from ramet.control.history import former, list_operations
 from ramet.errors import NotFound
 from ramet.model.service import Service
 
@@ -60,7 +60,7 @@ def _gone(parts: Parts, session: Session, service_id: str) -> Response[str]:
         "gone.html",
         parts,
         session,
-        service_id=service_id,
+        service=former(parts.control, session.project_id, service_id),
         operations=past,
         groups=grouped(past, _GROUPS),
         status_code=404,

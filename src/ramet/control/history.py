@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from ramet.control.control import Control
 from ramet.errors import Invalid, NotFound
-from ramet.store import history
+from ramet.model.service import Service
+from ramet.store import history, services
 from ramet.store.history import Past, Position
 
 PAGE = 50
@@ -34,6 +35,15 @@ def list_operations(
         found = history.list_past(tx, project_id, service_id, limit + 1, before)
     page = found[:limit]
     return HistoryPage(page, _cursor(page[-1]) if len(found) > limit else None)
+
+
+def former(control: Control, project_id: str, service_id: str) -> Service:
+    """Return a service as it was last, gone or not. Raises NotFound."""
+    with control.store.read() as tx:
+        found = services.get_service(tx, service_id)
+    if found is None or found.project_id != project_id:
+        raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
+    return found
 
 
 def _cursor(last: Past) -> str:
