@@ -160,6 +160,7 @@ def _duties(settings: Settings, store: Store, backend: Backend, wake: Callable[[
     check_seconds = min(_SNAPSHOT_CHECK_SECONDS, settings.snapshot_seconds)
     return [
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
+        Duty("room", _OBSERVE_SECONDS, upkeep.guard_room),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
         Duty("history", _HISTORY_SECONDS, upkeep.forget_history),
         Duty("logs", _LOG_SECONDS, upkeep.trim_logs),

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from ramet.api.shapes import service_shape
 from ramet.control.history import list_operations
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
@@ -166,3 +167,21 @@ def test_the_reason_of_a_failed_fork_is_remembered_for_a_month(world: World, day
     page = list_operations(world.control, world.project.id)
     assert ("Injected at capture." in [past.error for past in page.operations]) is is_remembered
     assert "create" in [past.procedure for past in page.operations]
+
+
+def test_while_the_storage_is_nearly_full_services_are_read_only_and_say_so(world: World) -> None:
+    service, paused = world.create(), world.create("asleep")
+    world.control.stop_service(world.project.id, paused.id)
+    world.worker.run_until_idle()
+    world.upkeep.guard_room()
+    assert not world.backend.volumes[service.id].held
+    world.backend.short_of_room = "The storage has 7 MiB left."
+    world.upkeep.guard_room()
+    shown = service_shape(world.control.get_service(world.project.id, service.id))
+    assert shown.metadata.storage_warning == "The storage has 7 MiB left."
+    assert world.backend.volumes[service.id].held
+    assert not world.backend.volumes[paused.id].held
+    world.backend.short_of_room = None
+    world.upkeep.guard_room()
+    assert not world.backend.volumes[service.id].held
+    assert world.control.get_service(world.project.id, service.id).storage_warning is None

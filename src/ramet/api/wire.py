@@ -23,6 +23,7 @@ DataTime = Annotated[datetime, Meta(tz=True, description="Of a fork: the moment 
 SnapshotUsed = Annotated[str, Meta(description="Of a fork: the parent's snapshot it grew from.")]
 ProvenRestore = Annotated[datetime, Meta(tz=True, description="The newest moment that a restore drill has recovered.")]
 RestoreWarning = Annotated[str, Meta(description="What is wrong with restoring the service.")]
+StorageWarning = Annotated[str, Meta(description="Why sessions are read-only at present: the storage is nearly full.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name at that time.")]
 
 Name = Annotated[
@@ -146,6 +147,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     parent_name: ParentName | UnsetType = UNSET
     last_proven_restore: ProvenRestore | UnsetType = UNSET
     restore_warning: RestoreWarning | UnsetType = UNSET
+    storage_warning: StorageWarning | UnsetType = UNSET
 
 
 class Service(Struct, frozen=True, gc=False, omit_defaults=True):

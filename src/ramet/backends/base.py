@@ -248,6 +248,15 @@ class Backend(Protocol):
     def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
         """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""
 
+    def shortage(self, *, lasting: bool) -> str | None:
+        """Say that so little room is left that writing servers may go down; None while there is enough.
+
+        `lasting`: that was said before, and it takes more room than that to be over.
+        """
+
+    def hold_writes(self, server: Server, *, held: bool) -> None:
+        """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
+
     def observe(self, server: Server) -> Observation:
         """Look at a server that should be serving."""
 

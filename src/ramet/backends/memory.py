@@ -52,6 +52,7 @@ class Volume:
     gaps: list[Gap] = field(default_factory=list)
     damage: str = ""
     archive_delay: str | None = None
+    held: bool = False
 
 
 class MemoryBackend:
@@ -61,6 +62,7 @@ class MemoryBackend:
 
     def __init__(self, starts_after: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.volumes: dict[str, Volume] = {}
+        self.short_of_room: str | None = None
         self._starts_after = starts_after
         self._clock = clock
         self._lock = threading.RLock()
@@ -153,6 +155,14 @@ class MemoryBackend:
                 raise Unavailable("SERVER_KILLED", f"The server of service {server.service_id} was killed.")
             volume.starts_in = max(0, volume.starts_in - 1)
             return Readiness(volume.starts_in == 0, str(volume.starts_in))
+
+    def shortage(self, *, lasting: bool) -> str | None:
+        """Say what the test has set."""
+        return self.short_of_room
+
+    def hold_writes(self, server: Server, *, held: bool) -> None:
+        """Note it."""
+        self._volume(server.service_id).held = held
 
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
         """Give the server its own credentials."""

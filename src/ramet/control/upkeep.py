@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from ramet.backends.base import Backend, SnapshotFacts
 from ramet.control.poolers import submit_repair
 from ramet.control.replica_repair import fault_of_set, note, submit_restart
+from ramet.errors import Unavailable
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest
@@ -85,6 +86,28 @@ class Upkeep:
                 return
             submit_snapshot(tx, service.id, kind)
         self.wake()
+
+    def guard_room(self) -> None:
+        """Make all services read-only while the storage is nearly full: without room for WAL their servers go down."""
+        known = self._serving_services()
+        shortage = self.backend.shortage(lasting=any(service.storage_warning for service in known))
+        for service in known:
+            if shortage is None and service.storage_warning is None:
+                continue
+            try:
+                self.backend.hold_writes(server_of(service), held=shortage is not None)
+            except Unavailable as error:
+                _log.warning("service %s is not serving, and is not told of the room: %s", service.id, error)
+                continue
+            if shortage is None:
+                self._warn_of_room(service, None)
+            elif service.storage_warning is None:
+                _log.error("service %s is read-only: %s", service.id, shortage)
+                self._warn_of_room(service, shortage)
+
+    def _warn_of_room(self, service: Service, warning: str | None) -> None:
+        with self.store.write() as tx:
+            services.update_service(tx, service.id, storage_warning=warning)
 
     def forget_history(self) -> None:
         """Remove some of the operations that have been over for longer than they are remembered."""

@@ -128,4 +128,5 @@ def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
         drilled_at=None,
         drill_failure=None,
         archive_delay=None,
+        storage_warning=None,
     )

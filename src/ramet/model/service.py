@@ -92,6 +92,7 @@ class Service(Struct, frozen=True, gc=False):
 
     `born_at` is None until it was READY once; `failed_at` is set when its create or fork failed for good.
     `down_reason` is None while the last observation found the server serving.
+    While `storage_warning` says why, its sessions are read-only.
     `proven_at` is the newest moment that a restore drill has recovered, `drilled_at` when the last drill ended.
     """
 
@@ -119,6 +120,7 @@ class Service(Struct, frozen=True, gc=False):
     drilled_at: datetime | None = None
     drill_failure: str | None = None
     archive_delay: str | None = None
+    storage_warning: str | None = None
     origin: Origin | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None

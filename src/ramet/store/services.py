@@ -30,7 +30,7 @@ _STATUSES = {each.value: each for each in OperationStatus}
 _ORDER = """
     id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
     created_at verifier pooler_port paused born_at failed_at failure deleted_at down_reason proven_at drilled_at
-    drill_failure archive_delay
+    drill_failure archive_delay storage_warning
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     settings
 """
@@ -159,10 +159,10 @@ def _service(row: sa.Row[Any]) -> Service:
         Size(*columns[6:8]),
         *columns[8:13],
         Secret(columns[13]),
-        *columns[14:25],
-        None if columns[26] is None else Origin(*columns[25:32]),
-        *columns[32:34],
-        None if columns[34] is None else _activity(*columns[34:]),
+        *columns[14:26],
+        None if columns[27] is None else Origin(*columns[26:33]),
+        *columns[33:35],
+        None if columns[35] is None else _activity(*columns[35:]),
     )
     return Service(*fields)
 

@@ -88,6 +88,7 @@ service = sa.Table(
     sa.Column("drilled_at", UtcTime),
     sa.Column("drill_failure", sa.Text),
     sa.Column("archive_delay", sa.Text),
+    sa.Column("storage_warning", sa.Text),
     sa.Column("parent_project_id", sa.Text),
     sa.Column("parent_service_id", sa.Text),
     sa.Column("parent_name", sa.Text),

@@ -21,6 +21,7 @@ from ramet.backends.local import (
     bases,
     capture,
     checking,
+    holding,
     integrity,
     logs,
     processes,
@@ -340,6 +341,18 @@ class LocalBackend:
         except Unavailable:
             return None
         return 0 if next_xid == snapshot.next_xid else max(1, written_bytes)
+
+    def shortage(self, *, lasting: bool) -> str | None:
+        """Say that so little room is left that writing servers may go down; None while there is enough."""
+        return holding.shortage(self.pool.free_bytes(), self.pool.total_bytes(), lasting=lasting)
+
+    def hold_writes(self, server: Server, *, held: bool) -> None:
+        """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
+        paths = self.servers.paths(server.service_id)
+        if held:
+            holding.hold(paths, self.servers.account)
+        else:
+            holding.lift(paths)
 
     def observe(self, server: Server) -> Observation:
         """Look at a server that should be serving."""

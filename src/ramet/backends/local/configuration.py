@@ -58,6 +58,7 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
     lines = [f"# Written by Ramet for service {server.service_id}; overwritten at each start."]
     for title, settings in groups.items():
         lines += ["", f"# {title}", *(f"{name} = {_quoted(value)}" for name, value in settings.items())]
+    lines += ["", f"include_if_exists = {_quoted(str(paths.hold_file))}"]
     return "\n".join(lines) + "\n"
 
 

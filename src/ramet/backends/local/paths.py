@@ -77,6 +77,11 @@ class ServicePaths:
         return self.log / "recovery.log"
 
     @property
+    def hold_file(self) -> Path:
+        """Settings that hold while the storage is nearly full; outside of it, so that there is room for them."""
+        return self.sockets / "hold.conf"
+
+    @property
     def pid_file(self) -> Path:
         """The lock file of PostgreSQL; a copied one names another server's process."""
         return self.data / "postmaster.pid"

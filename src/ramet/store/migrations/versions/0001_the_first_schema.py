@@ -118,6 +118,7 @@ def upgrade() -> None:
         sa.Column("drilled_at", UtcTime(), nullable=True),
         sa.Column("drill_failure", sa.Text(), nullable=True),
         sa.Column("archive_delay", sa.Text(), nullable=True),
+        sa.Column("storage_warning", sa.Text(), nullable=True),
         sa.Column("parent_project_id", sa.Text(), nullable=True),
         sa.Column("parent_service_id", sa.Text(), nullable=True),
         sa.Column("parent_name", sa.Text(), nullable=True),
