@@ -15,6 +15,20 @@ def test_a_window_a_snapshot_and_its_end_are_shown(terminal: Terminal) -> None:
     assert terminal.ramet("service", "snapshot", "past", "--delete", taken).code in (0, 6)
 
 
+def test_the_settings_of_a_window_are_changed_and_taken_back(terminal: Terminal) -> None:
+    terminal.made("service", "create", "kept")
+    usual = terminal.made("service", "window", "kept")
+    names = ("window_days", "snapshot_interval_seconds", "snapshot_wal_bytes")
+    options = ("--days", "14", "--snapshot-every", "1h30m", "--snapshot-wal", "64")
+    changed = terminal.made("service", "window", "kept", *options)
+    assert [changed[name] for name in names] == [14, 5400, 64 * 1024**2]
+    partly = terminal.made("service", "window", "kept", "--days", "default")
+    assert [partly[name] for name in names] == [usual["window_days"], 5400, 64 * 1024**2]
+    assert terminal.ramet("service", "window", "kept", "--days", "0").code == 3
+    assert terminal.ramet("service", "window", "kept", "--days", "many").code == 3
+    assert terminal.made("service", "window", "kept")["snapshot_interval_seconds"] == 5400
+
+
 def test_a_dry_run_shows_the_fork_and_makes_none(terminal: Terminal, world: World) -> None:
     parent = terminal.made("service", "create", "dry")
     moment = shown(world.backend.commit(parent["service_id"], "row").committed_at)

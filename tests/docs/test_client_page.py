@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     with open_world(tmp_path) as world:
         names: dict[str, object] = {
             "base_url": world.base_url,

@@ -1,12 +1,14 @@
 """`ramet service`: window, report, snapshots, snapshot."""
 
 from pathlib import Path
+from typing import Any
 
 import click
+from msgspec import UNSET, UnsetType
 from rich.text import Text
 
 from ramet.api.wire_restore import ForkPlan, ForkReport, RestoreWindow, Snapshot, TransactionMark
-from ramet.cli.durations import shown_duration
+from ramet.cli.durations import Duration, shown_duration
 from ramet.cli.options import credentials_option, find_service, open_client, output_option, service_argument
 from ramet.cli.output import print_data, print_pairs, print_rows, say
 from ramet.model.fork import shown
@@ -14,19 +16,61 @@ from ramet.model.fork import shown
 _MIB = 1024**2
 
 
+class _Setting(click.ParamType[int | UnsetType | None]):
+    """A value of another type, or the word 'default', which is None."""
+
+    def __init__(self, inner: click.ParamType[Any], unit: int = 1) -> None:
+        self.inner, self.unit, self.name = inner, unit, inner.name
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | UnsetType | None:
+        """Return the value in the interface's unit, None for the default, UNSET where nothing was given."""
+        if value is UNSET:
+            return UNSET
+        return None if value == "default" else int(self.inner.convert(value, param, ctx) * self.unit)
+
+
 @click.command("window")
 @service_argument
+@click.option("--days", type=_Setting(click.INT), default=UNSET, help="Set how many days back it is to reach.")
+@click.option(
+    "--snapshot-every", type=_Setting(Duration()), default=UNSET, help="Set after how long a snapshot is due, like 5m."
+)
+@click.option(
+    "--snapshot-wal", type=_Setting(click.INT, _MIB), default=UNSET, help="Set after how many MiB of WAL one is due."
+)
 @output_option
 @credentials_option
-def show_window(service: str, output: str, credentials_file: Path | None) -> None:
+def show_window(
+    service: str,
+    days: int | UnsetType | None,
+    snapshot_every: int | UnsetType | None,
+    snapshot_wal: int | UnsetType | None,
+    output: str,
+    credentials_file: Path | None,
+) -> None:
     """Show the moments that a fork of a service can have: from, to, and the gaps in between with their reasons.
 
+    With an option the settings behind it are changed first; 'default' takes a setting back.
+
     \b
-    Example:
+    Examples:
       ramet service window shop
+      ramet service window shop --days 14 --snapshot-every 5m
+      ramet service window shop --days default
     """
     with open_client(credentials_file) as client:
-        window = client.restore_window(find_service(client, service).service_id)
+        service_id = find_service(client, service).service_id
+        if days is UNSET and snapshot_every is UNSET and snapshot_wal is UNSET:
+            window = client.restore_window(service_id)
+        else:
+            window = client.update_restore_settings(
+                service_id,
+                window_days=days,
+                snapshot_interval_seconds=snapshot_every,
+                snapshot_wal_bytes=snapshot_wal,
+            )
     if output == "table":
         print_pairs(_window_pairs(window))
     else:

@@ -1,0 +1,128 @@
+"""One project through one API key: sending requests, reading answers, and turning refusals into errors."""
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import quote, urlencode
+
+import httpx
+import msgspec
+
+from ramet.api.wire import ErrorBody
+from ramet.client.errors import ApiError, TimedOut
+from ramet.errors import Invalid, Unavailable
+from ramet.model.credentials import Secret
+
+_Answer = TypeVar("_Answer")
+
+
+class Connection:
+    """What all parts of the client share."""
+
+    def __init__(
+        self,
+        base_url: str,
+        project_id: str,
+        public_key: str,
+        secret_key: str | Secret,
+        *,
+        timeout_seconds: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """`base_url` ends in /public/api/v1; raises Invalid when it is no address.
+
+        A `transport` of one's own replaces the network, in tests.
+        """
+        secret = secret_key.reveal() if isinstance(secret_key, Secret) else secret_key
+        self.base_url = _checked_address(base_url)
+        self.project_id = project_id
+        self._http = httpx.Client(
+            base_url=self.base_url,
+            auth=httpx.BasicAuth(public_key, secret),
+            timeout=timeout_seconds,
+            transport=transport,
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def path(self, *parts: str) -> str:
+        """Return the path of the project's services, or of one, or of a part of one."""
+        return "/".join(("/projects", quote(self.project_id, safe=""), "services", *(quote(p, safe="") for p in parts)))
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        shape: type[_Answer],
+        body: Mapping[str, object] | None = None,
+        idempotency_key: str | None = None,
+    ) -> _Answer:
+        """Send a request, and return its answer in this shape. Raises as `send` does."""
+        answer = self.send(method, path, body, idempotency_key)
+        try:
+            return msgspec.json.decode(answer.content, type=shape)
+        except msgspec.DecodeError as error:
+            raise ApiError(
+                answer.status_code, "UNKNOWN_ANSWER", f"{self.base_url} answered in another shape.", str(error)
+            ) from error
+
+    def send(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, idempotency_key: str | None = None
+    ) -> httpx.Response:
+        """Send a request. Raises ApiError for a refusal, TimedOut, and Unavailable when no server answers."""
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        try:
+            answer = self._http.request(method, path, json=body, headers=headers)
+        except httpx.TimeoutException as error:
+            raise TimedOut("TIMED_OUT", f"{self.base_url} did not answer in time.", "Try again.") from error
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise Unavailable(
+                "SERVER_UNREACHABLE",
+                f"No Ramet answers at {self.base_url}.",
+                f"Start one with 'ramet up', or check RAMET_BASE_URL. ({error})",
+            ) from error
+        if answer.is_error:
+            raise _refusal(answer)
+        return answer
+
+
+def _checked_address(base_url: str) -> str:
+    try:
+        address = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        address = httpx.URL("")
+    if address.scheme not in ("http", "https") or not address.host:
+        raise Invalid(
+            "BAD_BASE_URL",
+            f"{base_url[:200]!r} is no address of a Ramet.",
+            "It looks like http://127.0.0.1:8080/public/api/v1.",
+        )
+    return base_url.rstrip("/")
+
+
+def _refusal(answer: httpx.Response) -> ApiError:
+    try:
+        body = msgspec.json.decode(answer.content, type=ErrorBody)
+    except msgspec.DecodeError:
+        text = answer.text[:200].strip()
+        return ApiError(answer.status_code, "UNKNOWN_ANSWER", f"The server answered {answer.status_code}.", text)
+    return ApiError(answer.status_code, body.code, body.message, body.details)
+
+
+def query_of(values: Mapping[str, str | Sequence[str]]) -> str:
+    """Return the query part of an address."""
+    return "?" + urlencode(values, doseq=True) if values else ""
+
+
+def given(**values: str | None) -> dict[str, str]:
+    """Return what is not None."""
+    return {name: value for name, value in values.items() if value is not None}

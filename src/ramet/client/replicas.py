@@ -1,0 +1,42 @@
+"""Read replica sets."""
+
+from ramet.api.wire import ReadReplicaSet
+from ramet.client.connection import Connection
+from ramet.model.service import Environment
+
+
+class ReplicaSets(Connection):
+    """The verbs over the read replica sets of a service."""
+
+    def list_replica_sets(self, service_id: str) -> list[ReadReplicaSet]:
+        """Return the read replica sets of a service, oldest first."""
+        return self.call("GET", self.path(service_id, "replicaSets"), list[ReadReplicaSet])
+
+    def create_replica_set(
+        self, service_id: str, name: str, *, nodes: int = 1, cpu_millis: str | int, memory_gbs: str | int
+    ) -> ReadReplicaSet:
+        """Ask for read-only copies that follow a service. Wait for their id as for a service's."""
+        body = {"name": name, "nodes": nodes, "cpu_millis": cpu_millis, "memory_gbs": memory_gbs}
+        return self.call("POST", self.path(service_id, "replicaSets"), ReadReplicaSet, body)
+
+    def delete_replica_set(self, service_id: str, set_id: str) -> None:
+        """Ask for a read replica set to be deleted."""
+        self.send("DELETE", self.path(service_id, "replicaSets", set_id))
+
+    def resize_replica_set(self, service_id: str, set_id: str, cpu_millis: str, memory_gbs: str) -> None:
+        """Ask for another size of each node of a set."""
+        body = {"cpu_millis": cpu_millis, "memory_gbs": memory_gbs}
+        self.send("POST", self.path(service_id, "replicaSets", set_id, "resize"), body)
+
+    def set_replica_environment(self, service_id: str, set_id: str, environment: Environment) -> None:
+        """Say how much is at stake in a set."""
+        path = self.path(service_id, "replicaSets", set_id, "setEnvironment")
+        self.send("POST", path, {"environment": environment})
+
+    def enable_replica_pooler(self, service_id: str, set_id: str) -> None:
+        """Give a read replica set a pooler."""
+        self.send("POST", self.path(service_id, "replicaSets", set_id, "enablePooler"))
+
+    def disable_replica_pooler(self, service_id: str, set_id: str) -> None:
+        """Take the pooler of a read replica set away."""
+        self.send("POST", self.path(service_id, "replicaSets", set_id, "disablePooler"))

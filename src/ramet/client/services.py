@@ -1,0 +1,105 @@
+"""Services: listed, made, forked, changed and deleted; the project and the key."""
+
+from ramet.api.wire import AuthInfo, Project, Service
+from ramet.client.connection import Connection, given
+from ramet.model.credentials import Secret
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Environment, ServiceType
+
+
+class Services(Connection):
+    """The verbs over services."""
+
+    def auth_info(self) -> AuthInfo:
+        """Return whose key this is."""
+        return self.call("GET", "/auth/info", AuthInfo)
+
+    def list_projects(self) -> list[Project]:
+        """Return the project that the key opens."""
+        return self.call("GET", "/projects", list[Project])
+
+    def list_services(self) -> list[Service]:
+        """Return the services of the project, oldest first."""
+        return self.call("GET", self.path(), list[Service])
+
+    def get_service(self, service_id: str) -> Service:
+        """Return a service."""
+        return self.call("GET", self.path(service_id), Service)
+
+    def create_service(
+        self,
+        name: str,
+        *,
+        service_type: ServiceType = ServiceType.POSTGRES,
+        cpu_millis: str | None = None,
+        memory_gbs: str | None = None,
+        environment: Environment = Environment.DEV,
+        idempotency_key: str | None = None,
+    ) -> Service:
+        """Ask for a new, empty service; its `initial_password` is in this answer only."""
+        size = given(cpu_millis=cpu_millis, memory_gbs=memory_gbs)
+        body = {"name": name, "service_type": service_type, "environment_tag": environment, **size}
+        return self.call("POST", self.path(), Service, body, idempotency_key)
+
+    def fork_service(
+        self,
+        service_id: str,
+        strategy: ForkStrategy,
+        *,
+        target_time: str | None = None,
+        name: str | None = None,
+        cpu_millis: str | None = None,
+        memory_gbs: str | None = None,
+        environment: Environment = Environment.DEV,
+        idempotency_key: str | None = None,
+    ) -> Service:
+        """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited."""
+        fields = given(target_time=target_time, name=name, cpu_millis=cpu_millis, memory_gbs=memory_gbs)
+        body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
+        return self.call("POST", self.path(service_id, "forkService"), Service, body, idempotency_key)
+
+    def start_service(self, service_id: str) -> Service:
+        """Ask for a paused service to be resumed."""
+        return self.call("POST", self.path(service_id, "start"), Service)
+
+    def stop_service(self, service_id: str) -> Service:
+        """Ask for a service to be paused."""
+        return self.call("POST", self.path(service_id, "stop"), Service)
+
+    def delete_service(self, service_id: str) -> None:
+        """Ask for a service to be deleted with its snapshots and its archive."""
+        self.send("DELETE", self.path(service_id))
+
+    def rename_service(self, service_id: str, name: str) -> Service:
+        """Give a service another name."""
+        return self.call("POST", self.path(service_id, "rename"), Service, {"name": name})
+
+    def resize_service(self, service_id: str, cpu_millis: str, memory_gbs: str) -> Service:
+        """Ask for another size; 'shared' for both gives a share of the host. Wait as after a start."""
+        body = {"cpu_millis": cpu_millis, "memory_gbs": memory_gbs}
+        return self.call("POST", self.path(service_id, "resize"), Service, body)
+
+    def optimize_service(self, service_id: str) -> Service:
+        """Ask for fresh statistics; wait as after a start. The service serves meanwhile."""
+        return self.call("POST", self.path(service_id, "optimize"), Service)
+
+    def update_password(self, service_id: str, password: Secret) -> None:
+        """Change the password of tsdbadmin; only the new one opens the service from now on."""
+        self.send("POST", self.path(service_id, "updatePassword"), {"password": password.reveal()})
+
+    def set_environment(self, service_id: str, environment: Environment) -> None:
+        """Say how much is at stake."""
+        self.send("POST", self.path(service_id, "setEnvironment"), {"environment": environment})
+
+    def set_ha(self, service_id: str, replica_count: int, sync_replica_count: int = 0) -> Service:
+        """Ask for high-availability replicas; a backend that has none refuses all counts but 0."""
+        body = {"replica_count": replica_count, "sync_replica_count": sync_replica_count}
+        return self.call("POST", self.path(service_id, "setHA"), Service, body)
+
+    def enable_pooler(self, service_id: str) -> None:
+        """Give a service a pooler; `connection_pooler` of the service tells its address."""
+        self.send("POST", self.path(service_id, "enablePooler"))
+
+    def disable_pooler(self, service_id: str) -> None:
+        """Take a service's pooler away."""
+        self.send("POST", self.path(service_id, "disablePooler"))

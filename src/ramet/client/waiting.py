@@ -1,0 +1,96 @@
+"""Waiting until a service, or a read replica set as one, has come where it is going."""
+
+import time
+from collections.abc import Callable
+
+import httpx
+
+from ramet.api.wire import Service
+from ramet.client.connection import Connection
+from ramet.client.errors import ApiError, TimedOut, WaitFailed
+from ramet.errors import Error, Unavailable
+from ramet.model.service import Status
+
+_ON_THE_WAY = {
+    Status.READY: (Status.QUEUED, Status.CONFIGURING, Status.RESUMING, Status.UPGRADING, Status.OPTIMIZING),
+    Status.PAUSED: (Status.PAUSING, Status.UPGRADING),
+    Status.DELETED: (Status.DELETING,),
+}
+_SHORTEST_PAUSE_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 1.0
+_TOLERATED_OUTAGE_SECONDS = 15.0
+
+
+class Waiting(Connection):
+    """Waits that survive a restart of the server, and tell every look."""
+
+    def wait_ready(
+        self, service_id: str, timeout_seconds: float = 1800.0, seen: Callable[[Service], None] | None = None
+    ) -> Service:
+        """Wait until a service is READY. Raises TimedOut, or WaitFailed with the reason; `seen` gets each look."""
+        return self._wait(service_id, Status.READY, timeout_seconds, seen)
+
+    def wait_paused(
+        self, service_id: str, timeout_seconds: float = 1800.0, seen: Callable[[Service], None] | None = None
+    ) -> Service:
+        """Wait until a service is PAUSED. Raises as `wait_ready` does."""
+        return self._wait(service_id, Status.PAUSED, timeout_seconds, seen)
+
+    def wait_deleted(
+        self, service_id: str, timeout_seconds: float = 1800.0, seen: Callable[[Service], None] | None = None
+    ) -> None:
+        """Wait until a service is gone. Raises as `wait_ready` does."""
+        try:
+            self._wait(service_id, Status.DELETED, timeout_seconds, seen)
+        except ApiError as error:
+            if error.status != httpx.codes.NOT_FOUND:
+                raise
+
+    def _wait(
+        self, service_id: str, wanted: Status, timeout_seconds: float, seen: Callable[[Service], None] | None
+    ) -> Service:
+        begun = answered = time.monotonic()
+        while True:
+            try:
+                service: Service | None = self.call("GET", self.path(service_id), Service)
+                answered = time.monotonic()
+            except Error as error:
+                if not _is_passing(error) or time.monotonic() - answered > _TOLERATED_OUTAGE_SECONDS:
+                    raise
+                service = None
+            if service is not None:
+                if seen is not None:
+                    seen(service)
+                if _has_arrived(service, wanted):
+                    return service
+            elapsed = time.monotonic() - begun
+            if elapsed >= timeout_seconds:
+                raise _timed_out(service_id, wanted, timeout_seconds, service)
+            time.sleep(min(max(elapsed / 10, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS, timeout_seconds))
+
+
+def _has_arrived(service: Service, wanted: Status) -> bool:
+    if service.status == wanted:
+        return True
+    if service.status not in _ON_THE_WAY[wanted]:
+        reason = service.metadata.status_reason
+        raise WaitFailed(
+            "SERVICE_FAILED",
+            f"Service {service.service_id} is {service.status} instead of {wanted}.",
+            reason if isinstance(reason, str) else "",
+        )
+    return False
+
+
+def _is_passing(error: Error) -> bool:
+    """Tell whether the server may answer again soon: it is being restarted, or its store is busy."""
+    return isinstance(error, Unavailable) or (isinstance(error, ApiError) and error.status in (500, 502, 503, 504))
+
+
+def _timed_out(service_id: str, wanted: Status, timeout_seconds: float, service: Service | None) -> TimedOut:
+    now = "not answering" if service is None else str(service.status)
+    return TimedOut(
+        "WAIT_TIMED_OUT",
+        f"Service {service_id} is {now} after {timeout_seconds:g} s, and not {wanted} yet.",
+        "It goes on; look again with 'ramet service get'.",
+    )
