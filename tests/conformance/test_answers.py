@@ -2,6 +2,7 @@
 
 import socket
 import time
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -133,9 +134,11 @@ def test_rule_7_a_deleted_service_ends_in_404(ramet: Ramet, shop: Service) -> No
     assert ramet.call("DELETE", ramet.path(fork.service_id), 404, Error).message == "no service with that id exists"
 
 
-@pytest.mark.parametrize("strategy", ["NOW", "LAST_SNAPSHOT"])
+@pytest.mark.parametrize("strategy", ["NOW", "LAST_SNAPSHOT", "PITR"])
 def test_rule_8_ready_means_that_the_password_opens_a_tls_session(ramet: Ramet, shop: Service, strategy: str) -> None:
-    for service in (ramet.create(name="at once"), ramet.fork(shop, fork_strategy=strategy, name="at once")):
+    target = {"target_time": datetime.now(UTC).isoformat()} if strategy == "PITR" else {}
+    fork = ramet.fork(shop, fork_strategy=strategy, name="at once", **target)
+    for service in (ramet.create(name="at once"), fork):
         ramet.wait(service, "READY")
         assert ramet.rows(service, "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == [(True,)]
         ramet.delete(service)

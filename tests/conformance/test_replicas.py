@@ -1,13 +1,14 @@
-"""Poolers and read replica sets over real HTTP and real PostgreSQL (rules 1, 4, 11, 14, 21)."""
+"""Poolers and read replica sets over real HTTP and real PostgreSQL: rules 1 to 23 where they have a part in them."""
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
 
 from tests.conformance.server import Ramet, eventually
-from tests.conformance.shapes import Error, Message, ReplicaSet, Service
+from tests.conformance.shapes import Error, Logs, Message, Operations, ReplicaSet, Series, Service, decode
 
 SMALL = {"cpu_millis": 500, "memory_gbs": 1}
 
@@ -65,7 +66,7 @@ def insert(ramet: Ramet, service: Service, number: int) -> None:
         connection.execute("INSERT INTO ledger VALUES (%s) ON CONFLICT DO NOTHING", (number,))
 
 
-def test_a_replica_follows_and_cannot_be_written(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
+def test_rule_22_a_replica_follows_and_cannot_be_written(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
     insert(ramet, service, 1)
     eventually(lambda: 1 in numbers(ramet, service, reports.endpoint.port))
     with (
@@ -75,7 +76,7 @@ def test_a_replica_follows_and_cannot_be_written(ramet: Ramet, service: Service,
         connection.execute("INSERT INTO ledger VALUES (2)")
 
 
-def test_a_sets_id_names_a_standby(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
+def test_rule_14_a_sets_id_names_a_standby(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
     found = ramet.call("GET", ramet.path(reports.id), 200, Service)
     assert (found.status, found.endpoint) == ("READY", reports.endpoint)
     assert found.forked_from is not None
@@ -84,12 +85,75 @@ def test_a_sets_id_names_a_standby(ramet: Ramet, service: Service, reports: Repl
     assert reports.id not in [each.service_id for each in ramet.services()]
 
 
-def test_endpoints_of_sets_refuse_plain_text(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
+def test_rule_14_what_is_asked_of_a_service_is_answered_for_a_set_by_its_id(
+    ramet: Ramet, service: Service, reports: ReplicaSet
+) -> None:
+    with connect(ramet, service, reports.endpoint.port) as connection:
+        connection.execute("DO $$ BEGIN RAISE WARNING 'said on the replica'; END $$")
+    query = {"search": "said on the replica", "node": "0"}
+    eventually(lambda: ramet.call("GET", ramet.path(reports.id, "logs"), 200, Logs, params=query).logs != [])
+    assert ramet.call("GET", ramet.path(service.service_id, "logs"), 200, Logs, params=query).logs == []
+    names = ramet.call("GET", ramet.path(reports.id, "metrics", "available-series"), 200, list[str])
+    now = datetime.now(UTC)
+    body = {"name": "ramet_replay_lag_seconds", "from": (now - timedelta(hours=1)).isoformat(), "to": now.isoformat()}
+    assert body["name"] in names
+    ramet.call("POST", ramet.path(reports.id, "metrics", "series"), 200, list[Series], json=body)
+    (made,) = ramet.call("GET", ramet.path(reports.id, "operations"), 200, Operations).operations
+    assert (made.operation, made.status, made.service_id) == ("create_replicas", "SUCCEEDED", service.service_id)
+
+
+def test_rules_4_5_7_8_and_11_a_set_is_polled_as_a_service_from_its_birth_to_its_end(
+    ramet: Ramet, service: Service
+) -> None:
+    body = {"name": "polled", "nodes": 1, **SMALL}
+    made = ramet.call("POST", sets_path(ramet, service), 202, ReplicaSet, json=body)
+    seen: list[str] = []
+
+    def ready() -> bool:
+        seen.append(ramet.call("GET", ramet.path(made.id), 200, Service).status)
+        return seen[-1] == "READY"
+
+    eventually(ready)
+    assert numbers(ramet, service, made.endpoint.port) is not None
+    assert seen[0] != "READY"
+    assert set(seen) <= {"QUEUED", "CONFIGURING", "READY"}
+    ramet.call("DELETE", sets_path(ramet, service, made.id), 202)
+    after: set[str] = set()
+    while (answer := ramet.http.get(ramet.path(made.id))).status_code == 200:
+        after.add(decode(answer.content, Service).status)
+    assert answer.status_code == 404
+    assert decode(answer.content, Error).message == "no service with that id exists"
+    assert after <= {"DELETING"}
+
+
+def test_rules_21_and_23_poolers_take_tls_and_the_right_password_only(
+    ramet: Ramet, service: Service, reports: ReplicaSet
+) -> None:
+    ramet.post(service, "enablePooler", status=200, shape=Message)
+    ramet.call("POST", sets_path(ramet, service, reports.id, "enablePooler"), 200, Message)
+    pooled = [ramet.get(service).connection_pooler, look(ramet, service, reports).connection_pooler]
+    for pooler in pooled:
+        assert pooler is not None
+        port = pooler.endpoint.port
+        with connect(ramet, service, port) as connection:
+            assert connection.pgconn.ssl_in_use
+        with pytest.raises(psycopg.OperationalError, match=r"SSL required|TLS"):
+            connect(ramet, service, port, sslmode="disable")
+        with pytest.raises(
+            psycopg.OperationalError, match=r"password authentication failed|SASL authentication failed"
+        ):
+            connect(ramet, service, port, password="wrong")
+    ramet.call("POST", sets_path(ramet, service, reports.id, "disablePooler"), 200, Message)
+    ramet.post(service, "disablePooler", status=200, shape=Message)
+    assert (ramet.get(service).connection_pooler, look(ramet, service, reports).connection_pooler) == (None, None)
+
+
+def test_rule_21_endpoints_of_sets_refuse_plain_text(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
     with pytest.raises(psycopg.OperationalError):
         connect(ramet, service, reports.endpoint.port, sslmode="disable")
 
 
-def test_a_set_pauses_resumes_and_resizes(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
+def test_rules_1_and_5_a_set_pauses_resumes_and_resizes(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
     ramet.post(service, "stop")
     ramet.wait(service, "PAUSED")
     assert look(ramet, service, reports).status == "error"
@@ -127,7 +191,7 @@ def test_several_nodes_share_one_endpoint(ramet: Ramet, service: Service) -> Non
     delete(ramet, service, made)
 
 
-def test_a_service_and_a_set_have_poolers(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
+def test_rule_1_a_service_and_a_set_have_poolers(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
     ramet.post(service, "enablePooler", status=200, shape=Message)
     pooler = ramet.get(service).connection_pooler
     assert pooler is not None
@@ -166,7 +230,7 @@ def opens(ramet: Ramet, service: Service, port: int) -> bool:
     return True
 
 
-def test_what_cannot_be_is_refused(ramet: Ramet, service: Service) -> None:
+def test_rule_3_what_cannot_be_is_refused(ramet: Ramet, service: Service) -> None:
     error = ramet.call("POST", sets_path(ramet, service), 400, Error, json={"name": "x", "nodes": 9, **SMALL})
     assert "nodes" in error.message
     body = {"cpu_millis": "500", "memory_gbs": "2"}
