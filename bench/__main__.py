@@ -1,8 +1,10 @@
 """`python -m bench NAME`: run one bench and print what it found."""
 
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -24,6 +26,28 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
 }
 
 
+_LIMIT_MINUTES = 90
+
+
+@contextmanager
+def bounded(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError in what runs too long, and InterruptedError at SIGTERM: both clean up on their way."""
+
+    def end(number: int, _frame: object) -> None:
+        if number == signal.SIGALRM:
+            raise TimeoutError(f"the bench did not end within {seconds} s")
+        raise InterruptedError("the bench was told to end")
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGALRM, signal.SIGTERM)}
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 @click.command(context_settings={"max_content_width": 120})
 @click.argument("name", type=click.Choice(sorted(BENCHES)))
 @click.option("--quick", is_flag=True, help="Leave the largest size and the second driver out.")
@@ -32,12 +56,14 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
 @click.option("--repeats", default=0, help="How often each method is measured.")
 @click.option("--size", "sizes", type=int, multiple=True, help="Megabytes; may be given several times.")
 @click.option("--driver", "drivers", multiple=True, help="auto, reflink, btrfs or copy; several times for several.")
+@click.option("--limit", "limit_minutes", default=_LIMIT_MINUTES, help="Minutes after which it fails.  [default: 90]")
 @click.option("--max", "most", default=0, help="The most forks that density makes.")
-def main(name: str, quick: bool, as_json: bool, data: Path | None, **asked: object) -> None:
+def main(name: str, quick: bool, as_json: bool, data: Path | None, limit_minutes: int, **asked: object) -> None:
     """Measure NAME on this machine, beside its peers."""
     place = data or Path(tempfile.gettempdir()).parent / "var/tmp" / f"ramet-bench-{name}"
     options = Options(data=place, quick=quick, **asked)  # type: ignore[arg-type]
-    report = BENCHES[name](options)
+    with bounded(60 * limit_minutes):
+        report = BENCHES[name](options)
     report.show(Console(file=sys.stderr if as_json else sys.stdout, width=120))
     if as_json:
         click.echo(report.as_json())

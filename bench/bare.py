@@ -27,6 +27,7 @@ class Bare:
     programs: Path
     user: str
     sockets: Path
+    port: int = _PORT
 
     def program(self, name: str) -> str:
         """Return the path of one of PostgreSQL's programs."""
@@ -53,7 +54,9 @@ class Bare:
         begun = time.perf_counter()
         command = [self.program("postgres"), "-D", str(data), *arguments(self.sockets, settings)]
         with (data.parent / f"{data.name}.log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, user=self.user, group=_group(self.user))
+            server = subprocess.Popen(
+                command, stdout=log, stderr=log, user=self.user, group=_group(self.user), start_new_session=True
+            )
         try:
             self._await(server, data)
             yield 1000 * (time.perf_counter() - begun)

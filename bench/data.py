@@ -28,7 +28,9 @@ def fill(programs: Path, service: Mapping[str, Any], size_mb: int) -> None:
 
 
 @contextlib.contextmanager
-def load(programs: Path, service: Mapping[str, Any], log_prefix: Path | None = None) -> Iterator[None]:
+def load(
+    programs: Path, service: Mapping[str, Any], log_prefix: Path | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
     """Keep two clients writing; with `log_prefix`, each transaction is logged to a file of that name."""
     options = ["-c", "2", "-j", "1", "-T", "3600", "-n", "-M", "prepared"]
     if log_prefix is not None:
@@ -40,7 +42,7 @@ def load(programs: Path, service: Mapping[str, Any], log_prefix: Path | None = N
         time.sleep(_WARM_SECONDS)
         if process.poll() is not None:
             raise RuntimeError(f"pgbench ended with {process.returncode}")
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(60)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bench.bare import Bare, bare
+from bench.clonedb import database_clones
 from bench.data import fill, load
 from bench.instance import Api, Instance, Timed, instance, pool_of
 from bench.options import Options
@@ -20,7 +21,7 @@ from ramet.backends.local.paths import ServicePaths
 _QUICK_MB = (100, 1000)
 _ALL_MB = (100, 1000, 10_000)
 _LARGE_MB = 5000
-_PGBACKREST_MB = 1000
+_PEERS_OWN_DATA_MB = 1000
 _REST_SECONDS = 0.3
 _SLOW = ("pg_basebackup", "cp", "pgbackrest")
 
@@ -48,16 +49,16 @@ def bench_loaded(options: Options) -> Report:
 def _bench(name: str, options: Options, *, loaded: bool) -> Report:
     report = Report(name)
     sizes = options.sizes or (_QUICK_MB if options.quick else _ALL_MB)
-    drivers = options.drivers or (("auto",) if options.quick else ("auto", "btrfs"))
-    for driver in drivers:
-        suffix = "" if driver == drivers[0] else f"_{driver}"
+    drivers = options.drivers or (("auto",) if options.quick else ("auto", "btrfs", "copy"))
+    suffixes = ["", *(f"_{driver}" for driver in drivers[1:])]
+    for driver, suffix in zip(drivers, suffixes, strict=True):
         with instance(options.data, driver) as running, bare() as means:
-            for size_mb in sizes:
+            for size_mb in (size for size in sizes if driver != "copy" or size <= _LARGE_MB):
                 samples = _measure(running, means, options, size_mb, loaded=loaded, peers=not suffix)
                 for method, values in samples.of.items():
                     head, _, part = method.partition(":")
                     report.add(f"{head}{suffix}{':' + part if part else ''}", size_mb, values)
-    _add_ratios(report, sizes)
+    _add_ratios(report, sizes, suffixes)
     return report
 
 
@@ -108,10 +109,13 @@ def _others(
     peers = Peers(means, parent, room, data / "pgbackrest")
     stack.enter_context(peers.replication_allowed())
     found = peers.all()
-    if size_mb > _PGBACKREST_MB:
+    if size_mb > _PEERS_OWN_DATA_MB:
         found.pop("pgbackrest", None)
     if "pgbackrest" in found:
         peers.back_up()
+    if size_mb <= _PEERS_OWN_DATA_MB:
+        clones = stack.enter_context(database_clones(means, room, size_mb))
+        found |= {} if clones is None else {"create_database": clones.clone}
     return found
 
 
@@ -132,16 +136,15 @@ def _rest() -> None:
     time.sleep(_REST_SECONDS)
 
 
-def _add_ratios(report: Report, sizes: Sequence[int]) -> None:
-    floor = report.median("floor")
-    for method in ("now", "last_snapshot", "pitr"):
-        report.ratio(f"{method}_vs_floor", report.median(method), floor)
+def _add_ratios(report: Report, sizes: Sequence[int], suffixes: Sequence[str]) -> None:
+    for method in (f"{method}{suffix}" for suffix in suffixes for method in ("now", "last_snapshot", "pitr")):
+        report.ratio(f"{method}_vs_floor", report.median(method), report.median("floor"))
         for size_mb in sizes:
             below = report.median("floor", size_mb)
             report.ratio(f"{method}_{size_mb}mb_vs_floor", report.median(method, size_mb), below)
         ends = report.median(method, max(sizes)), report.median(method, min(sizes))
         report.ratio(f"{method}_largest_to_smallest", *ends)
-    for peer in ("bare_clone", "cp", "pg_basebackup", "pgbackrest"):
+    for peer in ("bare_clone", "cp", "pg_basebackup", "pgbackrest", "create_database"):
         for size_mb in sizes:
             report.ratio(f"{peer}_{size_mb}mb_vs_now", report.median(peer, size_mb), report.median("now", size_mb))
         measured = [row.size_mb for row in report.rows if row.method == peer]

@@ -47,7 +47,8 @@ class Timed:
 class Api:
     """One connection to the interface. Not to be shared between threads."""
 
-    def __init__(self, credentials: Mapping[str, str]) -> None:
+    def __init__(self, credentials: Mapping[str, str], look_seconds: float = LOOK_EVERY_SECONDS) -> None:
+        self._look_seconds = look_seconds
         address = urlsplit(credentials["base_url"])
         key = f"{credentials['public_key']}:{credentials['secret_key']}".encode()
         self._headers = {"Authorization": f"Basic {base64.b64encode(key).decode()}", "Content-Type": "application/json"}
@@ -80,6 +81,10 @@ class Api:
         if target_time is not None:
             body["target_time"] = target_time.isoformat()
         return self._timed(f"/{parent_id}/forkService", body)
+
+    def ask_fork(self, parent_id: str) -> dict[str, Any]:
+        """Ask for a fork as of now, and return what was accepted."""
+        return dict(self.call("POST", f"/{parent_id}/forkService", {"fork_strategy": "NOW"}))
 
     def delete(self, service_id: str) -> None:
         """Delete a service, and return when nothing of it is left."""
@@ -115,7 +120,7 @@ class Api:
                 raise RuntimeError(f"service {service_id} failed: {status}")
             return bool(status["status"] == "READY")
 
-        _until(ready, "READY", LOOK_EVERY_SECONDS)
+        _until(ready, "READY", self._look_seconds)
 
 
 @dataclass(frozen=True)
@@ -126,9 +131,9 @@ class Instance:
     credentials: Mapping[str, str]
     pid: int
 
-    def api(self) -> Api:
-        """Return a connection of its own."""
-        return Api(self.credentials)
+    def api(self, look_seconds: float = LOOK_EVERY_SECONDS) -> Api:
+        """Return a connection of its own, which looks so often how far a service is."""
+        return Api(self.credentials, look_seconds)
 
     def paths(self, service_id: str) -> ServicePaths:
         """Return the places of a service."""
@@ -178,9 +183,9 @@ def connect(service: Mapping[str, Any]) -> psycopg.Connection[Any]:
 @contextlib.contextmanager
 def instance(data: Path, driver: str = "auto", **variables: str) -> Iterator[Instance]:
     """Run Ramet on a data directory that is made anew, and leave nothing behind."""
-    shutil.rmtree(data, ignore_errors=True)
-    data.mkdir(parents=True, mode=0o711)
     private = {**os.environ, "XDG_CONFIG_HOME": str(data / "config"), "RAMET_LOG_LEVEL": "WARNING", **variables}
+    _clear(data, private)  # what a run that was killed has left
+    data.mkdir(parents=True, mode=0o711)
     file, log = data / "credentials-of-bench.json", data / "ramet.log"
     command = [_RAMET, "up", "--data", data, "--port", "0", "--storage-driver", driver, "--credentials-file", file]
     with log.open("wb") as output:
@@ -196,7 +201,13 @@ def instance(data: Path, driver: str = "auto", **variables: str) -> Iterator[Ins
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
-        subprocess.run([_RAMET, "down", "--data", data], env=private, check=False, capture_output=True, timeout=180)
+        _clear(data, private)
+
+
+def _clear(data: Path, environment: Mapping[str, str]) -> None:
+    """End all servers below a data directory, unmount its storage, and remove it."""
+    if data.exists():
+        subprocess.run([_RAMET, "down", "--data", data], env=environment, check=False, capture_output=True, timeout=180)
         shutil.rmtree(data, ignore_errors=True)
 
 

@@ -43,11 +43,13 @@ def bench_pitr(options: Options) -> Report:
 
 def _write(means: Bare, parent: Timed, distance_mb: int) -> datetime:
     """Load the parent until it has written so much WAL; return the moment then."""
-    with connect(parent.service) as connection, load(means.programs, parent.service):
+    with connect(parent.service) as connection, load(means.programs, parent.service) as writers:
         query = b"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
         first = last = connection.execute(query).fetchall()[0][0]
         while last - first < distance_mb * _MIB:
             time.sleep(0.05)
+            if writers.poll() is not None:
+                raise RuntimeError(f"pgbench ended with {writers.returncode} before {distance_mb} MB were written")
             last = connection.execute(query).fetchall()[0][0]
         moment = datetime.now(UTC)
         time.sleep(0.3)

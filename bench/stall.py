@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bench.bare import bare
@@ -11,7 +12,7 @@ from bench.instance import instance
 from bench.options import Options
 from bench.report import Report, percentile
 
-_STRATEGIES = ("NOW", "LAST_SNAPSHOT")
+_STRATEGIES = ("NOW", "LAST_SNAPSHOT", "PITR")
 _CALM_SECONDS = 3.0
 
 
@@ -36,7 +37,8 @@ def bench_stall(options: Options) -> Report:
                     time.sleep(_CALM_SECONDS)
                     windows.append(("before", begun + 1, time.time()))
                     begun = time.time()
-                    fork = api.fork(parent.service_id, strategy)
+                    moment = datetime.now(UTC) - timedelta(seconds=1) if strategy == "PITR" else None
+                    fork = api.fork(parent.service_id, strategy, moment)
                     windows.append((strategy.lower(), begun, time.time()))
                     time.sleep(1)
                     api.delete(fork.service_id)

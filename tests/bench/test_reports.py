@@ -2,12 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from bench.__main__ import BENCHES
+from bench.__main__ import BENCHES, bounded
 from bench.report import Report, percentile
 
 
@@ -37,6 +38,20 @@ def test_a_percentile_is_one_of_the_values() -> None:
     assert percentile([5.0, 1.0, 3.0], 0.5) == 3.0
     assert percentile([5.0, 1.0, 3.0], 0.99) == 5.0
     assert percentile([7.0], 0.99) == 7.0
+
+
+def test_what_runs_too_long_is_ended_and_cleans_up() -> None:
+    cleaned = []
+
+    def endless() -> None:
+        try:
+            signal.pause()
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(TimeoutError), bounded(1):
+        endless()
+    assert cleaned
 
 
 def test_every_bench_of_the_issue_has_its_name() -> None:
