@@ -34,6 +34,8 @@ def bounded(seconds: int) -> Iterator[None]:
     """Raise TimeoutError in what runs too long, and InterruptedError at SIGTERM: both clean up on their way."""
 
     def end(number: int, _frame: object) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)  # nothing ends the cleaning up
         if number == signal.SIGALRM:
             raise TimeoutError(f"the bench did not end within {seconds} s")
         raise InterruptedError("the bench was told to end")
