@@ -39,6 +39,7 @@ _ARCHIVE_SECONDS = 10.0
 _LOG_SECONDS = 20.0
 _DRILL_CHECK_SECONDS = 60.0
 _HISTORY_SECONDS = 600.0
+_GIVE_BACK_SECONDS = 3600.0
 _GIB = 1024**3
 _MIB = 1024**2
 
@@ -162,6 +163,7 @@ def _duties(settings: Settings, store: Store, backend: Backend, wake: Callable[[
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
         Duty("room", _OBSERVE_SECONDS, upkeep.guard_room),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
+        Duty("disk", _GIVE_BACK_SECONDS, backend.give_back),
         Duty("history", _HISTORY_SECONDS, upkeep.forget_history),
         Duty("logs", _LOG_SECONDS, upkeep.trim_logs),
         Duty("archives", _ARCHIVE_SECONDS, drills.watch),

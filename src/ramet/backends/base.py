@@ -272,6 +272,9 @@ class Backend(Protocol):
     def space_bytes(self, service_id: str) -> int | None:
         """Return the bytes that the service alone occupies, shared blocks left out; None where it cannot be told."""
 
+    def give_back(self) -> None:
+        """Give the host back what deleted services took of its disk, where that does not come by itself."""
+
     def stop_all(self) -> None:
         """Stop every server of this data root cleanly, those of earlier processes too."""
 

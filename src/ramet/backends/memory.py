@@ -312,6 +312,9 @@ class MemoryBackend:
         """Return the size of the rows."""
         return len(self._volume(service_id).rows) * _ROW_BYTES
 
+    def give_back(self) -> None:
+        """Nothing is kept."""
+
     def stop_all(self) -> None:
         """Stop every server."""
         for volume in self.volumes.values():

@@ -41,7 +41,7 @@ from ramet.backends.local.limits import NoLimits, open_limits
 from ramet.backends.local.logreader import read_log
 from ramet.backends.local.metering import measure
 from ramet.backends.local.observation import observe
-from ramet.backends.local.paths import ServicePaths, digest_of, layout_of
+from ramet.backends.local.paths import ServicePaths, digest_of, layout_of, sweep_sockets
 from ramet.backends.local.pgbouncer import describe_pgbouncer, find_pgbouncer
 from ramet.backends.local.pooler import BALANCER, Poolers
 from ramet.backends.local.replica import Replicas
@@ -375,6 +375,10 @@ class LocalBackend:
         root = self.servers.paths(service_id).root
         return self.pool.driver.exclusive_bytes(root) if root.is_dir() else None
 
+    def give_back(self) -> None:
+        """Give the disk below a storage image the blocks back that no service uses."""
+        self.pool.trim()
+
     def stop_all(self) -> None:
         """Stop every server of this data root cleanly, those of earlier processes too, and let go of its storage."""
         services = self.servers.layout.services
@@ -432,6 +436,7 @@ def open_backend(
         limits=open_limits(digest_of(data_root)) if has_limits else NoLimits("RAMET_LIMITS is off"),
         copy_on_write=pool.driver.shares_blocks,
     )
+    sweep_sockets(servers.layout, time.time())
     return LocalBackend(pool, servers)
 
 

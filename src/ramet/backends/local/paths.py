@@ -1,5 +1,6 @@
 """Where everything of a service lies on this host: a directory in the pool, and a short one for its socket."""
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramet.errors import Failed
+
+_ABANDONED_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,17 @@ def _socket_root() -> Path:
     if runtime and len(runtime) <= 40 and os.access(runtime, os.W_OK):
         return Path(runtime) / "ramet"
     return Path(f"/tmp/ramet-{os.geteuid()}")  # noqa: S108 - checked by make_private_parents
+
+
+def sweep_sockets(layout: Layout, now: float) -> None:
+    """Remove the empty directories for sockets that data roots have left which were killed or removed long ago.
+
+    One that is needed after all is made anew at the next start of a server.
+    """
+    for path in layout.sockets.parent.glob("*"):
+        with contextlib.suppress(OSError):  # it is not empty, or another process was faster
+            if path != layout.sockets and path.stat().st_mtime < now - _ABANDONED_SECONDS:
+                path.rmdir()
 
 
 def make_passage(directory: Path) -> None:

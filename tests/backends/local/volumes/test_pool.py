@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -262,3 +263,27 @@ def test_a_plain_copy_that_does_not_fit_is_refused_before_it_starts(root: Path) 
             pool.driver.clone_tree(pool.path / "source", pool.path / "clone")
         assert [path.name for path in pool.path.iterdir()] == ["source"]
         shutil.rmtree(pool.path / "source")
+
+
+@pytest.mark.root
+def test_what_was_deleted_goes_back_to_the_disk(image_pool: Pool) -> None:
+    assert image_pool.image is not None
+    large = image_pool.path / "large"
+    large.write_bytes(os.urandom(100 * 1024**2))
+    os.sync()
+    with_it = image_pool.image.stat().st_blocks
+    large.unlink()
+    os.sync()
+    deadline = time.monotonic() + 20
+    while (given_back := with_it - image_pool.image.stat().st_blocks) * 512 < 90 * 1024**2:
+        assert time.monotonic() < deadline, f"{given_back * 512} bytes came back"
+        image_pool.trim()
+
+
+@pytest.mark.root
+def test_an_image_that_promises_more_than_the_disk_has_says_so(
+    image_pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "may grow" not in image_pool.describe()
+    monkeypatch.setattr(pools, "free_bytes", lambda _: 7 * 1024**2)
+    assert "the disk below it has only 7 MiB left" in image_pool.describe()

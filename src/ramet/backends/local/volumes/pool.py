@@ -5,8 +5,10 @@ a reboot too. What lies inside the pool is left to others.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +26,9 @@ _IMAGE_FILE_SYSTEMS = {"reflink": "xfs", "btrfs": "btrfs"}
 _LOCK_SECONDS = 120.0
 _LOCK_PAUSE_SECONDS = 0.02
 _BLOCK_BYTES = 512
+_MIB = 1024**2
+_FITRIM = 0xC0185879
+_TRIMMED_BYTES = _MIB  # smaller holes are not worth the while
 # Servers that run as another user pass through to their own directories; nobody lists what is there.
 _PASS_THROUGH = 0o711
 
@@ -56,7 +61,30 @@ class Pool:
     def describe(self) -> str:
         """Say in a few sentences what the pool is and what a fork costs in it."""
         where = f"image {self.image} mounted at {self.path}" if self.image else f"directory {self.path}"
-        return f"{self.driver.name}, {where}: {self.reason}. {self.driver.describe()}"
+        return f"{self.driver.name}, {where}: {self.reason}. {self.driver.describe()}{self._promise()}"
+
+    def _promise(self) -> str:
+        """Say so when a sparse image promises more room than the disk below it has."""
+        if self.image is None:
+            return ""
+        status, outside = self.image.stat(), free_bytes(self.root)
+        growth = status.st_size - status.st_blocks * _BLOCK_BYTES
+        if growth <= outside:
+            return ""
+        return f" It may grow by {growth // _MIB} MiB, but the disk below it has only {outside // _MIB} MiB left."
+
+    def trim(self) -> None:
+        """Give the blocks that the image's file system does not use back to the disk below it."""
+        if self.image is None:
+            return
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(descriptor, _FITRIM, struct.pack("=QQQ", 0, 2**64 - 1, _TRIMMED_BYTES))
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:  # the disk below cannot have holes in files
+                raise
+        finally:
+            os.close(descriptor)
 
 
 def open_pool(root: Path, *, driver: str = "auto", image_size_bytes: int | None = None) -> Pool:
