@@ -1,28 +1,25 @@
 """`ramet service`: rename, resize, set-environment, update-password, optimize."""
 
 import sys
-import time
 from pathlib import Path
 
 import click
 
 from ramet.cli.options import (
+    ENVIRONMENT,
     credentials_option,
     find_service,
     open_client,
     output_option,
     password_option,
     service_argument,
-    waiting_options,
 )
 from ramet.cli.output import say
 from ramet.cli.passwords import passwords_path, save_password
-from ramet.cli.progress import showing_progress
+from ramet.cli.patience import Patience, waiting_options
 from ramet.cli.service_views import print_service
 from ramet.model.credentials import Secret, new_password
 from ramet.model.service import Environment
-
-_ENVIRONMENT = click.Choice([one.value for one in Environment], case_sensitive=False)
 
 
 @click.command("rename")
@@ -52,8 +49,7 @@ def resize(
     service: str,
     cpu: str,
     memory: str,
-    no_wait: bool,
-    wait_timeout: float,
+    patience: Patience,
     output: str,
     credentials_file: Path | None,
 ) -> None:
@@ -64,21 +60,17 @@ def resize(
       ramet service resize shop --cpu 2000 --memory 8
       ramet service resize preview-42 --cpu shared --memory shared
     """
-    begun = time.monotonic()
     with open_client(credentials_file) as client:
         found = find_service(client, service)
         changed = client.resize_service(found.service_id, cpu, memory)
-        if not no_wait:
-            wait = client.wait_paused if found.paused else client.wait_ready
-            with showing_progress(f"Resizing {changed.name}", begun) as progress:
-                changed = wait(changed.service_id, wait_timeout, progress.seen)
-            say(f"{changed.name} has its new size after {progress.elapsed()}.", "green")
-    print_service(changed, output)
+        wait = client.wait_paused if found.paused else client.wait_ready
+        resized = patience.follow(wait, found.service_id, f"Resizing {found.name}", f"{found.name} has its new size")
+    print_service(resized or changed, output)
 
 
 @click.command("set-environment")
 @service_argument
-@click.argument("environment", type=_ENVIRONMENT)
+@click.argument("environment", type=ENVIRONMENT)
 @credentials_option
 def set_environment(service: str, environment: str, credentials_file: Path | None) -> None:
     """Say how much is at stake in a service: DEV or PROD.
@@ -127,21 +119,20 @@ def update_password(
 @waiting_options
 @output_option
 @credentials_option
-def optimize(service: str, no_wait: bool, wait_timeout: float, output: str, credentials_file: Path | None) -> None:
+def optimize(service: str, patience: Patience, output: str, credentials_file: Path | None) -> None:
     """Collect fresh statistics for a service's planner. It serves meanwhile.
 
     \b
     Example:
       ramet service optimize shop
     """
-    begun = time.monotonic()
     with open_client(credentials_file) as client:
         changed = client.optimize_service(find_service(client, service).service_id)
-        if not no_wait:
-            with showing_progress(f"Optimizing {changed.name}", begun) as progress:
-                changed = client.wait_ready(changed.service_id, wait_timeout, progress.seen)
-            say(f"{changed.name} has fresh statistics after {progress.elapsed()}.", "green")
-    print_service(changed, output)
+        name = changed.name
+        ready = patience.follow(
+            client.wait_ready, changed.service_id, f"Optimizing {name}", f"{name} has fresh statistics"
+        )
+    print_service(ready or changed, output)
 
 
 def _password(generate: bool, from_stdin: bool) -> Secret:

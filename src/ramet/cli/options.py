@@ -9,16 +9,17 @@ from click.shell_completion import CompletionItem
 
 from ramet.api.wire import Service
 from ramet.cli.credentials import find_credentials
-from ramet.cli.durations import Duration
 from ramet.cli.output import FORMATS
 from ramet.client import ApiError, Client
 from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id
+from ramet.model.service import Environment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _COMPLETION_SECONDS = 2.0
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+ENVIRONMENT = click.Choice([one.value for one in Environment], case_sensitive=False)
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
@@ -49,14 +50,6 @@ def data_option(command: Command) -> Command:
     return click.option(
         "--data", "data_dir", type=DIRECTORY, help="The data directory.  [default: RAMET_DATA_DIR or the usual place]"
     )(command)
-
-
-def waiting_options(command: Command) -> Command:
-    """Add --no-wait and --wait-timeout."""
-    command = click.option(
-        "--wait-timeout", type=Duration(), default="30m", show_default=True, help="How long to wait, like 90s or 30m."
-    )(command)
-    return click.option("--no-wait", is_flag=True, help="Return as soon as the request is accepted.")(command)
 
 
 def password_option(command: Command) -> Command:

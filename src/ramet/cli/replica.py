@@ -1,6 +1,5 @@
 """`ramet service replica`: list, create, resize, set-environment, delete."""
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,21 +9,20 @@ from rich.text import Text
 
 from ramet.api.wire import ReadReplicaSet
 from ramet.cli.options import (
+    ENVIRONMENT,
     credentials_option,
     find_service,
     open_client,
     output_option,
     service_argument,
-    waiting_options,
 )
 from ramet.cli.output import print_data, print_rows, say, status_text
-from ramet.cli.progress import showing_progress
+from ramet.cli.patience import Patience, waiting_options
 from ramet.client import Client
 from ramet.errors import Invalid, NotFound
 from ramet.model.service import Environment
 
 _COLUMNS = ("set", "id", "status", "env", "nodes", "size of each", "endpoint", "pooler", "reason")
-_ENVIRONMENT = click.Choice([one.value for one in Environment], case_sensitive=False)
 _set_argument = click.argument("replica_set")
 
 
@@ -63,8 +61,7 @@ def create(
     nodes: int,
     cpu: str,
     memory: str,
-    no_wait: bool,
-    wait_timeout: float,
+    patience: Patience,
     output: str,
     credentials_file: Path | None,
 ) -> None:
@@ -76,14 +73,10 @@ def create(
       ramet service replica create shop reports --nodes 2 --cpu 1000 --memory 4
       ramet db connect $(ramet service replica create shop reports -o json | jq -r '.[0].id')
     """
-    begun = time.monotonic()
     with open_client(credentials_file) as client:
         parent = find_service(client, service)
         made = client.create_replica_set(parent.service_id, name, nodes=nodes, cpu_millis=cpu, memory_gbs=memory)
-        if not no_wait:
-            with showing_progress(f"Creating {name}", begun) as progress:
-                client.wait_ready(made.id, wait_timeout, progress.seen)
-            say(f"{name} follows {parent.name} after {progress.elapsed()}.", "green")
+        patience.follow(client.wait_ready, made.id, f"Creating {name}", f"{name} follows {parent.name}")
         _print([one for one in client.list_replica_sets(parent.service_id) if one.id == made.id], output)
 
 
@@ -99,8 +92,7 @@ def resize(
     replica_set: str,
     cpu: str,
     memory: str,
-    no_wait: bool,
-    wait_timeout: float,
+    patience: Patience,
     credentials_file: Path | None,
 ) -> None:
     """Give every node of a set another size; they restart for a moment.
@@ -109,20 +101,16 @@ def resize(
     Example:
       ramet service replica resize shop reports --cpu 1000 --memory 4
     """
-    begun = time.monotonic()
     with open_client(credentials_file) as client:
         parent_id, found = _find(client, service, replica_set)
         client.resize_replica_set(parent_id, found.id, cpu, memory)
-        if not no_wait:
-            with showing_progress(f"Resizing {found.name}", begun) as progress:
-                client.wait_ready(found.id, wait_timeout, progress.seen)
-            say(f"{found.name} has its new size after {progress.elapsed()}.", "green")
+        patience.follow(client.wait_ready, found.id, f"Resizing {found.name}", f"{found.name} has its new size")
 
 
 @replica_group.command("set-environment")
 @service_argument
 @_set_argument
-@click.argument("environment", type=_ENVIRONMENT)
+@click.argument("environment", type=ENVIRONMENT)
 @credentials_option
 def set_environment(service: str, replica_set: str, environment: str, credentials_file: Path | None) -> None:
     """Say how much is at stake in a set: DEV or PROD.
@@ -142,21 +130,17 @@ def set_environment(service: str, replica_set: str, environment: str, credential
 @_set_argument
 @waiting_options
 @credentials_option
-def delete(service: str, replica_set: str, no_wait: bool, wait_timeout: float, credentials_file: Path | None) -> None:
+def delete(service: str, replica_set: str, patience: Patience, credentials_file: Path | None) -> None:
     """Delete a set. The service is not touched, and no data is lost.
 
     \b
     Example:
       ramet service replica delete shop reports
     """
-    begun = time.monotonic()
     with open_client(credentials_file) as client:
         parent_id, found = _find(client, service, replica_set)
         client.delete_replica_set(parent_id, found.id)
-        if not no_wait:
-            with showing_progress(f"Deleting {found.name}", begun) as progress:
-                client.wait_deleted(found.id, wait_timeout, progress.seen)
-    say(f"{found.name} is gone." if not no_wait else f"{found.name} is being deleted.", "green")
+        patience.follow(client.wait_deleted, found.id, f"Deleting {found.name}", f"{found.name} is gone")
 
 
 def _find(client: Client, service: str, replica_set: str) -> tuple[str, ReadReplicaSet]:

@@ -1,11 +1,13 @@
 """`ramet service` and `ramet db`, put together: each module adds its commands to the group."""
 
-from ramet.cli import changes, databases, logs, metrics, pooler, replica, restore, roles, schema, services
+from ramet.cli import births, changes, databases, logs, metrics, pooler, replica, restore, roles, schema, services
 
 service_group = services.service_group
 database_group = databases.database_group
 
 for command in (
+    births.create_service,
+    births.fork_service,
     changes.rename,
     changes.resize,
     changes.set_environment,

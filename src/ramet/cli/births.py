@@ -1,0 +1,163 @@
+"""`ramet service create` and `fork`: asking for a new service, keeping its password, and waiting until it is READY."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ramet.api.wire import Service
+from ramet.cli.connection import connection_string
+from ramet.cli.options import (
+    ENVIRONMENT,
+    credentials_option,
+    find_service,
+    open_client,
+    output_option,
+    password_option,
+    service_argument,
+)
+from ramet.cli.passwords import passwords_path, save_password
+from ramet.cli.patience import Patience, waiting_options
+from ramet.cli.restore import print_plan
+from ramet.cli.service_views import print_service
+from ramet.client import Client
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Environment, ServiceType
+
+_TYPE = click.Choice([one.value for one in ServiceType], case_sensitive=False)
+
+
+@dataclass(frozen=True)
+class Birth:
+    """What is asked of every new service, and how its command goes on then."""
+
+    cpu: str | None
+    memory: str | None
+    environment: str
+    idempotency_key: str | None
+    no_save_password: bool
+    patience: Patience
+    output: str
+    credentials_file: Path | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the client takes of it."""
+        return {
+            "cpu_millis": self.cpu,
+            "memory_gbs": self.memory,
+            "environment": Environment(self.environment.upper()),
+            "idempotency_key": self.idempotency_key,
+        }
+
+    def follow(self, client: Client, accepted: Service) -> None:
+        """Keep the password before anything can go wrong, wait when wanted, and print the service."""
+        password = accepted.initial_password if isinstance(accepted.initial_password, str) else ""
+        if not self.no_save_password:
+            save_password(accepted.endpoint, password)
+        doing = "Creating" if accepted.forked_from is None else "Forking"
+        name, wait = accepted.name, client.wait_ready
+        ready = self.patience.follow(wait, accepted.service_id, f"{doing} {name}", f"{name} is READY")
+        extra = [("password", password if self.no_save_password else f"kept in {passwords_path()}")]
+        extra.append(("connect", connection_string(accepted.endpoint)))
+        print_service(msgspec.structs.replace(ready or accepted, initial_password=password), self.output, extra)
+
+
+def birth_options(default_size: str, *, both: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of new services; the command gets them as `birth`."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_birth(**named: Any) -> Any:
+            birth = Birth(**{name: named.pop(name) for name in Birth.__dataclass_fields__})
+            return command(birth=birth, **named)
+
+        key = click.option("--idempotency-key", help="The same key and request give the same service again.")
+        beside = {"cpu": "; with --memory", "memory": "; with --cpu"} if both else {"cpu": "", "memory": ""}
+        cpu = click.option(
+            "--cpu", help=f"Thousandths of a core, or 'shared'{beside['cpu']}.  [default: {default_size}]"
+        )
+        memory = click.option("--memory", help=f"Gigabytes, or 'shared'{beside['memory']}.  [default: {default_size}]")
+        stake = click.option(
+            "--environment", type=ENVIRONMENT, default="DEV", show_default=True, help="How much is at stake."
+        )
+        whole = waiting_options(output_option(credentials_option(with_birth)))
+        return cpu(memory(stake(key(password_option(whole)))))
+
+    return decorate
+
+
+@click.command("create")
+@click.argument("name")
+@click.option(
+    "--type", "service_type", type=_TYPE, default="POSTGRES", show_default=True, help="Decides the extensions."
+)
+@birth_options("shared", both=True)
+def create_service(name: str, service_type: str, birth: Birth) -> None:
+    """Create a service with an empty database.
+
+    \b
+    Examples:
+      ramet service create shop
+      ramet service create shop --cpu 1000 --memory 4 --environment PROD
+      ramet service create vectors --type VECTOR --no-wait -o json
+    """
+    with open_client(birth.credentials_file) as client:
+        kind = ServiceType(service_type.upper())
+        birth.follow(client, client.create_service(name, service_type=kind, **birth.fields))
+
+
+@click.command("fork")
+@service_argument
+@click.option("--now", is_flag=True, help="With all that is committed at this moment.")
+@click.option("--last-snapshot", is_flag=True, help="With the data of the parent's newest snapshot.")
+@click.option("--to-timestamp", metavar="TIME", help="With the data as of a past moment: RFC 3339 with an offset.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be made, and in about how much time.")
+@click.option("--name", help="Name of the fork.  [default: the parent's name and '-fork']")
+@birth_options("the parent's", both=False)
+def fork_service(
+    service: str,
+    now: bool,
+    last_snapshot: bool,
+    to_timestamp: str | None,
+    dry_run: bool,
+    name: str | None,
+    birth: Birth,
+) -> None:
+    """Fork a service: a new one with the data of this one. Give exactly one of --now, --last-snapshot, --to-timestamp.
+
+    \b
+    Examples:
+      ramet service fork shop --now
+      ramet service fork shop --last-snapshot --name preview-42
+      ramet service fork shop --to-timestamp 2026-01-15T10:30:00Z --name before-the-accident
+    """
+    strategy = _strategy(now, last_snapshot, to_timestamp)
+    with open_client(birth.credentials_file) as client:
+        parent_id = find_service(client, service).service_id
+        if dry_run:
+            fields = {"target_time": to_timestamp, "name": name, "cpu_millis": birth.cpu, "memory_gbs": birth.memory}
+            tag = birth.environment.upper()
+            print_plan(client.plan_fork(parent_id, strategy, environment_tag=tag, **fields), birth.output)
+            return
+        forked = client.fork_service(parent_id, strategy, target_time=to_timestamp, name=name, **birth.fields)
+        birth.follow(client, forked)
+
+
+def _strategy(now: bool, last_snapshot: bool, to_timestamp: str | None) -> ForkStrategy:
+    chosen = [
+        strategy
+        for strategy, is_given in (
+            (ForkStrategy.NOW, now),
+            (ForkStrategy.LAST_SNAPSHOT, last_snapshot),
+            (ForkStrategy.PITR, to_timestamp is not None),
+        )
+        if is_given
+    ]
+    if len(chosen) != 1:
+        raise click.UsageError("Give exactly one of --now, --last-snapshot and --to-timestamp TIME.")
+    return chosen[0]
