@@ -13,14 +13,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-_BIN = Path("/usr/lib/postgresql/15/bin")
+BIN = Path("/usr/lib/postgresql/15/bin")
 _OPTIONS = ("fsync=off", "listen_addresses=127.0.0.1", "max_connections=200", "logging_collector=off")
 
 
 @contextmanager
 def postgresql() -> Iterator[str]:
     """Run a server and give its URL (SQLAlchemy's, with psycopg); skip where the host has no PostgreSQL 15."""
-    if not (_BIN / "postgres").exists():
+    if not (BIN / "postgres").exists():
         pytest.skip("PostgreSQL 15 is not installed in /usr/lib/postgresql/15")
     directory = Path(tempfile.mkdtemp(prefix="ramet-test-pg-"))
     user = _account()
@@ -28,7 +28,7 @@ def postgresql() -> Iterator[str]:
         shutil.chown(directory, user)
     port = _free_port()
     try:
-        _run(_BIN / "initdb", "-D", directory / "data", "-U", "ramet", "-A", "trust", "--no-sync", user=user)
+        _run(BIN / "initdb", "-D", directory / "data", "-U", "ramet", "-A", "trust", "--no-sync", user=user)
         server = subprocess.Popen(_command(directory, port), user=user, cwd=directory, stderr=subprocess.DEVNULL)
         try:
             _await(port)
@@ -54,7 +54,7 @@ def database(server_url: str, name: str) -> Iterator[str]:
 def _command(directory: Path, port: int) -> list[str]:
     settings = [*_OPTIONS, f"port={port}", f"unix_socket_directories={directory}"]
     options = [argument for setting in settings for argument in ("-c", setting)]
-    return [str(_BIN / "postgres"), "-D", str(directory / "data"), *options]
+    return [str(BIN / "postgres"), "-D", str(directory / "data"), *options]
 
 
 def _account() -> str | None:

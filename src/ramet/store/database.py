@@ -37,8 +37,12 @@ class Store:
         """Open the database at `url` (sqlite:///… or postgresql+psycopg://…) and bring its schema up to date."""
         engine = _sqlite(url) if url.startswith("sqlite") else _postgresql(url)
         store = cls(engine)
-        with _reachable():
-            upgrade(engine)
+        try:
+            with _reachable():
+                upgrade(engine)
+        except BaseException:
+            engine.dispose()
+            raise
         return store
 
     @property

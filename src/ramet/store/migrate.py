@@ -1,5 +1,7 @@
 """Bring a database's schema up to date, one process at a time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -17,12 +19,40 @@ def upgrade(engine: sa.Engine) -> None:
     with engine.connect() as connection, connection.begin():
         if current_revision(connection) == head_revision():
             return
-    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+    writing = engine.connect().execution_options(writes=True)
+    with writing as connection, _without_references(connection), connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         config = configuration()
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+        _check_references(connection)
+
+
+@contextmanager
+def _without_references(connection: sa.Connection) -> Iterator[None]:
+    """Let SQLite make a table anew that others refer to: it looks at references again when the migrations are done.
+
+    PRAGMA foreign_keys has no effect inside a transaction (sqlite.org/foreignkeys.html, 2).
+    """
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    raw = connection.connection.cursor()
+    raw.execute("PRAGMA foreign_keys = OFF")
+    try:
+        yield
+    finally:
+        raw.execute("PRAGMA foreign_keys = ON")
+        raw.close()
+
+
+def _check_references(connection: sa.Connection) -> None:
+    if connection.dialect.name != "sqlite":
+        return
+    broken = connection.execute(sa.text("PRAGMA foreign_key_check")).all()
+    if broken:
+        raise AssertionError(f"BUG: a migration left rows that refer to nothing: {broken[:5]}")
 
 
 def configuration() -> Config:

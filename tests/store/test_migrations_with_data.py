@@ -1,0 +1,211 @@
+"""A store keeps its rows over migrations: dumps of each released schema, frozen, are opened by the code of today.
+
+RAMET_UPDATE_SCHEMAS=1 writes the dumps of the newest revision anew, as long as it is not released.
+"""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from ramet.store import migrate, services
+from ramet.store.database import Store
+from ramet.store.migrate import current_revision, head_revision
+from ramet.store.tables import UtcTime, metadata
+from tests.servers import BIN
+
+SCHEMAS = Path(__file__).parent / "schemas"
+RELEASED = sorted({path.name.split(".")[0] for path in SCHEMAS.iterdir()} | {str(head_revision())})
+MOMENT = datetime(2026, 3, 29, 1, 59, 59, 999_999, tzinfo=UTC)
+SPECIAL = {
+    "service_type": "VECTOR",
+    "environment": "PROD",
+    "kind": "MANUAL",
+    "status": "RUNNING",
+    "nodes": [["node123456", 5433]],
+    "fork_strategy": "PITR",
+}
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def sample(table: sa.Table, *, with_nulls: bool) -> dict[str, Any]:
+    """Return a row with a value, or a null where one may be, in each column."""
+    return {
+        column.name: _value(column, "sparse" if with_nulls else "full")
+        for column in table.columns
+        if not (with_nulls and column.nullable)
+    }
+
+
+def _value(column: "sa.Column[Any]", which: str) -> Any:
+    if column.foreign_keys:
+        return _value(next(iter(column.foreign_keys)).column, which)
+    if column.name in SPECIAL:
+        return SPECIAL[column.name]
+    values: Mapping[type, Any] = {
+        sa.Integer: 7 if which == "full" else 8,
+        sa.BigInteger: 2**40,
+        UtcTime: MOMENT,
+        sa.Float: 1.5,
+        sa.Boolean: False,
+        sa.JSON: {"a": [1, None, "ü"]},
+    }
+    return values.get(type(column.type), f"{column.table.name} {column.name} {which} é ' \" \\")
+
+
+def rows_of(url: str) -> Rows:
+    """Return what all tables hold, whatever their columns are now."""
+    engine = sa.create_engine(url)
+    found = sa.MetaData()
+    found.reflect(engine)
+    with engine.connect() as connection:
+        rows = {
+            name: [dict(row) for row in connection.execute(table.select()).mappings()]
+            for name, table in found.tables.items()
+            if name != "alembic_version"
+        }
+    engine.dispose()
+    return rows
+
+
+def fill(url: str) -> None:
+    """Put two rows into each table: one has a value everywhere, one as many nulls as may be."""
+    store = Store.open(url)
+    with store.write() as tx:
+        for table in metadata.sorted_tables:
+            for with_nulls in (False, True):
+                row = sample(table, with_nulls=with_nulls)
+                if table.name == "service" and not with_nulls:
+                    row |= {"deleted_at": None, "failed_at": None, "operation_id": None}
+                if table.name == "service" and with_nulls:
+                    row |= {"port": 9, "deleted_at": MOMENT}
+                if table.name == "operation_event":
+                    row["id"] = 1 + with_nulls
+                tx.execute(table.insert(), row)
+    store.close()
+
+
+def dumped(url: str) -> str:
+    """Return a database as SQL."""
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        text = "\n".join(connection.iterdump()) + "\n"
+        connection.close()
+        return text
+    command = [str(BIN / "pg_dump"), "--inserts", "--no-owner", "--no-privileges", _libpq(url)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return "\n".join(line for line in text.splitlines() if line and not line.startswith(("--", "\\", "SET "))) + "\n"
+
+
+def load(url: str, dump: Path) -> None:
+    """Make a database from SQL."""
+    if url.startswith("sqlite"):
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+            connection.executescript(dump.read_text())
+        connection.close()
+        return
+    with psycopg.connect(_libpq(url), autocommit=True) as server:
+        server.execute(dump.read_text().encode())
+
+
+def _libpq(url: str) -> str:
+    return url.replace("+psycopg", "")
+
+
+def _dump(url: str, revision: str) -> Path:
+    return SCHEMAS / f"{revision}.{url.split(':')[0].split('+')[0]}.sql"
+
+
+def test_the_dump_of_the_newest_revision_is_what_the_migrations_make(url: str) -> None:
+    fill(url)
+    dump = _dump(url, str(head_revision()))
+    if os.environ.get("RAMET_UPDATE_SCHEMAS"):
+        dump.write_text(dumped(url))
+    assert dumped(url) == dump.read_text()
+
+
+@pytest.mark.parametrize("revision", RELEASED)
+def test_a_store_of_a_released_schema_is_brought_up_to_date_with_its_rows(url: str, revision: str) -> None:
+    load(url, _dump(url, revision))
+    before = rows_of(url)
+    assert all(len(rows) == 2 for rows in before.values()), before
+    store = Store.open(url)
+    with store.read() as tx:
+        assert current_revision(tx) == head_revision()
+        assert compare_metadata(MigrationContext.configure(tx, opts={"compare_type": True}), metadata) == []
+        (living,) = services.all_live_services(tx)
+    store.close()
+    assert (living.port, living.created_at, living.settings) == (7, MOMENT, {"a": [1, None, "ü"]})
+    assert_kept(before, rows_of(url))
+
+
+def assert_kept(before: Rows, after: Rows) -> None:
+    """Every row is there, with its values in all columns that there still are."""
+    for name in before.keys() & after.keys():
+        columns = before[name][0].keys() & after[name][0].keys()
+        cut = [[{column: row[column] for column in columns} for row in rows[name]] for rows in (before, after)]
+        assert sorted(map(repr, cut[0])) == sorted(map(repr, cut[1]))
+
+
+CHANGE = """
+revision = "next"
+down_revision = "{head}"
+branch_labels = depends_on = None
+
+import sqlalchemy as sa
+from alembic import op
+
+def upgrade():
+    with op.batch_alter_table("service") as batch:
+        batch.add_column(sa.Column("colour", sa.Text(), server_default="green", nullable=False))
+        batch.alter_column("name", new_column_name="title")
+    {last}
+"""
+
+
+@pytest.fixture
+def migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the migrations that is in force."""
+    copy = tmp_path / "migrations"
+    shutil.copytree(migrate._MIGRATIONS, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(migrate, "_MIGRATIONS", copy)
+    return copy
+
+
+def test_a_revision_changes_a_table_that_others_refer_to_or_nothing_at_all(url: str, migrations: Path) -> None:
+    fill(url)
+    before, head = rows_of(url), head_revision()
+    change = migrations / "versions" / "next.py"
+    change.write_text(CHANGE.format(head=head, last='raise RuntimeError("the power fails")'))
+    with pytest.raises(RuntimeError, match="the power fails"):
+        Store.open(url)
+    assert rows_of(url) == before
+    change.write_text(CHANGE.format(head=head, last=""))
+    store = Store.open(url)
+    with store.read() as tx:
+        assert current_revision(tx) == "next"
+    store.close()
+    after = rows_of(url)
+    assert_kept(before, after)
+    assert [row["colour"] for row in after["service"]] == ["green", "green"]
+    assert {row["title"] for row in after["service"]} == {row["name"] for row in before["service"]}
+
+
+def test_a_revision_that_leaves_references_to_nothing_changes_nothing(url: str, migrations: Path) -> None:
+    fill(url)
+    before = rows_of(url)
+    change = CHANGE.format(head=head_revision(), last='op.execute("DELETE FROM project")')
+    (migrations / "versions" / "next.py").write_text(change)
+    with pytest.raises((AssertionError, sa.exc.IntegrityError), match=r"refer|foreign key"):
+        Store.open(url)
+    assert rows_of(url) == before
