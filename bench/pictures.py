@@ -15,7 +15,8 @@ from bench.report import Row
 
 _FORKS = ("now", "last_snapshot", "pitr")
 _PEERS = ("floor", "bare_clone", "cp", "pg_basebackup", "pgbackrest", "create_database")
-_STEPS = ("accepted", "capture", "recover", "secure", "publish")
+_NO_PART = ("ready", "p99")
+_REST = "rest"
 _COLOURS = ("#4f6d8f", "#6b9e78", "#c98f3c", "#a8577e", "#7a6fb0", "#b5b5b5", "#5aa7b5", "#8c6d46", "#c0564b")
 _WIDTH, _LEFT, _RIGHT, _TOP = 760, 130, 90, 40
 
@@ -32,6 +33,7 @@ def timeline(run: Run, size_mb: int) -> str:
     medians = {row.method: row.median_ms for row in run.rows if row.size_mb == size_mb}
     lanes = [(method, _parts(medians, method)) for method in ("floor", *_FORKS) if method in medians]
     longest = max(sum(milliseconds for _, milliseconds in parts) for _, parts in lanes)
+    names = [*dict.fromkeys(name for _, parts in lanes for name, _ in parts if name != _REST), _REST]
     scale, height = (_WIDTH - _LEFT - _RIGHT) / longest, _TOP + 40 * len(lanes)
     drawn: list[str] = []
     for number, (method, parts) in enumerate(lanes):
@@ -39,10 +41,9 @@ def timeline(run: Run, size_mb: int) -> str:
         drawn.append(_text(_LEFT - 8, y + 17, method, "end"))
         for name, milliseconds in parts:
             width = milliseconds * scale
-            drawn.append(_box(x, y, width, _colour(name), f"{name}: {milliseconds:.1f} ms"))
+            drawn.append(_box(x, y, width, _COLOURS[names.index(name)], f"{name}: {milliseconds:.1f} ms"))
             x += width
         drawn.append(_text(x + 6, y + 17, f"{sum(part[1] for part in parts):.0f} ms"))
-    names = [name for name in (*_STEPS, "rest") if any(name == part[0] for _, parts in lanes for part in parts)]
     drawn += _legend(names, height + 8)
     title = f"{run.bench}: from the request to the first answer, {size_mb} MB, medians"
     return _picture(title, height + 40, drawn)
@@ -87,9 +88,10 @@ def table(run: Run) -> str:
 
 def _parts(medians: dict[str, float], method: str) -> list[tuple[str, float]]:
     """Return the steps of a method, and the rest: until it is leased and seen to be READY, and the first session."""
-    steps = [(step, medians[f"{method}:{step}"]) for step in _STEPS if f"{method}:{step}" in medians]
+    named = [(name.partition(":"), milliseconds) for name, milliseconds in medians.items()]
+    steps = [(part, ms) for (whole, _, part), ms in named if whole == method and part and part not in _NO_PART]
     rest = medians[method] - sum(milliseconds for _, milliseconds in steps)
-    return [*steps, ("rest", max(0.0, rest))]
+    return [*steps, (_REST, max(0.0, rest))]
 
 
 def _line(method: str, points: Sequence[tuple[float, float]], ends: list[float]) -> Iterable[str]:
@@ -107,12 +109,8 @@ def _line(method: str, points: Sequence[tuple[float, float]], ends: list[float])
 def _legend(names: Sequence[str], y: float) -> Iterable[str]:
     for number, name in enumerate(names):
         x = _LEFT + 100 * number
-        yield f'<rect x="{x}" y="{y}" width="12" height="12" fill="{_colour(name)}"/>'
+        yield f'<rect x="{x}" y="{y}" width="12" height="12" fill="{_COLOURS[number]}"/>'
         yield _text(x + 17, y + 11, name)
-
-
-def _colour(step: str) -> str:
-    return _COLOURS[(*_STEPS, "rest").index(step)]
 
 
 def _box(x: float, y: float, width: float, colour: str, title: str) -> str:
