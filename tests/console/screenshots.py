@@ -30,12 +30,10 @@ from tests.console.browsers import CHROMIUM, MISSING, open_browser
 _IMAGES = Path(__file__).parents[2] / "docs" / "images"
 _LOAD_SECONDS = 50
 _ROWS_A_SECOND = (200, 900, 4000, 9000, 2500, 600, 300, 6000, 12000, 3000)
-_Look = tuple[str, tuple[int, int], Literal["light", "dark"]]
-_LOOKS: tuple[_Look, ...] = (
-    ("", (1280, 860), "light"),
-    ("-dark", (1280, 860), "dark"),
-    ("-narrow", (360, 760), "light"),
-)
+_HEIGHT = 860
+_LEAST_HEIGHT = 400
+_Look = tuple[str, int, Literal["light", "dark"]]
+_LOOKS: tuple[_Look, ...] = (("", 1280, "light"), ("-dark", 1280, "dark"), ("-narrow", 360, "light"))
 
 
 class _Site(Host):
@@ -92,14 +90,16 @@ def _populate(ramet: Client) -> str:
         ramet.wait_ready(service.service_id, 120)
     second = ramet.fork_service(preview.service_id, strategy=ForkStrategy.NOW, name="preview-142-retry")
     ramet.wait_ready(second.service_id, 120)
+    ramet.create_replica_set(made.service_id, "reports", nodes=2, cpu_millis=500, memory_gbs=2)
+    ramet.take_snapshot(made.service_id, "before the migration")
     ramet.stop_service(nightly.service_id)
     ramet.set_environment(made.service_id, Environment.PROD)
     return made.service_id
 
 
-def _context(browser: Browser, size: tuple[int, int], scheme: Literal["light", "dark"]) -> BrowserContext:
+def _context(browser: Browser, width: int, scheme: Literal["light", "dark"]) -> BrowserContext:
     return browser.new_context(
-        viewport={"width": size[0], "height": size[1]},
+        viewport={"width": width, "height": _HEIGHT},
         color_scheme=scheme,
         device_scale_factor=1.5,
         reduced_motion="reduce",
@@ -107,6 +107,8 @@ def _context(browser: Browser, size: tuple[int, int], scheme: Literal["light", "
 
 
 def _shoot(page: Page, name: str, *, whole: bool = True) -> None:
+    width = page.evaluate("window.innerWidth")
+    page.set_viewport_size({"width": width, "height": _LEAST_HEIGHT if whole else _HEIGHT})
     page.screenshot(path=_IMAGES / f"{name}.png", full_page=whole)
     print(f"  docs/images/{name}.png")
 
@@ -123,6 +125,7 @@ def _tour(page: Page, shop: str, suffix: str) -> None:
     page.goto(f"{origin}/console/services/{shop}")
     expect(page.locator("#metrics")).to_be_visible()
     expect(page.locator("#logs")).to_be_visible()
+    expect(page.locator("#replicas .pill.ok")).to_be_visible()
     _shoot(page, f"console-service{suffix}", whole=False)
     page.goto(f"{origin}/console/services/{shop}/fork?strategy=PITR")
     expect(page.locator("#preview")).to_contain_text("WAL")
@@ -149,8 +152,8 @@ def main() -> int:
         found = re.search(r"console\s+(http\S+)", (site.root / "ramet.log").read_text())
         if found is None:
             raise AssertionError("BUG: ramet up prints a link")
-        for suffix, size, scheme in _LOOKS:
-            context = _context(browser, size, scheme)
+        for suffix, width, scheme in _LOOKS:
+            context = _context(browser, width, scheme)
             context.add_cookies(cookies)
             page = context.new_page()
             page.goto(found[1] if not cookies else f"{found[1].split('/console')[0]}/console/")

@@ -7,6 +7,7 @@ from pathlib import Path
 from ramet.console.charts import METRICS, chart
 from ramet.console.family import part_of, tree
 from ramet.console.steps import STEPS, TITLES, grouped, steps_of
+from ramet.console.texts import ago_text
 from ramet.console.timeline import draw
 from ramet.model.credentials import Secret
 from ramet.model.fork import shown
@@ -138,7 +139,7 @@ def _past(status: OperationStatus, step: str, *events: Event) -> Past:
 def test_steps_tell_what_is_done_what_runs_and_what_is_to_come() -> None:
     done = Event("op", "capture", "DONE", _at(0), 0.2)
     states = [step.state for step in steps_of(_past(OperationStatus.RUNNING, "recover", done))]
-    assert states == ["done", "active", "waiting", "waiting"]
+    assert states == ["done", "active", "waiting", "waiting", "waiting"]
     lost = Event("op", "recover", "ABANDONED", _at(0), 0.2, "The disk is full.")
     undone = Event("op", "capture", "UNDONE", _at(0), 0.2)
     failed = steps_of(_past(OperationStatus.FAILED, "capture", done, lost, undone))
@@ -151,6 +152,21 @@ def test_equal_operations_that_went_well_stand_together() -> None:
     listed = [went, went, other, went, failed, failed, went]
     assert grouped(listed, 9) == [(went, 1), (other, 0), (went, 0), (failed, 0), (failed, 0), (went, 0)]
     assert grouped(listed, 2) == [(went, 1), (other, 0)]
+
+
+def test_the_past_is_told_in_whole_units() -> None:
+    told = [ago_text(seconds) for seconds in (-1, 0, 59.9, 60, 3599, 3600, 86_399, 86_400, 900_000)]
+    assert told == [
+        "0 s ago",
+        "0 s ago",
+        "59 s ago",
+        "1 min ago",
+        "59 min ago",
+        "1 h ago",
+        "23 h ago",
+        "1 d ago",
+        "10 d ago",
+    ]
 
 
 def test_every_procedure_and_each_step_of_a_birth_has_a_name(tmp_path: Path) -> None:

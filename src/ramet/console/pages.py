@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,7 +18,7 @@ from ramet.console.parts import Parts
 from ramet.console.reports import report_lines
 from ramet.console.session import Session
 from ramet.console.steps import seconds_of, steps_of, title_of
-from ramet.console.texts import bytes_text, seconds_text, size_text
+from ramet.console.texts import ago_text, bytes_text, seconds_text, size_text
 from ramet.model.fork import shown
 from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
 from ramet.model.service import Service, is_down, status_of, status_reason
@@ -53,6 +53,8 @@ def moment(value: datetime | None, style: str = "full") -> Markup:
     day, clock = exact[:10], exact[11:19]
     title = f"{day} {exact[11:-1]} UTC"
     text = {"clock": clock, "exact": title}.get(style, f"{day} {clock}")
+    if style == "ago":
+        text = ago_text((datetime.now(UTC) - value).total_seconds())
     return Markup(f'<time datetime="{exact}" data-style="{style}" title="{title}">{text}</time>')  # noqa: S704 - digits
 
 

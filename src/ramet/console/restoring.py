@@ -53,6 +53,8 @@ def settings_text(settings: RestoreSettings) -> str:
     days, minutes, megabytes = (amount.shown(getattr(settings, amount.name)) for amount in AMOUNTS)
     kept = "1 day" if days == "1" else f"{days} days"
     every = "minute" if minutes == "1" else f"{minutes} minutes"
+    if settings.snapshot_interval_seconds < 60:
+        every = f"{settings.snapshot_interval_seconds} seconds"
     return f"Kept for {kept}. While something is written, a snapshot is taken every {every}, or after {megabytes} MB."
 
 

@@ -24,6 +24,14 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
+def ago_text(seconds: float) -> str:
+    """Return how long ago something was, as the script in the pages says it too."""
+    for limit, unit, name in ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h")):
+        if seconds < limit:
+            return f"{max(0, int(seconds // unit))} {name} ago"
+    return f"{int(seconds // 86_400)} d ago"
+
+
 def size_text(size: Size) -> str:
     """Return what a service may use."""
     if size.cpu_millis is None:

@@ -56,7 +56,6 @@
     const exact = form.querySelector("[name=target_time]");
     if (!exact || exact.dataset.bound) return;
     exact.dataset.bound = "yes";
-    for (const hint of form.querySelectorAll(".scripted")) hint.hidden = false;
     const tell = () => exact.dispatchEvent(new Event("change", { bubbles: true }));
     exact.addEventListener("change", () => { exact.value = understood(exact.value); });
     if (!range) return;
