@@ -45,6 +45,7 @@ def test_without_its_parent_the_cut_of_a_fork_of_now_is_unknown(backend: LocalBa
 def test_unlogged_tables_are_listed(backend: LocalBackend, parent: Server, at_moment: bool) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     with sql.connect(paths_of(backend, parent)) as connection:
+        connection.execute("GRANT CREATE ON DATABASE postgres TO PUBLIC")
         connection.execute("CREATE UNLOGGED TABLE public.scratch AS SELECT 1 AS n")
     moment = append(backend, parent, 1)[0]
     forked = fork(backend, parent, *((snapshot_id, moment) if at_moment else ()))

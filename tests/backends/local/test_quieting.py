@@ -17,8 +17,8 @@ def server(servers: Servers) -> Iterator[Server]:
     boot(servers, made)
     servers.secure(made, newborn=True, quiet=False)
     with sql.connect(servers.paths(made.service_id)) as connection:
-        connection.execute('CREATE DATABASE "odd \'name\\"')
-        connection.execute("CREATE DATABASE closed")
+        connection.execute('CREATE DATABASE "odd \'name\\" OWNER tsdbadmin')
+        connection.execute("CREATE DATABASE closed OWNER tsdbadmin")
     yield made
     servers.remove(made.service_id, 10)
 

@@ -39,7 +39,7 @@ def analyze(chores: Chores, installation: Installation, paths: ServicePaths, pat
 
 def _unlogged_tables(paths: ServicePaths) -> list[str]:
     tables: list[str] = []
-    with sql.connect(paths) as connection:
+    with sql.connect_inside(paths) as connection:
         databases = sql.tenant_databases(connection)
     for database in databases:
         with sql.connect(paths, database) as connection:

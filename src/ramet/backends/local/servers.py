@@ -126,7 +126,7 @@ class Servers:
         if newborn:
             roles.bootstrap(paths, server.verifier, self._extensions(server))
             return {}
-        with sql.connect(paths) as connection:
+        with sql.connect_inside(paths) as connection:
             found = quieting.remarkable(connection)
             # First of all: a prepared transaction may hold locks on the very rows that are changed below.
             found |= quieting.calm(paths, connection) if quiet else {}

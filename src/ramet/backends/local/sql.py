@@ -1,7 +1,7 @@
 """The platform's own connections: over the private socket, as the superuser, deaf to whatever tenants have set."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import psycopg
@@ -86,6 +86,20 @@ def connect(
         ) from error
 
 
+@contextmanager
+def connect_inside(paths: ServicePaths) -> Iterator[Connection]:
+    """Open a connection to the tenants' database, or where that is gone or closed to the platform's own.
+
+    The first session in a database after a start takes long: who needs one only takes that of the tenants.
+    """
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(connect(paths, DATABASE))
+        except Unavailable:
+            connection = stack.enter_context(connect(paths))
+        yield connection
+
+
 def _port(paths: ServicePaths) -> int:
     """Return the port that names the socket: line 4 of the lock file."""
     try:
@@ -127,10 +141,15 @@ def environment(paths: ServicePaths) -> dict[str, str]:
 
 
 def tenant_databases(connection: Connection) -> list[str]:
-    """Return the databases that accept connections and that a tenant may have written to, in order of name."""
+    """Return the databases that accept connections and that a tenant may have written to, in order of name.
+
+    In one of the platform's own with the usual rights nobody else creates anything; it may be left out.
+    """
     rows = connection.execute(
         "SELECT datname FROM pg_database WHERE datallowconn AND datconnlimit <> -2 AND datname <> 'template1'"
-        " ORDER BY datname"
+        " AND (datdba <> %s::regrole OR datacl IS NOT NULL OR datname IN (SELECT database FROM pg_prepared_xacts))"
+        " ORDER BY datname",
+        (PLATFORM_ROLE,),
     ).fetchall()
     return [row[0] for row in rows]
 
