@@ -119,7 +119,7 @@ def open_ground(directory: Path | None, snapshot_seconds: float) -> Iterator[Gro
     root.chmod(0o711)
     backend = open_backend(root, has_limits=False)
     store = Store.open(f"sqlite:///{root}/ramet.db")
-    worker = Worker(store, all_procedures(Tools(store, backend, utc_now), timedelta(days=7)))
+    worker = Worker(store, all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7)))
     control = Control(store, backend, Placement("local", "localhost", _ports()), b"prove" * 8, worker.wake)
     cadence = Cadence(timedelta(seconds=snapshot_seconds), 64 * 1024**2)
     upkeep = Upkeep(store, backend, cadence, worker.wake, utc_now)

@@ -155,6 +155,7 @@ class Site:
 
     def _environment(self) -> dict[str, str]:
         own = {"XDG_CONFIG_HOME": str(self.root / "config"), "RAMET_SNAPSHOT_SECONDS": "20"}
+        own["RAMET_FORK_REST_SECONDS"] = "0"
         return {**os.environ, **own, **self.environment}
 
 

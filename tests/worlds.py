@@ -64,7 +64,7 @@ def make_world(directory: Path, backend: MemoryBackend | None = None) -> World:
     """Make a world with one project and one key, its store in `directory`."""
     store = Store.open(f"sqlite:///{directory}/ramet.db")
     backend = backend or MemoryBackend()
-    procedures = all_procedures(Tools(store, backend, utc_now), timedelta(days=7))
+    procedures = all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7))
     worker = Worker(store, procedures)
     control = Control(
         store, backend, Placement("local", "localhost", range(20000, 20100)), ROOT_KEY, worker.wake, utc_now

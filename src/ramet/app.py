@@ -93,7 +93,7 @@ class Runtime:
 
 def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     """Put a runtime together over an open store and backend."""
-    tools = Tools(store, backend, utc_now)
+    tools = Tools(store, backend, utc_now, timedelta(seconds=settings.fork_rest_seconds))
     procedures = all_procedures(tools, timedelta(days=settings.window_days))
     worker = Worker(store, procedures, settings.worker_threads)
     placement = Placement(settings.region_code, settings.endpoint_host, settings.port_range)

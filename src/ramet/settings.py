@@ -34,6 +34,7 @@ class Settings:
     worker_threads: int = 8
     snapshot_seconds: int = 600
     snapshot_wal_mbs: int = 128
+    fork_rest_seconds: int = 10
     window_days: int = 7
     history_days: int = 30
     log_level: str = "INFO"
@@ -130,6 +131,11 @@ RULES: Mapping[str, _Rule] = {
     "worker_threads": ("RAMET_WORKER_THREADS", _number(1, 256), "how many operations run at once"),
     "snapshot_seconds": ("RAMET_SNAPSHOT_SECONDS", _number(1, 604800), "a snapshot is due after so long"),
     "snapshot_wal_mbs": ("RAMET_SNAPSHOT_WAL_MBS", _number(1, 1_000_000), "or after so much WAL in MiB"),
+    "fork_rest_seconds": (
+        "RAMET_FORK_REST_SECONDS",
+        _number(0, 3600),
+        "how long a new fork is left alone by ANALYZE and the like",
+    ),
     "window_days": ("RAMET_WINDOW_DAYS", _number(1, 3650), "how far back PITR reaches"),
     "history_days": ("RAMET_HISTORY_DAYS", _number(1, 3650), "how long operations that are over can be read"),
     "log_level": ("RAMET_LOG_LEVEL", _level, "DEBUG, INFO, WARNING or ERROR"),

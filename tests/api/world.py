@@ -115,7 +115,7 @@ def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
     backend = MemoryBackend(clock=clock)
     control = Control(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
     projects = Projects(store)
-    worker = Worker(store, all_procedures(Tools(store, backend, clock), timedelta(days=7)))
+    worker = Worker(store, all_procedures(Tools(store, backend, clock, rest=timedelta(0)), timedelta(days=7)))
     with TestClient(create_app(control, projects, version="1"), raise_server_exceptions=False) as client:
         yield World(store, backend, control, projects, worker, client, clock, new_tenant(projects, "main"))
     store.close()

@@ -17,7 +17,7 @@ def test_a_fork_has_a_report_of_its_strategy_target_and_steps(world: World) -> N
     report = report_shape(fork_report(world.control, world.project.id, fork.id))
     assert (report.strategy, report.requested_target, report.parent_service_id) == ("PITR", target, parent.id)
     assert report.base.id == fork.origin.snapshot_id if fork.origin else None
-    assert [step.step for step in report.steps] == ["capture", "recover", "secure", "publish"]
+    assert [step.step for step in report.steps] == ["capture", "recover", "boot", "secure", "publish"]
     assert report.total_seconds is not None
     assert report.neutralised["quiet"] is True
 

@@ -77,7 +77,7 @@ def test_every_fork_has_a_report_with_its_exact_border(ground: Ground, parent: R
     eventually(lambda: "statistics" in (ground.look(fork).report or {}), 60)
     report = report_shape(fork_report(ground.control, ground.project_id, fork.service.id))
     assert report.strategy == strategy
-    assert [step.step for step in report.steps] == ["capture", "recover", "secure", "publish"]
+    assert [step.step for step in report.steps] == ["capture", "recover", "boot", "secure", "publish"]
     assert report.wal.first_segment is not None
     assert len(report.checks) >= 2
     if strategy is ForkStrategy.PITR:

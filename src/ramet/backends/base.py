@@ -236,6 +236,15 @@ class Backend(Protocol):
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
         """Make a snapshot; None means that the server is not serving at this moment: ask again."""
 
+    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+        """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
+
+        Raises Failed when the snapshot cannot be recovered.
+        """
+
+    def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        """Remove what `prepare_snapshot` made, also half made."""
+
     def drop_snapshot(self, service_id: str, snapshot_id: str) -> None:
         """Remove a snapshot."""
 

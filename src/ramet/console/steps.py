@@ -17,6 +17,7 @@ TITLES: Mapping[str, str] = {
     "snapshot": "Snapshot",
     "delete_snapshot": "Delete a snapshot",
     "pooler": "Pooler",
+    "prepare": "Prepare the newest snapshot",
     "aftercare": "Examine the fork",
     "drill": "Prove a restore",
     "optimize": "Optimize",

@@ -70,7 +70,8 @@ class Procedure:
     """Named steps, and the undo of those that leave something behind.
 
     `on_undoing` runs in the transaction that turns the operation from RUNNING to UNDOING, `on_failed` in the one that
-    marks it FAILED, after the last undo; both get the error that led there.
+    marks it FAILED, after the last undo; both get the error that led there. A `background` one begins when nothing
+    else is due.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Procedure:
     on_undoing: Ending | None = None
     on_failed: Ending | None = None
     deadline_seconds: float = 600.0
+    background: bool = False
 
 
 def submit(tx: sa.Connection, procedure_name: str, first_step: str, subject: str, state: Mapping[str, Any]) -> str:

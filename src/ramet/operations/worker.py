@@ -183,4 +183,5 @@ def _known(procedures: Sequence[Procedure]) -> Known:
     def keys(names: Callable[[Procedure], Sequence[str]]) -> frozenset[str]:
         return frozenset(f"{p.name}.{name}" for p in procedures for name in names(p))
 
-    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)))
+    can_wait = frozenset(p.name for p in procedures if p.background)
+    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait)

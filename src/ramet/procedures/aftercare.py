@@ -4,7 +4,7 @@ step      leaves behind                                         undo
 examine   the report's last facts                               -
 analyze   fresh statistics, and a line about them in the report -
 
-A fork that is paused or deleted meanwhile is left alone.
+A fork that is paused or deleted meanwhile is left alone, and a throw-away one never pays for ANALYZE.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ramet.model.service import Service, Status, status_of
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, server_of
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, seconds_to_rest, server_of
 from ramet.store import services
 
 
@@ -32,6 +32,9 @@ def procedure(tools: Tools) -> Procedure:
         fork = tools.service(work.subject)
         if not _is_serving(fork):
             return Done()
+        rest = seconds_to_rest(tools, fork)
+        if rest > 0:
+            return Wait(rest, "a moment of rest")
         ended = tools.backend.analyze(server_of(fork), PATIENCE_SECONDS)
         if ended is None:
             return Wait(0.5, "ANALYZE")
@@ -42,6 +45,7 @@ def procedure(tools: Tools) -> Procedure:
         first="examine",
         steps={"examine": examine, "analyze": analyze},
         deadline_seconds=86_400.0,
+        background=True,
     )
 
 

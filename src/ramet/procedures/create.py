@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import Tools, boot, finish, recording, take_snapshot
+from ramet.procedures.servers import Tools, boot, finish, recording, submit_preparation, take_snapshot
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,12 @@ class Create:
 
     def publish(self, work: Work) -> Outcome:
         self.tools.backend.open(self.tools.server(work))
-        return Done(changes=lambda tx: finish(tx, work, born_at=self.tools.clock()))
+
+        def record(tx: sa.Connection) -> None:
+            finish(tx, work, born_at=self.tools.clock())
+            submit_preparation(tx, work.subject, work.state["snapshot_id"])
+
+        return Done(changes=record)
 
     def destroy(self, work: Work) -> None:
         self.tools.backend.destroy(work.subject)

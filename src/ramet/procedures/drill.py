@@ -29,7 +29,7 @@ from ramet.store import operations, services, snapshots
 
 NAME = "drill"
 _YIELD_SECONDS = 2.0
-_YIELDS_TO = ("drill", "aftercare")
+_YIELDS_TO = ("drill", "aftercare", "prepare")
 _log = logging.getLogger(__name__)
 
 
@@ -144,4 +144,5 @@ def procedure(tools: Tools) -> Procedure:
         on_undoing=let_go,
         on_failed=steps.failed,
         deadline_seconds=86_400.0,
+        background=True,
     )

@@ -13,6 +13,7 @@ from ramet.procedures import (
     lifecycle,
     optimize,
     pooler,
+    prepare,
     resize,
     snapshot,
 )
@@ -36,6 +37,7 @@ FIRST_STEPS = {
     "replica_pooler": "follow",
     "snapshot": "take",
     "delete_snapshot": "forget",
+    "prepare": "rest",
     "aftercare": "examine",
     "drill": "choose",
 }
@@ -56,6 +58,7 @@ def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
         *replica_procedures(tools),
         snapshot.procedure(tools, window),
         delete_snapshot.procedure(tools),
+        prepare.procedure(tools),
         aftercare.procedure(tools),
         drill.procedure(tools),
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,11 +24,12 @@ _Looked = TypeVar("_Looked")
 
 @dataclass(frozen=True)
 class Tools:
-    """What a procedure works with."""
+    """What a procedure works with. `rest` is how long a new fork is left alone by work that can wait."""
 
     store: Store
     backend: Backend
     clock: Callable[[], datetime]
+    rest: timedelta = timedelta(seconds=10)
 
     def service(self, service_id: str) -> Service:
         """Return a service's row; it exists as long as an operation names it."""
@@ -138,12 +139,24 @@ def recording(snapshot: Snapshot) -> Changes:
     return lambda tx: snapshots.insert_snapshot(tx, snapshot)
 
 
+def seconds_to_rest(tools: Tools, service: Service) -> float:
+    """Return how long a fork is left alone yet: many live for seconds only, while others are made beside them."""
+    if service.origin is None or service.born_at is None:
+        return 0.0
+    return (service.born_at + tools.rest - tools.clock()).total_seconds()
+
+
 def submit_snapshot(tx: sa.Connection, service_id: str, kind: SnapshotKind, name: str | None = None) -> str:
     """Submit a snapshot, which holds its service until it is taken; return the snapshot's id."""
     snapshot_id = new_id()
     state = {"snapshot_id": snapshot_id, "kind": kind.value, "name": name}
     services.add_hold(tx, service_id, submit(tx, "snapshot", "take", service_id, state))
     return snapshot_id
+
+
+def submit_preparation(tx: sa.Connection, service_id: str, snapshot_id: str) -> None:
+    """Submit what makes a snapshot quick to fork, if it is the newest one then."""
+    submit(tx, "prepare", "rest", service_id, {"snapshot_id": snapshot_id})
 
 
 def capture_of(work: Work) -> Capture | None:

@@ -8,10 +8,12 @@ sweep    no files of them, and no WAL older than the window  -
 
 from datetime import timedelta
 
+import sqlalchemy as sa
+
 from ramet.model.snapshot import SnapshotKind, lsn_number, retired, rollable
 from ramet.model.window import RestoreSettings, settings_of
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import Tools, let_go, recording, take_snapshot
+from ramet.procedures.servers import Tools, let_go, recording, submit_preparation, take_snapshot
 from ramet.store import services, snapshots
 
 
@@ -26,7 +28,7 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
     def retire(work: Work) -> Outcome:
         with tools.store.read() as tx:
             if any(holder != work.operation_id for holder in services.holders(tx, work.subject)):
-                return Done(changes=lambda tx: let_go(tx, work))
+                return Done(changes=lambda tx: end(tx, work))
             known = snapshots.list_snapshots(tx, work.subject)
         reach = settings_of(tools.service(work.subject).settings, default).window
         unneeded = [snapshot.id for snapshot in retired(known, tools.clock(), reach)]
@@ -44,7 +46,11 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
         oldest = min(rollable(kept), key=lambda snapshot: lsn_number(snapshot.start_lsn), default=None)
         if oldest is not None:
             tools.backend.trim_archive(work.subject, oldest.timeline, oldest.start_lsn)
-        return Done(changes=lambda tx: let_go(tx, work))
+        return Done(changes=lambda tx: end(tx, work))
+
+    def end(tx: sa.Connection, work: Work) -> None:
+        let_go(tx, work)
+        submit_preparation(tx, work.subject, work.state["snapshot_id"])
 
     def drop(work: Work) -> None:
         tools.backend.drop_snapshot(work.subject, work.state["snapshot_id"])
@@ -55,4 +61,5 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
         steps={"take": take, "retire": retire, "sweep": sweep},
         undo={"take": drop},
         on_failed=let_go,
+        background=True,
     )

@@ -62,10 +62,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Known:
-    """The 'procedure.step' that a worker can run, and those that it can undo."""
+    """The 'procedure.step' that a worker can run, those that it can undo, and the procedures that can wait."""
 
     steps: frozenset[str]
     undos: frozenset[str]
+    background: frozenset[str] = frozenset()
 
     @cached_property
     def matches(self) -> sa.ColumnElement[bool]:
@@ -75,9 +76,10 @@ class Known:
 
     @cached_property
     def due(self) -> sa.Select[tuple[str]]:
-        """The operations that may be leased at the time `now`, those due longest first, at most `many`."""
+        """At most `many` operations that may be leased at the time `now`: what can wait last, due longest first."""
         ids = sa.select(operation.c.id).where(self.matches, operation.c.run_at <= sa.bindparam("now"))
-        return ids.order_by(operation.c.run_at).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
+        can_wait = operation.c.procedure.in_(self.background)
+        return ids.order_by(can_wait, operation.c.run_at).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
 
 
 # Statements that each step runs are built once: building one takes longer than running it.
@@ -224,7 +226,7 @@ def seconds_until_due(tx: sa.Connection, known: Known) -> float | None:
 def lease(
     tx: sa.Connection, worker: str, known: Known, seconds: float, limit: int, held: Collection[str] = ()
 ) -> list[Operation]:
-    """Give up to `limit` due operations to a worker for so many seconds, those due longest first.
+    """Give up to `limit` due operations to a worker for so many seconds, those that can wait last.
 
     `held` are operations that the worker has at work, even though their leases may have run out: they are left alone.
     An operation that nobody could take further for a while starts its deadline anew.

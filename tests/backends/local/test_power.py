@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ import pytest
 from ramet.backends.base import Server, Source
 from ramet.backends.local import processes, sql
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.configuration import Phase
+from ramet.backends.local.paths import Layout
+from ramet.backends.local.servers import Servers
 from ramet.errors import Failed
-from tests.backends.local.forks import append, create, fork, make_backend, paths_of, rows_of, run_fork
+from tests.backends.local.forks import append, create, fork, make_backend, rows_of, run_fork, snapshot
 from tests.backends.local.hosts import data_root, eventually, new_server
 
 
@@ -47,11 +50,17 @@ def test_a_capture_from_before_a_reboot_is_made_anew(backend: LocalBackend, note
 
 
 @pytest.mark.root
-def test_from_ready_on_a_fork_survives_a_power_cut() -> None:
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
     with make_backend("reflink") as backend, data_root() as elsewhere:
         parent = create(backend)
         append(backend, parent, 1, 2)
-        forked = fork(backend, parent).server
+        if is_prepared:
+            snapshot_id, _ = snapshot(backend, parent)
+            eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5) is None, 60)
+        made = fork(backend, parent)
+        forked = made.server
+        assert ("prepared" in made.capture.facts) is is_prepared
         backend.secure(forked, newborn=False, quiet=True)
         backend.open(forked)
         append(backend, forked, 3)
@@ -59,11 +68,8 @@ def test_from_ready_on_a_fork_survives_a_power_cut() -> None:
         shutil.copy(image_of(backend), cut)  # what is on the disk at this moment; dirty pages are not
         backend.stop(forked)
         with mounted(cut, elsewhere / "cut") as pool:
-            found = ServicePaths(pool / "services" / forked.service_id, paths_of(backend, forked).sockets)
-            found.sockets.mkdir(exist_ok=True)
-            backend.servers.account.own(found.sockets)
-            assert not (found.root / "data" / "backup_label").exists()
-            assert rows_after_start(backend, forked, found) == [1, 2, 3]
+            layout = Layout(pool / "services", backend.servers.layout.sockets)
+            assert rows_after_start(replace(backend.servers, layout=layout), forked) == [1, 2, 3]
 
 
 def image_of(backend: LocalBackend) -> Path:
@@ -81,11 +87,11 @@ def mounted(image: Path, place: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-def rows_after_start(backend: LocalBackend, server: Server, paths: ServicePaths) -> list[int]:
-    installation = backend.servers.installations.of(server.pg_major)
-    processes.start(paths, installation, backend.servers.account)
+def rows_after_start(servers: Servers, server: Server) -> list[int]:
+    paths = servers.paths(server.service_id)
+    servers.start(server, Phase.CLOSED)
     try:
-        eventually(lambda: processes.await_ready(paths, 0.5).ready, 60)
+        eventually(lambda: servers.await_ready(server, 0.5).ready, 60)
         with sql.connect(paths) as connection:
             return [row[0] for row in connection.execute("SELECT n FROM public.ledger ORDER BY n").fetchall()]
     finally:

@@ -24,6 +24,7 @@ from ramet.backends.local import (
     holding,
     integrity,
     logs,
+    preparing,
     processes,
     recovery,
     sessions,
@@ -314,6 +315,20 @@ class LocalBackend:
             return snapshots.make(driver, paths, snapshot_id, copy).facts
         except Unavailable:
             return None
+
+    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+        """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
+
+        Where copies cost space, none is made.
+        """
+        if not self.pool.driver.shares_blocks:
+            return None
+        self._check_wal_room()
+        return preparing.prepare(self.servers, self.pool.driver, server, snapshot_id, patience_seconds)
+
+    def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        """Remove what `prepare_snapshot` made, also half made."""
+        preparing.drop(self.pool.driver, self.servers.paths(service_id), snapshot_id)
 
     def drop_snapshot(self, service_id: str, snapshot_id: str) -> None:
         """Remove a snapshot."""

@@ -14,11 +14,12 @@ from pathlib import Path
 import msgspec
 
 from ramet.backends.base import Capture, Server, Source
-from ramet.backends.local import processes, snapshots
-from ramet.backends.local.bases import Base, captured, copy_running, copy_stopped
+from ramet.backends.local import preparing, processes, snapshots, sql
+from ramet.backends.local.bases import captured, copy_running, copy_stopped
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.process_identity import boot_id
 from ramet.backends.local.rollforward import RollForward
+from ramet.backends.local.rows import value
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.volumes.driver import Driver
 from ramet.errors import Failed, Unavailable
@@ -70,20 +71,44 @@ class Capturing:
             if source.paused:
                 return captured(copy_stopped(self.driver, installation, parent, data))
             if not down:
-                return captured(copy_running(self.driver, parent, data))
+                return self._copy_serving(parent, data)
             newest = snapshots.newest(parent)
             return RollForward(self.driver, installation, parent, newest, _THE_END, paused=False, down=True).into(data)
         if source.target is None:
-            return captured(self._copy_snapshot(parent, source.snapshot_id, data))
+            return self._copy_snapshot(parent, source.snapshot_id, data)
         rolling = RollForward(self.driver, installation, parent, source.snapshot_id, source.target, source.paused, down)
         return rolling.into(data)
 
-    def _copy_snapshot(self, parent: ServicePaths, snapshot_id: str, data: Path) -> Base:
+    def _copy_serving(self, parent: ServicePaths, data: Path) -> Capture:
+        """Copy a running server, or its newest snapshot when no transaction has written anything since."""
+        unchanged = _unchanged_since(parent)
+        if unchanged is None:
+            return captured(copy_running(self.driver, parent, data))
+        return self._copy_snapshot(parent, unchanged, data)
+
+    def _copy_snapshot(self, parent: ServicePaths, snapshot_id: str, data: Path) -> Capture:
+        prepared = preparing.capture(self.driver, parent, snapshot_id, data)
+        if prepared is not None:
+            return prepared
         base = snapshots.base_of(parent, snapshot_id)
         tree = snapshots.data_of(parent, snapshot_id)
         self.driver.clone_tree(tree, data)
         base.check_copy(data)
-        return base
+        return captured(base)
+
+
+def _unchanged_since(parent: ServicePaths) -> str | None:
+    """Return the newest snapshot of a running server when it holds all that was ever committed, else None.
+
+    A snapshot counts from the oldest transaction that ran when it was taken. What writes has a number of its own, and
+    counts as a change whether it has committed or not.
+    """
+    if not snapshots.names(parent):
+        return None
+    newest = snapshots.newest(parent)
+    with sql.connect(parent) as connection:
+        next_xid = value(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+    return newest if snapshots.base_of(parent, newest).facts.next_xid == next_xid else None
 
 
 def unfinished_of(paths: ServicePaths) -> Path:

@@ -41,14 +41,19 @@ def recover(place: Standalone, capture: Capture, patience_seconds: float) -> Rec
     """
     if is_recovered(capture):
         facts = capture.facts
-        return Recovery({"stop_lsn": facts["end_lsn"], "timeline": facts["timeline"], "wal_replayed_bytes": 0})
+        known = {"last_commit_time": facts.get("last_commit_time"), "wal_replayed_bytes": 0}
+        return Recovery({"stop_lsn": facts["end_lsn"], "timeline": facts["timeline"], **known})
+    found = recovered(place, capture, patience_seconds)
+    return Recovery(None, found) if isinstance(found, str) else Recovery(found[1])
+
+
+def recovered(place: Standalone, capture: Capture, patience_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
+    """Recover a data directory; return its control file and the proven facts, or how far it is."""
     try:
         found = place.recover(recovery_settings(capture), f"{_LAST_COMMIT};", patience_seconds)
     except Failed as failure:
         raise explained(place.messages(), capture, failure) from failure
-    if isinstance(found, str):
-        return Recovery(None, found)
-    return Recovery(check_stop_point(place.messages(), capture, found))
+    return found if isinstance(found, str) else (found, check_stop_point(place.messages(), capture, found))
 
 
 def is_recovered(capture: Capture) -> bool:

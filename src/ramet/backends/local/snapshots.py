@@ -1,7 +1,6 @@
 """Snapshots of a service: each a base under its own name, complete in itself, beside a note of what it holds."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,9 +17,14 @@ _DATA = "data"
 _NOTE = "base.json"
 
 
+def directory_of(paths: ServicePaths, snapshot_id: str) -> Path:
+    """Return the directory of a snapshot."""
+    return paths.snapshots / snapshot_id
+
+
 def data_of(paths: ServicePaths, snapshot_id: str) -> Path:
     """Return the tree of a snapshot."""
-    return paths.snapshots / snapshot_id / _DATA
+    return directory_of(paths, snapshot_id) / _DATA
 
 
 def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[Path], Base]) -> Base:
@@ -54,18 +58,19 @@ def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
 
 def all_bases(paths: ServicePaths) -> list[Base]:
     """Return what the snapshots of a service hold, in order of time."""
-    return sorted((base_of(paths, name) for name in _names(paths)), key=lambda base: base.facts.taken_at)
+    return sorted((base_of(paths, name) for name in names(paths)), key=lambda base: base.facts.taken_at)
 
 
 def newest(paths: ServicePaths) -> str:
     """Return the id of the newest snapshot. Raises Unavailable while there is none."""
-    names = sorted(_names(paths), key=lambda name: base_of(paths, name).facts.taken_at)
-    if not names:
+    found = names(paths)
+    if not found:
         raise Unavailable("NO_SNAPSHOT", f"Service {paths.service_id} has no snapshot, and its server is down.")
-    return names[-1]
+    return max(found, key=lambda name: base_of(paths, name).facts.taken_at)
 
 
-def _names(paths: ServicePaths) -> list[str]:
+def names(paths: ServicePaths) -> list[str]:
+    """Return the ids of the snapshots of a service."""
     return [note.parent.name for note in paths.snapshots.glob(f"*/{_NOTE}") if not note.parent.name.startswith(".")]
 
 
@@ -96,5 +101,4 @@ def _remove_unfinished(driver: Driver, paths: ServicePaths, snapshot_id: str) ->
 
 
 def _remove(driver: Driver, directory: Path) -> None:
-    driver.remove_tree(directory / _DATA)
-    shutil.rmtree(directory, ignore_errors=not directory.exists())
+    driver.remove_tree(directory)

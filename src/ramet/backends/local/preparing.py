@@ -1,0 +1,103 @@
+"""Prepared snapshots: beside the newest base a copy of it that was recovered and cleanly stopped.
+
+A fork of that very state begins with the copy: its server starts at once, with nothing to replay. The note beside it is
+written last and removed first: who finds it again after copying has copied all.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ramet.backends.base import Capture, Server
+from ramet.backends.local import owned, recovery, snapshots
+from ramet.backends.local.bases import captured
+from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.servers import Servers
+from ramet.backends.local.standalone import Standalone
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.system import sync_tree
+from ramet.backends.local.wal import segment_at
+from ramet.backends.local.walsource import WAL_DIRECTORY, check_segment
+from ramet.model.snapshot import lsn_number
+
+_TREE = "prepared"
+_NOTE = "prepared.json"
+_UNFINISHED = "prepared.unfinished"
+_LOG = "prepare.log"
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """Where a prepared copy ends: the checkpoint of its clean stop, and the last transaction in it."""
+
+    checkpoint_lsn: str
+    timeline: int
+    system_identifier: int
+    last_commit_time: str | None
+
+
+def prepare(servers: Servers, driver: Driver, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+    """Prepare a snapshot, which nobody removes meanwhile; None when it is, a text that changes while that goes on.
+
+    Raises Failed when the snapshot cannot be recovered.
+    """
+    paths, directory = _places(servers, server, snapshot_id)
+    base = snapshots.base_of(paths, snapshot_id)
+    if base.clean or _noted(directory) is not None:
+        return None
+    unfinished = directory / _UNFINISHED
+    if not unfinished.exists():
+        driver.clone_tree(snapshots.data_of(paths, snapshot_id), unfinished)
+    installation = servers.installations.of(server.pg_major)
+    place = Standalone(unfinished, paths.config_file, directory / _LOG, installation, servers.account)
+    found = recovery.recovered(place, captured(base), patience_seconds)
+    if isinstance(found, str):
+        return found
+    control, facts = found
+    unfinished.rename(directory / _TREE)
+    sync_tree(directory)
+    note = _Prepared(control.checkpoint_lsn, control.timeline, control.system_identifier, facts["last_commit_time"])
+    owned.write_file(directory, _NOTE, json.dumps(asdict(note)))
+    return None
+
+
+def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
+    """Remove the prepared copy of a snapshot, also a half made one. May run twice."""
+    directory = snapshots.directory_of(paths, snapshot_id)
+    (directory / _NOTE).unlink(missing_ok=True)
+    for name in (_TREE, _UNFINISHED):
+        driver.remove_tree(directory / name)
+
+
+def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -> Capture | None:
+    """Fill the new tree `data` from the prepared copy of a snapshot; None when it has none."""
+    directory = snapshots.directory_of(paths, snapshot_id)
+    found = _noted(directory)
+    if found is None:
+        return None
+    try:
+        driver.clone_tree(directory / _TREE, data)
+    except FileNotFoundError:
+        return None
+    if _noted(directory) != found:
+        driver.remove_tree(data)
+        return None
+    segment = segment_at(found.timeline, found.checkpoint_lsn)
+    check_segment(
+        data / WAL_DIRECTORY / segment.name, segment, found.system_identifier, lsn_number(found.checkpoint_lsn)
+    )
+    facts: dict[str, Any] = captured(snapshots.base_of(paths, snapshot_id)).facts
+    return Capture(None, {**facts, "clean": True, "prepared": True, "last_commit_time": found.last_commit_time})
+
+
+def _places(servers: Servers, server: Server, snapshot_id: str) -> tuple[ServicePaths, Path]:
+    paths = servers.paths(server.service_id)
+    return paths, snapshots.directory_of(paths, snapshot_id)
+
+
+def _noted(directory: Path) -> _Prepared | None:
+    try:
+        return _Prepared(**json.loads((directory / _NOTE).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None

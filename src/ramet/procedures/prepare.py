@@ -1,0 +1,75 @@
+"""Make the newest snapshot of a service quick to fork; older ones are quick no more.
+
+step      leaves behind                                     undo
+rest      a hold on the service, which forks do not mind    -
+prepare   a recovered copy of the snapshot                  unprepare
+
+It gives way to whoever wants to stop, resize or delete the service.
+"""
+
+from dataclasses import dataclass
+
+from ramet.model.service import Service, Status, status_of
+from ramet.model.snapshot import newest
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, let_go, seconds_to_rest, server_of
+from ramet.store import services, snapshots
+
+NAME = "prepare"
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """The steps of `prepare`."""
+
+    tools: Tools
+
+    def rest(self, work: Work) -> Outcome:
+        service = self.tools.service(work.subject)
+        if not self._is_wanted(work, service):
+            return Done()
+        seconds = seconds_to_rest(self.tools, service)
+        if seconds > 0:
+            return Wait(seconds, "a moment of rest")
+        return Next("prepare", changes=lambda tx: services.add_hold(tx, work.subject, work.operation_id))
+
+    def prepare(self, work: Work) -> Outcome:
+        service, snapshot_id = self.tools.service(work.subject), work.state["snapshot_id"]
+        if self._is_wanted(work, service):
+            progress = self.tools.backend.prepare_snapshot(server_of(service), snapshot_id, PATIENCE_SECONDS)
+            if progress is not None:
+                return Wait(0, progress)
+            self._unprepare_others(work)
+        else:
+            self.unprepare(work)
+        return Done(changes=lambda tx: let_go(tx, work))
+
+    def unprepare(self, work: Work) -> None:
+        self.tools.backend.unprepare_snapshot(work.subject, work.state["snapshot_id"])
+
+    def _unprepare_others(self, work: Work) -> None:
+        with self.tools.store.read() as tx:
+            known = snapshots.list_snapshots(tx, work.subject)
+        for snapshot in known:
+            if snapshot.id != work.state["snapshot_id"]:
+                self.tools.backend.unprepare_snapshot(work.subject, snapshot.id)
+
+    def _is_wanted(self, work: Work, service: Service) -> bool:
+        """Tell whether nobody wants to change the service, and the snapshot is its newest one."""
+        with self.tools.store.read() as tx:
+            found = newest(snapshots.list_snapshots(tx, work.subject))
+        is_newest = found is not None and found.id == work.state["snapshot_id"]
+        return is_newest and service.activity is None and status_of(service) in (Status.READY, Status.PAUSED)
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `prepare`."""
+    steps = Prepare(tools)
+    return Procedure(
+        name=NAME,
+        first="rest",
+        steps={"rest": steps.rest, "prepare": steps.prepare},
+        undo={"prepare": steps.unprepare},
+        on_failed=let_go,
+        background=True,
+    )

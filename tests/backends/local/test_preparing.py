@@ -1,0 +1,131 @@
+"""Prepared snapshots: forks of them begin cleanly stopped, and hold what the snapshot holds, no more and no less."""
+
+import os
+import signal
+
+import pytest
+
+from ramet.backends.base import Capture, Server
+from ramet.backends.local import preparing, snapshots, sql
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.process_identity import inhabitants
+from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
+from ramet.errors import Failed
+from tests.backends.local.forks import append, digest_of, fork, paths_of, rows_of, snapshot
+from tests.backends.local.hosts import eventually
+from tests.backends.local.segments import overwrite
+
+
+def prepared(backend: LocalBackend, parent: Server) -> str:
+    snapshot_id, _ = snapshot(backend, parent)
+    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5) is None, 60)
+    return snapshot_id
+
+
+def is_prepared(capture: Capture) -> bool:
+    return "prepared" in capture.facts
+
+
+def test_a_fork_of_a_prepared_snapshot_holds_its_rows_without_replaying(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1, 2)
+    snapshot_id = prepared(backend, parent)
+    append(backend, parent, 3)
+    forked = fork(backend, parent, snapshot_id)
+    assert is_prepared(forked.capture)
+    assert forked.recovery["wal_replayed_bytes"] == 0
+    assert rows_of(backend, forked.server) == [1, 2]
+    append(backend, forked.server, 4)
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1, 2]
+
+
+def test_a_fork_of_now_begins_with_the_snapshot_of_an_unchanged_parent(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    prepared(backend, parent)
+    unchanged = fork(backend, parent)
+    assert is_prepared(unchanged.capture)
+    assert rows_of(backend, unchanged.server) == [1]
+    append(backend, parent, 2)
+    changed = fork(backend, parent)
+    assert not is_prepared(changed.capture)
+    assert rows_of(backend, changed.server) == [1, 2]
+
+
+def test_a_transaction_that_ran_during_the_snapshot_counts_as_a_change(backend: LocalBackend, parent: Server) -> None:
+    with sql.connect(paths_of(backend, parent)) as connection, connection.transaction():
+        connection.execute("INSERT INTO public.ledger (n) VALUES (1)")
+        prepared(backend, parent)
+    forked = fork(backend, parent)
+    assert not is_prepared(forked.capture)
+    assert rows_of(backend, forked.server) == [1]
+
+
+def test_a_transaction_that_still_runs_counts_as_a_change(backend: LocalBackend, parent: Server) -> None:
+    prepared(backend, parent)
+    with sql.connect(paths_of(backend, parent)) as connection, connection.transaction():
+        connection.execute("INSERT INTO public.ledger (n) VALUES (1)")
+        forked = fork(backend, parent)
+    assert not is_prepared(forked.capture)
+    assert rows_of(backend, forked.server) == []
+
+
+def test_preparing_changes_neither_the_snapshot_nor_the_archive(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    snapshot_id = prepared(backend, parent)
+    (moment,) = append(backend, parent, 2)
+    before = digest_of(paths_of(backend, parent).archive)
+    fork(backend, parent, snapshot_id)
+    after = digest_of(paths_of(backend, parent).archive)
+    assert {name: after[name] for name in before} == before
+    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
+
+
+def test_what_is_killed_while_it_prepares_goes_on(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    snapshot_id, _ = snapshot(backend, parent)
+    unfinished = snapshots.directory_of(paths_of(backend, parent), snapshot_id) / "prepared.unfinished"
+    assert backend.prepare_snapshot(parent, snapshot_id, 0.0) is not None
+    os.kill(inhabitants(unfinished)[0], signal.SIGKILL)
+    eventually(lambda: not inhabitants(unfinished))
+    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5) is None, 60)
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
+
+
+def test_a_snapshot_that_cannot_be_recovered_is_told(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    paths = paths_of(backend, parent)
+    data = snapshots.data_of(paths, snapshot_id)
+    (segment,) = (data / "pg_wal").glob("0*")
+    overwrite(segment, 0xD0, bytes(8192 - 0xD0))
+    with pytest.raises(Failed, match="damaged at"):
+        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5) is None, 60)
+    backend.unprepare_snapshot(parent.service_id, snapshot_id)
+    assert {path.name for path in snapshots.directory_of(paths, snapshot_id).iterdir()} == {
+        "data",
+        "base.json",
+        "prepare.log",
+    }
+
+
+class _Removing:
+    """A driver under whose hands the prepared copy goes away."""
+
+    def __init__(self, backend: LocalBackend, parent: Server, snapshot_id: str) -> None:
+        self._backend, self._parent, self._snapshot_id = backend, parent, snapshot_id
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend.pool.driver, name)
+
+    def clone_tree(self, source: object, target: object, exclusions: Exclusions = NOTHING) -> CloneStatistics:
+        made = self._backend.pool.driver.clone_tree(source, target, exclusions)  # type: ignore[arg-type]
+        self._backend.unprepare_snapshot(self._parent.service_id, self._snapshot_id)
+        return made
+
+
+def test_a_copy_that_is_removed_meanwhile_is_not_trusted(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id = prepared(backend, parent)
+    paths = paths_of(backend, parent)
+    target = paths.root / "target"
+    removing = _Removing(backend, parent, snapshot_id)
+    assert preparing.capture(removing, paths, snapshot_id, target) is None  # type: ignore[arg-type]
+    assert not target.exists()
+    assert not is_prepared(fork(backend, parent, snapshot_id).capture)
