@@ -14,56 +14,47 @@ from typing import Any
 
 import psutil
 
-from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, Source
 from ramet.backends.local import (
     aftercare,
-    archive,
     bases,
     capture,
     checking,
     holding,
-    integrity,
     logs,
-    preparing,
     processes,
     recovery,
     sessions,
     snapshots,
-    sql,
 )
 from ramet.backends.local.account import server_account
-from ramet.backends.local.bases import Base
 from ramet.backends.local.capture import Capturing, check_boot
+from ramet.backends.local.companions import Companions
 from ramet.backends.local.configuration import Phase, first_boot
 from ramet.backends.local.controldata import read_control_data
-from ramet.backends.local.gaps import gaps
 from ramet.backends.local.installation import find_installations
 from ramet.backends.local.limits import NoLimits, open_limits
 from ramet.backends.local.logreader import read_log
 from ramet.backends.local.metering import measure
 from ramet.backends.local.observation import observe
+from ramet.backends.local.past import Past
 from ramet.backends.local.paths import ServicePaths, digest_of, layout_of, sweep_sockets
-from ramet.backends.local.pgbouncer import describe_pgbouncer, find_pgbouncer
-from ramet.backends.local.pooler import BALANCER, Poolers
-from ramet.backends.local.replica import Replicas
-from ramet.backends.local.rows import row
+from ramet.backends.local.pgbouncer import describe_pgbouncer
+from ramet.backends.local.pooler import Poolers
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.standalone import Standalone
 from ramet.backends.local.tls import open_authority
-from ramet.backends.local.volumes.pool import Pool, close_pool, open_pool
+from ramet.backends.local.volumes.pool import close_pool, open_pool
 from ramet.backends.local.volumes.system import sync_tree
 from ramet.errors import Exhausted, Failed, Invalid, Unavailable
 from ramet.model.credentials import Secret
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.resources import Size
 from ramet.model.service import ServiceType
-from ramet.model.snapshot import Snapshot
-from ramet.model.window import Gap
 
 _log = logging.getLogger(__name__)
 _GIB = 1024**3
 _RESERVE_BYTES = 128 * 1024**2
-_WAL_BYTES = 64 * 1024**2
 _STOP_SECONDS = 120.0
 _KILL_SECONDS = 10.0
 _LOOK_SECONDS = 0.5
@@ -72,11 +63,9 @@ _INITIALIZED = "initialized"
 
 
 @dataclass(frozen=True)
-class LocalBackend:
+class LocalBackend(Past, Companions):
     """PostgreSQL servers as processes of this host; obeys ramet.backends.base.Backend."""
 
-    pool: Pool
-    servers: Servers
     name: str = "local"
 
     def host_size(self) -> Size:
@@ -143,7 +132,7 @@ class LocalBackend:
 
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Copy the data of `source` into the child's new volume; not where the parent's own WAL might not fit then."""
-        self._check_wal_room()
+        self.check_wal_room()
         return Capturing(self.servers, self.pool.driver).capture(child, source)
 
     def recover(self, child: Server, capture: Capture, patience_seconds: float) -> Recovery:
@@ -195,20 +184,6 @@ class LocalBackend:
         """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
         paths, installation = self.servers.paths(server.service_id), self.servers.installations.of(server.pg_major)
         return checking.check_data(self.servers.chores, installation, paths, patience_seconds)
-
-    def tend_archive(self, service_id: str) -> str | None:
-        """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
-        paths = self.servers.paths(service_id)
-        integrity.note(paths, _LOOK_SECONDS)
-        return checking.archive_delay(paths)
-
-    def walk_archive(self, service_id: str, after: str) -> str | None:
-        """Compare archived WAL with what was noted, from the name `after` on, for a moment."""
-        paths = self.servers.paths(service_id)
-        reached = integrity.verify(paths, after, _LOOK_SECONDS)
-        if reached is None:
-            integrity.check(paths)
-        return reached
 
     def open(self, server: Server) -> None:
         """Let clients in, and return when the endpoint answers them, and its pooler if it has one.
@@ -271,92 +246,6 @@ class LocalBackend:
         if paths.root.exists():
             shutil.rmtree(paths.root)
 
-    def check_pooler(self) -> None:
-        """Raise Invalid, saying what to install, when this host has no PgBouncer."""
-        find_pgbouncer()
-
-    def replicate(self, replica: Server) -> bool:
-        """Make the replica's volume from its primary; False means that that is not serving at this moment."""
-        return Replicas(self.servers, self.pool.driver).replicate(replica)
-
-    def start_balancer(self, servers: Sequence[Server], port: int) -> None:
-        """Make `port` the endpoint of several replicas that serve, in turns; it is the first one's."""
-        Poolers(self.servers, BALANCER).start(servers, port)
-
-    def balancer_serves(self, service_id: str) -> bool:
-        """Tell whether the balancer that a replica carries runs."""
-        return Poolers(self.servers, BALANCER).serves(service_id)
-
-    def start_pooler(self, servers: Sequence[Server], port: int) -> None:
-        """Make the pooler of serving servers answer clients on `port`; it is the first one's."""
-        Poolers(self.servers).start(servers, port)
-
-    def stop_pooler(self, service_id: str) -> None:
-        """End the pooler of a service, if it has one, and remove it."""
-        Poolers(self.servers).stop(service_id)
-
-    def pooler_serves(self, service_id: str) -> bool:
-        """Tell whether the pooler of a service runs."""
-        return Poolers(self.servers).serves(service_id)
-
-    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
-        """Make a snapshot; None means that the server is not serving at this moment."""
-        paths = self.servers.paths(server.service_id)
-        installation = self.servers.installations.of(server.pg_major)
-        driver = self.pool.driver
-        self._check_wal_room()
-
-        def copy(target: Path) -> Base:
-            if paused:
-                return bases.copy_stopped(driver, installation, paths, target)
-            return bases.copy_running(driver, paths, target)
-
-        try:
-            return snapshots.make(driver, paths, snapshot_id, copy).facts
-        except Unavailable:
-            return None
-
-    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
-        """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
-
-        Where copies cost space, none is made.
-        """
-        if not self.pool.driver.shares_blocks:
-            return None
-        self._check_wal_room()
-        return preparing.prepare(self.servers, self.pool.driver, server, snapshot_id, patience_seconds)
-
-    def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:
-        """Remove what `prepare_snapshot` made, also half made."""
-        preparing.drop(self.pool.driver, self.servers.paths(service_id), snapshot_id)
-
-    def drop_snapshot(self, service_id: str, snapshot_id: str) -> None:
-        """Remove a snapshot."""
-        snapshots.drop(self.pool.driver, self.servers.paths(service_id), snapshot_id)
-
-    def trim_archive(self, service_id: str, timeline: int, before_lsn: str) -> int:
-        """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
-        return archive.trim(self.servers.paths(service_id).archive, timeline, before_lsn)
-
-    def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
-        """Return the moments after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
-        pg_waldump = self.servers.installations.default.program("pg_waldump")
-        paths = self.servers.paths(service_id)
-        return gaps(self.pool.driver, paths, pg_waldump, snapshots, integrity.faults(paths))
-
-    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
-        """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""
-        query = (
-            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,"
-            " pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s::text::pg_lsn)::bigint"
-        )
-        try:
-            with sql.connect(self.servers.paths(server.service_id)) as connection:
-                next_xid, written_bytes = row(connection, query, snapshot.end_lsn)
-        except Unavailable:
-            return None
-        return 0 if next_xid == snapshot.next_xid else max(1, written_bytes)
-
     def shortage(self, *, lasting: bool) -> str | None:
         """Say that so little room is left that writing servers may go down; None while there is enough."""
         return holding.shortage(self.pool.free_bytes(), self.pool.total_bytes(), lasting=lasting)
@@ -416,16 +305,6 @@ class LocalBackend:
     def _check_volume(self, server: Server) -> None:
         if not self.servers.paths(server.service_id).data.is_dir():
             raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost.", "It cannot be started.")
-
-    def _check_wal_room(self) -> None:
-        """Raise Exhausted where a server that is made to begin a WAL segment could fail: it would go down."""
-        free = self.pool.free_bytes()
-        if free < _WAL_BYTES:
-            raise Exhausted(
-                "NOT_ENOUGH_DISK",
-                f"The storage has no room: {free // 1024**2} MiB are left.",
-                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
-            )
 
     def _is_clean(self, server: Server, paths: ServicePaths) -> bool:
         program = self.servers.installations.of(server.pg_major).program("pg_controldata")
