@@ -23,6 +23,7 @@ _ALL_MB = (100, 1000, 10_000)
 _LARGE_MB = 5000
 _PEERS_OWN_DATA_MB = 1000
 _REST_SECONDS = 0.3
+_PREPARED_WITHIN_SECONDS = 1.5
 _SLOW = ("pg_basebackup", "cp", "pgbackrest")
 
 
@@ -76,7 +77,7 @@ def _measure(running: Instance, means: Bare, options: Options, size_mb: int, *, 
         busy = load(means.programs, parent.service) if loaded else nullcontext()
         with busy:
             for turn in range(repeats):
-                _turn(running, api, parent, samples)
+                _turn(running, api, parent, samples, loaded=loaded)
                 for method, act in {"floor": lambda: means.started(room / "empty"), **others}.items():
                     if turn < (2 if method in _SLOW and size_mb > _LARGE_MB else 3) or method not in _SLOW:
                         _rest()
@@ -85,7 +86,10 @@ def _measure(running: Instance, means: Bare, options: Options, size_mb: int, *, 
     return samples
 
 
-def _turn(running: Instance, api: Api, parent: Timed, samples: _Samples) -> None:
+def _turn(running: Instance, api: Api, parent: Timed, samples: _Samples, *, loaded: bool) -> None:
+    if not loaded:
+        api.snapshot(parent.service_id)  # as a service gets one that came to rest; the last PITR has written to it
+        time.sleep(_PREPARED_WITHIN_SECONDS)
     moment = datetime.now(UTC) - timedelta(seconds=0.5)
     for method, strategy, target in (
         ("now", "NOW", None),

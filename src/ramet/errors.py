@@ -14,6 +14,9 @@ class Error(Exception):
         self.message = message
         self.details = details
 
+    def __reduce__(self) -> tuple[type["Error"], tuple[str, str, str]]:
+        return type(self), (self.code, self.message, self.details)
+
 
 class Invalid(Error):
     """The request can never succeed as it stands: the message names field, value and remedy."""

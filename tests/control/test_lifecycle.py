@@ -137,6 +137,23 @@ def test_a_snapshot_is_due_only_when_something_was_written(world: World) -> None
     assert len(known_snapshots(world, service)) == 2
 
 
+def test_a_service_that_came_to_rest_gets_a_snapshot(world: World) -> None:
+    service = world.create()
+    a_minute_later = Upkeep(
+        world.store,
+        world.backend,
+        Cadence(),
+        world.worker.wake,
+        lambda: world.upkeep.clock() + timedelta(seconds=61),
+    )
+    for wanted in (1, 1, 2):
+        if wanted == 1:
+            world.backend.commit(service.id, "row")
+        a_minute_later.take_due_snapshots()
+        world.worker.run_until_idle()
+        assert len(known_snapshots(world, service)) == wanted
+
+
 def test_old_snapshots_are_retired_with_their_files(world: World) -> None:
     service = world.create()
     with world.store.write() as tx:

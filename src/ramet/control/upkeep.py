@@ -22,6 +22,7 @@ from ramet.store.database import Store
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = timedelta(seconds=1)
 _LONGEST_PAUSE = timedelta(minutes=1)
+_OLD_ENOUGH_SECONDS = 60
 _FORGOTTEN_AT_ONCE = 500
 
 
@@ -51,6 +52,8 @@ class Upkeep:
     clock: Callable[[], datetime]
     remembered: timedelta = timedelta(days=30)
     _next_restart: dict[str, tuple[datetime, timedelta]] = field(default_factory=dict)
+    _written: dict[str, int] = field(default_factory=dict)
+    _written_before: dict[str, int] = field(default_factory=dict)
 
     def observe(self) -> None:
         """Look at each server that should be serving; restart those that are not, ever less often."""
@@ -66,7 +69,8 @@ class Upkeep:
         self._observe_replicas()
 
     def take_due_snapshots(self) -> None:
-        """Submit a snapshot of each service for which one is due."""
+        """Submit a snapshot of each service for which one is due: by time, by WAL, or because it came to rest."""
+        self._written_before, self._written = self._written, {}
         for service in self._serving_services():
             if service.down_reason is None and self._is_due(service):
                 self.submit_snapshot(service, SnapshotKind.SCHEDULED)
@@ -129,9 +133,11 @@ class Upkeep:
         written = self.backend.written_since(server_of(service), _facts(last))
         if not written:
             return False
+        self._written[service.id] = written
         due = settings_of(service.settings, self.cadence.settings)
         age_seconds = (self.clock() - last.taken_at).total_seconds()
-        return written >= due.snapshot_wal_bytes or age_seconds >= due.snapshot_interval_seconds
+        came_to_rest = self._written_before.get(service.id) == written and age_seconds >= _OLD_ENOUGH_SECONDS
+        return written >= due.snapshot_wal_bytes or age_seconds >= due.snapshot_interval_seconds or came_to_rest
 
     def _restart(self, service: Service, reason: str) -> None:
         if not self._is_due_again(service.id):

@@ -59,13 +59,25 @@ def test_a_transaction_that_ran_during_the_snapshot_counts_as_a_change(backend: 
     assert rows_of(backend, forked.server) == [1]
 
 
-def test_a_transaction_that_still_runs_counts_as_a_change(backend: LocalBackend, parent: Server) -> None:
+def test_a_transaction_that_only_runs_is_in_no_fork(backend: LocalBackend, parent: Server) -> None:
     prepared(backend, parent)
     with sql.connect(paths_of(backend, parent)) as connection, connection.transaction():
         connection.execute("INSERT INTO public.ledger (n) VALUES (1)")
-        forked = fork(backend, parent)
-    assert not is_prepared(forked.capture)
-    assert rows_of(backend, forked.server) == []
+        assert rows_of(backend, fork(backend, parent).server) == []
+    assert rows_of(backend, fork(backend, parent).server) == [1]
+
+
+def test_a_transaction_that_was_prepared_since_is_in_the_fork(backend: LocalBackend, parent: Server) -> None:
+    prepared(backend, parent)
+    with sql.connect(paths_of(backend, parent)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO public.ledger (n) VALUES (1)")
+        connection.execute("PREPARE TRANSACTION 'kept'")
+        forked = fork(backend, parent).server
+        connection.execute("ROLLBACK PREPARED 'kept'")
+    with sql.connect(paths_of(backend, forked)) as connection:
+        connection.execute("COMMIT PREPARED 'kept'")
+    assert rows_of(backend, forked) == [1]
 
 
 def test_preparing_changes_neither_the_snapshot_nor_the_archive(backend: LocalBackend, parent: Server) -> None:

@@ -137,6 +137,8 @@ class LocalBackend(Past, Companions):
 
     def recover(self, child: Server, capture: Capture, patience_seconds: float) -> Recovery:
         """Bring captured data to the state that `capture` names, and prove it; watch for a moment."""
+        if recovery.is_recovered(capture):
+            return recovery.as_captured(capture)
         paths = self.servers.paths(child.service_id)
         check_boot(paths)
         self.servers.write_configuration(child, Phase.CLOSED)

@@ -19,7 +19,7 @@ from ramet.backends.local.bases import captured, copy_running, copy_stopped
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.process_identity import boot_id
 from ramet.backends.local.rollforward import RollForward
-from ramet.backends.local.rows import value
+from ramet.backends.local.rows import row
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.volumes.driver import Driver
 from ramet.errors import Failed, Unavailable
@@ -100,15 +100,19 @@ class Capturing:
 def _unchanged_since(parent: ServicePaths) -> str | None:
     """Return the newest snapshot of a running server when it holds all that was ever committed, else None.
 
-    A snapshot counts from the oldest transaction that ran when it was taken. What writes has a number of its own, and
-    counts as a change whether it has committed or not.
+    A snapshot counts from the oldest transaction that ran when it was taken. Whatever commits has a number of its own,
+    and moves the end of those that are over. Only a prepared transaction is kept without being over.
     """
     if not snapshots.names(parent):
         return None
     newest = snapshots.newest(parent)
     with sql.connect(parent) as connection:
-        next_xid = value(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-    return newest if snapshots.base_of(parent, newest).facts.next_xid == next_xid else None
+        next_xid, is_prepared = row(
+            connection,
+            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, EXISTS (SELECT FROM pg_prepared_xacts)",
+        )
+    unchanged = not is_prepared and snapshots.base_of(parent, newest).facts.next_xid == next_xid
+    return newest if unchanged else None
 
 
 def unfinished_of(paths: ServicePaths) -> Path:

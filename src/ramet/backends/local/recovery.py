@@ -39,10 +39,6 @@ def recover(place: Standalone, capture: Capture, patience_seconds: float) -> Rec
 
     Raises Failed when it cannot get there, or stopped elsewhere.
     """
-    if is_recovered(capture):
-        facts = capture.facts
-        known = {"last_commit_time": facts.get("last_commit_time"), "wal_replayed_bytes": 0}
-        return Recovery({"stop_lsn": facts["end_lsn"], "timeline": facts["timeline"], **known})
     found = recovered(place, capture, patience_seconds)
     return Recovery(None, found) if isinstance(found, str) else Recovery(found[1])
 
@@ -59,6 +55,13 @@ def recovered(place: Standalone, capture: Capture, patience_seconds: float) -> t
 def is_recovered(capture: Capture) -> bool:
     """Tell whether what was captured is a cleanly stopped cluster at the wanted state."""
     return capture.recover_to is None and TO_THE_END not in capture.facts and bool(capture.facts["clean"])
+
+
+def as_captured(capture: Capture) -> Recovery:
+    """Return the facts of a capture that needs no recovery."""
+    facts = capture.facts
+    known = {"last_commit_time": facts.get("last_commit_time"), "wal_replayed_bytes": 0}
+    return Recovery({"stop_lsn": facts["end_lsn"], "timeline": facts["timeline"], **known})
 
 
 def recovery_settings(capture: Capture) -> Mapping[str, str]:

@@ -54,7 +54,8 @@ class Standalone:
         recovery is under way a text that changes when it gets on. Raises Failed, with the log, when PostgreSQL gave
         up, and Unavailable when it was killed: the next call begins anew.
         """
-        pid = next(iter(inhabitants(self.data)), None)
+        # To look at all processes of the host takes long, and none is at work here before the first one was started.
+        pid = next(iter(inhabitants(self.data)), None) if self.log.exists() else None
         if pid is None:
             control = self._recovered()
             if control is not None:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ramet.backends.local.volumes import apart
 from ramet.backends.local.volumes.system import move_new
 from ramet.errors import Exhausted
 
@@ -70,6 +71,12 @@ def remove_files(path: Path) -> None:
                 raise
         else:
             return
+
+
+def remove_apart(path: Path) -> None:
+    """Remove a tree in another process."""
+    if os.path.lexists(path):
+        apart.call(remove_files, path)
 
 
 def _refuse_existing(target: Path) -> None:

@@ -4,8 +4,8 @@ import errno
 import os
 from pathlib import Path
 
-from ramet.backends.local.volumes import space, tree
-from ramet.backends.local.volumes.building import built_at, remove_files, removed_from
+from ramet.backends.local.volumes import apart, space, tree
+from ramet.backends.local.volumes.building import built_at, remove_apart, remove_files, removed_from
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 from ramet.errors import Exhausted
 
@@ -30,13 +30,13 @@ class CopyDriver:
 
     def clone_tree(self, source: Path, target: Path, exclusions: Exclusions = NOTHING) -> CloneStatistics:
         """Make `target` a copy of the tree `source`, when there is room for it."""
-        with built_at(target, remove_files) as partial:
+        with built_at(target, remove_apart) as partial:
             _ensure_room(self.estimate_bytes(source, exclusions), target)
-            return tree.copy_tree(source, partial, exclusions, copy_bytes)
+            return apart.call(tree.copy_tree, source, partial, exclusions, copy_bytes)
 
     def remove_tree(self, path: Path) -> None:
         """Remove a tree and every half made one of that name."""
-        removed_from(path, remove_files)
+        removed_from(path, remove_apart)
 
     def clone_file(self, source: Path, target: Path) -> None:
         """Make `target` a copy of one file."""

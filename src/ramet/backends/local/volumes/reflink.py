@@ -4,8 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
-from ramet.backends.local.volumes import space, tree
-from ramet.backends.local.volumes.building import built_at, remove_files, removed_from
+from ramet.backends.local.volumes import apart, space, tree
+from ramet.backends.local.volumes.building import built_at, remove_apart, remove_files, removed_from
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 
 _FICLONE = 0x40049409
@@ -28,12 +28,12 @@ class ReflinkDriver:
 
     def clone_tree(self, source: Path, target: Path, exclusions: Exclusions = NOTHING) -> CloneStatistics:
         """Make `target` a copy of the tree `source`."""
-        with built_at(target, remove_files) as partial:
-            return tree.copy_tree(source, partial, exclusions, share)
+        with built_at(target, remove_apart) as partial:
+            return apart.call(tree.copy_tree, source, partial, exclusions, share)
 
     def remove_tree(self, path: Path) -> None:
         """Remove a tree and every half made one of that name."""
-        removed_from(path, remove_files)
+        removed_from(path, remove_apart)
 
     def clone_file(self, source: Path, target: Path) -> None:
         """Make `target` a copy of one file."""

@@ -1,0 +1,105 @@
+"""Run a function in a process of its own that is kept for the next call.
+
+A tree has a thousand files and more, and each system call gives the interpreter away and waits to get it back: beside
+one busy thread a copy takes minutes. In another interpreter nothing is waited for. Such a process ends with ours.
+"""
+
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, BinaryIO, ParamSpec, TypeVar
+
+from ramet.errors import Unavailable
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_LENGTH_BYTES = 8
+_turns = threading.BoundedSemaphore(os.cpu_count() or 1)
+_idle: "queue.LifoQueue[_Helper]" = queue.LifoQueue()
+
+
+def call(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Return what a function of a module returns there, or raise what it raises. As many run at once as there are CPUs.
+
+    Raises Unavailable when the process dies meanwhile: how far the function got is not known then.
+    """
+    with _turns:
+        try:
+            helper = _idle.get_nowait()
+        except queue.Empty:
+            helper = _Helper()
+        try:
+            succeeded, result = helper.ask((function, args, kwargs))
+        except BaseException:
+            helper.end()
+            raise
+        _idle.put(helper)
+    if succeeded:
+        answer: _R = result
+        return answer
+    raise result
+
+
+class _Helper:
+    def __init__(self) -> None:
+        command = [sys.executable, "-P", "-m", __name__]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+
+    def ask(self, task: object) -> tuple[bool, Any]:
+        """Send one call and return whether it succeeded, and its result or its exception."""
+        try:
+            _send(self._process.stdin, task)
+            answer: tuple[bool, Any] = pickle.loads(_receive(self._process.stdout))  # noqa: S301 - from our own process
+        except (EOFError, OSError) as error:
+            raise Unavailable("HELPER_DIED", "The process that copies files died.", repr(error)) from error
+        return answer
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def _send(stream: BinaryIO | Any, value: object) -> None:
+    content = pickle.dumps(value)
+    stream.write(len(content).to_bytes(_LENGTH_BYTES, "big") + content)
+    stream.flush()
+
+
+def _receive(stream: BinaryIO | Any) -> bytes:
+    length = stream.read(_LENGTH_BYTES)
+    if len(length) < _LENGTH_BYTES:
+        raise EOFError("nobody is there any more")
+    content: bytes = stream.read(int.from_bytes(length, "big"))
+    return content
+
+
+def _serve() -> None:
+    """Answer calls until nobody is there who could ask: then end at once, also in the middle of one."""
+    tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a function prints must not become an answer
+
+    def listen() -> None:
+        try:
+            while True:
+                tasks.put(_receive(sys.stdin.buffer))
+        except EOFError:
+            os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        try:
+            function, args, kwargs = pickle.loads(tasks.get())  # noqa: S301 - from the process that started this one
+            answer = (True, function(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - raised where it was asked for
+            answer = (False, error)
+        _send(answers, answer)
+
+
+if __name__ == "__main__":
+    _serve()
