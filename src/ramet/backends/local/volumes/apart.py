@@ -4,6 +4,7 @@ A tree has a thousand files and more, and each system call gives the interpreter
 one busy thread a copy takes minutes. In another interpreter nothing is waited for. Such a process ends with ours.
 """
 
+import atexit
 import os
 import pickle
 import queue
@@ -62,6 +63,12 @@ class _Helper:
         """End it, whatever it does."""
         self._process.kill()
         self._process.communicate()
+
+
+@atexit.register
+def _end_idle() -> None:
+    while not _idle.empty():
+        _idle.get_nowait().end()
 
 
 def _send(stream: BinaryIO | Any, value: object) -> None:
