@@ -25,7 +25,7 @@ def database_clones(means: Bare, room: Path, size_mb: int) -> Iterator["Database
         yield None
         return
     newest = Bare(found[0].bin, means.user, means.sockets / "newest")
-    newest.sockets.mkdir(mode=0o700)
+    newest.sockets.mkdir(mode=0o700, exist_ok=True)
     newest.own(newest.sockets)
     data = room / "newest"
     newest.initialize(data)
