@@ -71,6 +71,15 @@ def _end_idle() -> None:
         _idle.get_nowait().end()
 
 
+def _forget() -> None:
+    """Leave the helpers to the process that has started them: two that ask would read each other's answers."""
+    global _turns, _idle
+    _turns, _idle = threading.BoundedSemaphore(os.cpu_count() or 1), queue.LifoQueue()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
 def _send(stream: BinaryIO | Any, value: object) -> None:
     content = pickle.dumps(value)
     stream.write(len(content).to_bytes(_LENGTH_BYTES, "big") + content)
