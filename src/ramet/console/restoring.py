@@ -69,10 +69,12 @@ def _value(amount: Amount, text: str) -> int | None:
         return None
     low, high = BOUNDS[amount.name]
     try:
-        value = round(float(text) * amount.unit_size)
+        exact = float(text) * amount.unit_size
+        value = round(exact)
     except (ValueError, OverflowError):
-        value = low - 1
-    if not low <= value <= high:
+        exact = value = low - 1
+    if not low <= value <= high or exact != value:
         least, most = amount.bounds
-        raise Misfilled(amount.name, f"This must be a number from {least} to {most} {amount.unit}, or empty.")
+        whole = "a whole number" if amount.unit_size == 1 else "a number"
+        raise Misfilled(amount.name, f"This must be {whole} from {least} to {most} {amount.unit}, or empty.")
     return value

@@ -1,6 +1,7 @@
 """Another size and another password for a server that serves."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import psycopg
@@ -73,6 +74,16 @@ def test_any_printable_password_opens_the_service_and_the_old_one_no_more(
         assert value(connection, "SELECT 1") == 1
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(server, old)
+
+
+def test_passwords_that_are_set_at_once_wait_for_each_other(servers: Servers, small: tuple[Server, Secret]) -> None:
+    server, _password = small
+    verifiers = [scram_verifier(new_password()) for _ in range(8)]
+    with ThreadPoolExecutor(8) as clients:
+        list(clients.map(lambda verifier: servers.set_password(server, verifier), verifiers))
+    with sql.connect(servers.paths(server.service_id)) as connection:
+        kept = value(connection, "SELECT rolpassword FROM pg_authid WHERE rolname = 'tsdbadmin'")
+    assert kept in [verifier.reveal() for verifier in verifiers]
 
 
 def test_a_locked_role_is_no_fault_of_the_platform(

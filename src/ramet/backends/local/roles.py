@@ -14,6 +14,7 @@ _HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_se
 _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
 _ADMIN_MEMBERSHIPS = {"pg_monitor": 15, "pg_signal_backend": 15, "pg_checkpoint": 15, "pg_maintain": 17}
 _TEMPLATE = "template1"
+_ADMIN_LOCK = 0x52616D6574
 _ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_role")
 
 
@@ -49,6 +50,8 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
     """Give the admin another password, and the right to log in with it. Raises Unavailable while a tenant locks it."""
     try:
         with sql.connect(paths) as connection, connection.transaction():
+            # PostgreSQL does not wait when two sessions alter one role: it fails the second one.
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ADMIN_LOCK,))
             _ensure_admin(connection, verifier)
     except psycopg.errors.LockNotAvailable as error:
         raise Unavailable(
