@@ -33,8 +33,15 @@ class Shop:
         return answer
 
     def await_status(self, wanted: str) -> dict[str, Any]:
-        eventually(lambda: self.shown()["status"] == wanted, PATIENCE_SECONDS, lambda: f"{wanted}: {self.shown()}")
-        return self.shown()
+        """The service as it was when it had that status: a moment later it may have another."""
+        looks: list[dict[str, Any]] = []
+
+        def is_wanted() -> bool:
+            looks.append(self.shown())
+            return bool(looks[-1]["status"] == wanted)
+
+        eventually(is_wanted, PATIENCE_SECONDS, lambda: f"{wanted}: {looks[-1]}", 0.02)
+        return looks[-1]
 
     def kill_server(self) -> None:
         pid = find_server(self.paths)
