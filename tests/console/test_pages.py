@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.console.changes import VERBS
@@ -13,6 +14,7 @@ from ramet.control.control import utc_now
 from ramet.errors import Failed
 from ramet.model.service import Environment, Status, status_of
 from ramet.store import services
+from ramet.store.tables import session
 from tests.backends.local.hosts import eventually
 from tests.console.visitor import Visitor
 
@@ -50,30 +52,65 @@ def test_a_link_signs_in_once(visitor: Visitor) -> None:
     assert visitor.client.get("/console/").status_code == 303
 
 
-def test_guessing_has_to_wait(visitor: Visitor) -> None:
+def test_guessing_is_slowed_down_and_the_right_key_gets_through(visitor: Visitor) -> None:
     wrong = {"public_key": visitor.world.public_key, "secret_key": "wrong"}
     answers = [visitor.client.post("/console/sign-in", data=wrong) for _ in range(11)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
     assert int(answers[-1].headers["retry-after"]) > 0
-    assert visitor.sign_in().status_code == 429
+    assert answers[-1].elapsed > timedelta(seconds=1)
+    other = visitor.client.post("/console/sign-in", data={**wrong, "public_key": "RKOTHER"})
+    assert other.status_code == 401
+    assert visitor.sign_in().status_code == 200
+    assert "No services yet" in visitor.see("/console/")
 
 
-def test_a_session_ends_with_its_key_and_by_signing_out(visitor: Visitor) -> None:
+def test_nobody_is_signed_in_by_another_site(visitor: Visitor) -> None:
+    keys = {"public_key": visitor.world.public_key, "secret_key": visitor.world.secret.reveal()}
+    here = visitor.origin.removeprefix("http://")
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": visitor.origin},
+        {"Origin": "http://example.org"},
+        {"Origin": f"http://{here}.example.org"},
+        {"Origin": "null"},
+    ):
+        answer = visitor.client.post("/console/sign-in", data=keys, headers=headers)
+        assert (answer.status_code, "set-cookie" in answer.headers) == (403, False), headers
+    for headers in ({"Origin": visitor.origin}, {"Sec-Fetch-Site": "same-origin"}):
+        assert visitor.client.post("/console/sign-in", data=keys, headers=headers).status_code == 200
+    link = visitor.link
+    led = visitor.client.get(link, headers={"Sec-Fetch-Site": "cross-site"})
+    assert (led.status_code, "set-cookie" in led.headers) == (403, False)
+    assert visitor.client.get(link, headers={"Sec-Fetch-Site": "none"}).status_code == 200
+
+
+def test_signing_out_ends_the_session_for_every_copy_of_its_cookie(visitor: Visitor) -> None:
     visitor.sign_in()
-    assert visitor.send("/console/").status_code == 405
+    copied = {"Cookie": f"{COOKIE}={visitor.client.cookies[COOKIE]}"}
     token = re.findall(rf'name="{FORM_MARK}" value="([^"]+)"', visitor.see("/console/"))[0]
-    assert visitor.client.post("/console/sign-out", data={FORM_MARK: token}).status_code == 303
-    assert visitor.client.get("/console/").status_code == 303
+    with Visitor(visitor.world) as other:
+        other.sign_in()
+        assert other.client.get("/console/").status_code == 200
+        assert visitor.client.post("/console/sign-out", data={FORM_MARK: token}).status_code == 303
+        visitor.client.cookies.clear()
+        assert visitor.client.get("/console/", headers=copied).status_code == 303
+        assert other.client.get("/console/").status_code == 200
+
+
+def test_a_session_ends_with_its_key(visitor: Visitor) -> None:
     visitor.sign_in()
+    assert visitor.client.get("/console/").status_code == 200
     visitor.world.runtime.projects.revoke_key(visitor.world.public_key, utc_now())
     assert visitor.client.get("/console/").status_code == 303
 
 
 def test_a_changed_cookie_opens_nothing(visitor: Visitor) -> None:
     visitor.sign_in()
-    sealed = visitor.client.cookies[COOKIE]
+    token = visitor.client.cookies[COOKIE]
+    with visitor.world.runtime.store.read() as tx:
+        kept = str(tx.execute(sa.select(session.c.digest)).scalar_one())
     visitor.client.cookies.clear()
-    for text in (f"x{sealed}", sealed[:-1] + ("0" if sealed[-1] != "0" else "1"), sealed.split(".")[0], "", "."):
+    for text in (f"x{token}", token[:-1], kept, "", "."):
         assert visitor.client.get("/console/", headers={"Cookie": f"{COOKIE}={text}"}).status_code == 303
 
 

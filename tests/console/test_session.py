@@ -1,38 +1,18 @@
-"""Sessions, links and the brake, with a clock that the tests move."""
+"""Marks on forms, links and the brake, with a clock that the tests move."""
 
-from dataclasses import replace
-from datetime import UTC, datetime
-
-from ramet.console.session import LINK_SECONDS, SESSION_SECONDS, Attempts, Links, Sealer, Session, new_session
-from ramet.model.project import ApiKey, Project
-
-_NOW = datetime(2026, 1, 1, tzinfo=UTC)
-_KEY = ApiKey("RKTEST", "project000", "first", "0" * 64, _NOW)
+from ramet.console.session import LINK_SECONDS, Brake, FormMarks, Links
+from ramet.model.session import Session
 
 
-def _session() -> Session:
-    return new_session(_KEY, Project("project000", "Ünïcode", _NOW), 1000.0)
+def _session(digest: str) -> Session:
+    return Session(digest, "RKTEST", "first", "project000", "main")
 
 
-def test_a_sealed_session_comes_back_until_it_is_over() -> None:
-    sealer, session = Sealer(b"k" * 32), _session()
-    sealed = sealer.seal(session)
-    assert sealer.unseal(sealed, 1000.0) == session
-    assert sealer.unseal(sealed, 1000.0 + SESSION_SECONDS) is None
-
-
-def test_what_another_key_sealed_or_somebody_changed_is_refused() -> None:
-    sealer, session = Sealer(b"k" * 32), _session()
-    assert sealer.unseal(Sealer(b"x" * 32).seal(session), 1000.0) is None
-    forged = Sealer(b"k" * 32).seal(replace(session, project_id="another000")).split(".")[0]
-    assert sealer.unseal(f"{forged}.{sealer.seal(session).split('.')[1]}", 1000.0) is None
-    for text in ("", ".", "é.é", "a.b"):
-        assert sealer.unseal(text, 1000.0) is None
-
-
-def test_each_session_has_a_form_token_of_its_own() -> None:
-    sealer = Sealer(b"k" * 32)
-    assert sealer.form_token(_session()) != sealer.form_token(_session())
+def test_each_session_has_a_mark_of_its_own_that_nobody_else_can_make() -> None:
+    marks = FormMarks(b"k" * 32)
+    assert marks.of(_session("one")) == marks.of(_session("one"))
+    assert marks.of(_session("one")) != marks.of(_session("two"))
+    assert marks.of(_session("one")) != FormMarks(b"x" * 32).of(_session("one"))
 
 
 def test_a_link_works_once_and_not_for_ever() -> None:
@@ -46,13 +26,33 @@ def test_a_link_works_once_and_not_for_ever() -> None:
     assert links.use(late) is None
 
 
-def test_the_brake_counts_an_address_and_lets_go_with_time() -> None:
+def test_the_brake_is_for_an_address_with_a_key_and_lets_go_with_time() -> None:
     now = [0.0]
-    attempts = Attempts(lambda: now[0])
+    brake, guess = Brake(clock=lambda: now[0]), ("here", "RK1")
     for _ in range(10):
-        assert attempts.wait_seconds("here") == 0
-        attempts.fail("here")
-    assert attempts.wait_seconds("here") == 301
-    assert attempts.wait_seconds("there") == 0
+        assert not brake.is_on(guess)
+        brake.fail(guess)
+    assert brake.is_on(guess)
+    assert not brake.is_on(("here", "RK2"))
+    assert not brake.is_on(("there", "RK1"))
     now[0] = 301.0
-    assert attempts.wait_seconds("here") == 0
+    assert not brake.is_on(guess)
+
+
+def test_few_attempts_are_looked_at_at_once() -> None:
+    brake, guess = Brake(), ("here", "RK1")
+    assert [brake.enter(guess) for _ in range(5)] == [True] * 4 + [False]
+    assert brake.enter(("here", "RK2"))
+    brake.leave(guess)
+    assert brake.enter(guess)
+
+
+def test_very_many_guesses_take_no_more_memory() -> None:
+    brake = Brake()
+    for _ in range(10):
+        brake.fail(("here", "first"))
+    for number in range(9_999):
+        brake.fail(("here", str(number)))
+    assert brake.is_on(("here", "first"))
+    brake.fail(("here", "one more"))
+    assert not brake.is_on(("here", "first"))

@@ -27,10 +27,11 @@ from ramet.console.live import Pulses
 from ramet.console.pages import HEADERS
 from ramet.console.parts import Entry, Parts, dependencies
 from ramet.console.problems import exception_handlers
-from ramet.console.session import Attempts, Links, Sealer
+from ramet.console.session import Brake, FormMarks, Links
 from ramet.console.spaces import Spaces
 from ramet.control.control import Control
 from ramet.control.projects import Projects
+from ramet.control.sessions import Sessions
 from ramet.errors import NotFound
 
 PATH = "/console"
@@ -77,12 +78,21 @@ class Console:
 def open_console(
     control: Control, projects: Projects, root_key: bytes, openapi: Callable[[], Mapping[str, Any]]
 ) -> Console:
-    """Return the console over these verbs; sessions are sealed with a key derived from `root_key`.
+    """Return the console over these verbs; forms are marked with a key derived from `root_key`.
 
     `openapi` gives the description of the HTTP interface, for its reference; it is asked when someone reads that.
     """
-    sealer, reference = Sealer(root_key), cache(lambda: _reference(openapi()))
-    parts = Parts(control, projects, sealer, Links(), Attempts(), Pulses(control), Spaces(control), reference)
+    parts = Parts(
+        control,
+        projects,
+        Sessions(control.store),
+        FormMarks(root_key),
+        Links(),
+        Brake(),
+        Pulses(control),
+        Spaces(control),
+        cache(lambda: _reference(openapi())),
+    )
     router = Router(
         PATH,
         route_handlers=[*_PAGES, _nothing],

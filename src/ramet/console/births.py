@@ -12,12 +12,12 @@ from ramet.console.pages import page
 from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn
 from ramet.console.past import past_of
 from ramet.console.problems import form_status
-from ramet.console.session import Session
 from ramet.control.preview import preview_fork
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.errors import Error, Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, ServiceType, fork_name
+from ramet.model.session import Session
 
 
 @get("/new", sync_to_thread=True)

@@ -1,6 +1,5 @@
 """What every page works with: the verbs, who is signed in, and the checked fields of a form; as dependencies."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hmac import compare_digest
@@ -11,11 +10,13 @@ from litestar.di import NamedDependency, Provide
 from litestar.params import FromPath, SkipValidation
 
 from ramet.console.live import Pulses
-from ramet.console.session import COOKIE, Attempts, Links, Sealer, Session
+from ramet.console.session import COOKIE, Brake, FormMarks, Links
 from ramet.console.spaces import Spaces
 from ramet.control.control import Control
 from ramet.control.projects import Projects
-from ramet.errors import Forbidden, Unauthorized
+from ramet.control.sessions import Sessions
+from ramet.errors import Forbidden
+from ramet.model.session import Session
 
 FORM_MARK = "_token"
 AnyRequest = Request[Any, Any, Any]
@@ -36,9 +37,10 @@ class Parts:
 
     control: Control
     projects: Projects
-    sealer: Sealer
+    sessions: Sessions
+    marks: FormMarks
     links: Links
-    attempts: Attempts
+    brake: Brake
     pulses: Pulses
     spaces: Spaces
     reference: Callable[[], Sequence[Entry]]
@@ -64,14 +66,11 @@ def dependencies(parts: Parts) -> dict[str, Provide]:
 
 
 def provide_session(request: AnyRequest, parts: ConsoleParts) -> Session:
-    """Return who is signed in. Raises SignedOut, also when the key was revoked meanwhile."""
-    session = parts.sealer.unseal(request.cookies.get(COOKIE, ""), time.time())
+    """Return who is signed in. Raises SignedOut, also when the session was ended, or its key revoked, meanwhile."""
+    token = request.cookies.get(COOKIE)
+    session = parts.sessions.find(token, parts.control.clock()) if token else None
     if session is None:
         raise SignedOut
-    try:
-        parts.projects.active_key(session.public_key)
-    except Unauthorized as error:
-        raise SignedOut from error
     return session
 
 
@@ -79,6 +78,6 @@ async def provide_fields(request: AnyRequest, parts: ConsoleParts, session: Sign
     """Return the fields of a form that came from one of our own pages. Raises Forbidden."""
     form = await request.form()
     given = {name: value for name, value in form.items() if isinstance(value, str)}
-    if not compare_digest(given.pop(FORM_MARK, "").encode(), parts.sealer.form_token(session).encode()):
+    if not compare_digest(given.pop(FORM_MARK, "").encode(), parts.marks.of(session).encode()):
         raise Forbidden("FORM_EXPIRED", "This form was made for another session.", "Load the page again.")
     return {name: value.strip() for name, value in given.items()}

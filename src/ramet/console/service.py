@@ -8,11 +8,11 @@ from ramet.console.pages import HEADERS, page
 from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn
 from ramet.console.past import past_of
 from ramet.console.restoring import settings_text
-from ramet.console.session import Session
 from ramet.console.steps import grouped
 from ramet.control.history import former, list_operations
 from ramet.errors import NotFound
 from ramet.model.service import Service
+from ramet.model.session import Session
 
 _OPERATIONS = 60
 _GROUPS = 12

@@ -1,67 +1,32 @@
-"""Who is signed in: sessions sealed into a cookie, links that open one once, and a brake on guessing keys."""
+"""What browsers prove themselves by: marks on forms, links that open a session once, and a brake on guessing keys."""
 
-import base64
 import hashlib
 import hmac
-import json
 import secrets
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 
-from ramet.model.project import ApiKey, Project
+from ramet.model.session import Session, digest_token
 
 COOKIE = "ramet_session"
-SESSION_SECONDS = 12 * 3600
 LINK_SECONDS = 3600
-_ATTEMPTS = 10
-_ATTEMPT_SECONDS = 300.0
-_ADDRESSES = 10_000
+_FREE_FAILURES = 10
+_REMEMBERED_SECONDS = 300.0
+_REMEMBERED = 10_000
+_LANES = 4
 
 
-@dataclass(frozen=True)
-class Session:
-    """A signed-in browser. The key opens the session anew at each request, so revoking it ends the session."""
-
-    public_key: str
-    key_name: str
-    project_id: str
-    project_name: str
-    nonce: str
-    expires_at: float
-
-
-def new_session(key: ApiKey, project: Project, now: float) -> Session:
-    """Return a session for the holder of a key."""
-    return Session(key.public_key, key.name, project.id, project.name, secrets.token_hex(16), now + SESSION_SECONDS)
-
-
-class Sealer:
-    """Seals sessions, so that a browser can keep but not change them."""
+class FormMarks:
+    """What every form of a session carries: another site cannot know it."""
 
     def __init__(self, root_key: bytes) -> None:
-        self._key = hmac.digest(root_key, b"console sessions", "sha256")
+        self._key = hmac.digest(root_key, b"console forms", "sha256")
 
-    def seal(self, session: Session) -> str:
-        """Return the text for the cookie."""
-        body = base64.urlsafe_b64encode(json.dumps(asdict(session)).encode()).decode()
-        return f"{body}.{self._mark(body)}"
-
-    def unseal(self, text: str, now: float) -> Session | None:
-        """Return the session that a cookie holds; None when it is not ours, or over."""
-        body, _, mark = text.partition(".")
-        if not hmac.compare_digest(mark.encode(), self._mark(body).encode()):
-            return None
-        session = Session(**json.loads(base64.urlsafe_b64decode(body)))
-        return session if now < session.expires_at else None
-
-    def form_token(self, session: Session) -> str:
-        """Return what every form of the session carries: another site cannot know it."""
-        return self._mark(f"form {session.nonce}")
-
-    def _mark(self, text: str) -> str:
-        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+    def of(self, session: Session) -> str:
+        """Return the mark of a session's forms."""
+        return hmac.new(self._key, session.digest.encode(), hashlib.sha256).hexdigest()
 
 
 class Links:
@@ -69,50 +34,69 @@ class Links:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._keys: dict[bytes, tuple[str, float]] = {}
+        self._keys: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
     def make(self, public_key: str) -> str:
         """Return the token of a new link for the holder of a key."""
         token = secrets.token_urlsafe(24)
         with self._lock:
-            self._keys[_digest(token)] = (public_key, self._clock() + LINK_SECONDS)
+            self._keys[digest_token(token)] = (public_key, self._clock() + LINK_SECONDS)
         return token
 
     def use(self, token: str) -> str | None:
         """Return the public key that a link was made for, and forget the link; None when it is used, or too old."""
         with self._lock:
-            public_key, until = self._keys.pop(_digest(token), ("", 0.0))
+            public_key, until = self._keys.pop(digest_token(token), ("", 0.0))
         return public_key if self._clock() < until else None
 
 
-class Attempts:
-    """Counts failed sign-ins of an address, and says how long it has to wait when there were too many."""
+Guess = tuple[str, str]
+"""Who signs in: the address that asks, and the public key that it gives."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+
+class Brake:
+    """Slows down who guesses the secret of a key; the right one gets through all the same.
+
+    After some failures of an address with a key, each further attempt waits its turn in one of a few lanes; more than
+    fit into them are not looked at. Other keys are not slowed down: many people may share the address of a proxy.
+    """
+
+    def __init__(self, delay_seconds: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.delay_seconds = delay_seconds
         self._clock = clock
-        self._failed: dict[str, list[float]] = {}
+        self._failed: OrderedDict[Guess, list[float]] = OrderedDict()
+        self._waiting: dict[Guess, int] = {}
         self._lock = threading.Lock()
 
-    def wait_seconds(self, address: str) -> int:
-        """Return the seconds until the address may try again; 0: now."""
+    def is_on(self, guess: Guess) -> bool:
+        """Tell whether this has failed too often lately."""
         with self._lock:
-            recent = self._recent(address)
-            if len(recent) < _ATTEMPTS:
-                return 0
-            return max(1, int(recent[0] + _ATTEMPT_SECONDS - self._clock()) + 1)
+            return len(self._recent(guess)) >= _FREE_FAILURES
 
-    def fail(self, address: str) -> None:
-        """Note a failed sign-in."""
+    def fail(self, guess: Guess) -> None:
+        """Note a failed sign-in. The oldest of very many are forgotten."""
         with self._lock:
-            if len(self._failed) >= _ADDRESSES:
-                self._failed = {known: times for known in list(self._failed) if (times := self._recent(known))}
-            self._failed[address] = [*self._recent(address), self._clock()]
+            self._failed[guess] = [*self._recent(guess)[-_FREE_FAILURES:], self._clock()]
+            self._failed.move_to_end(guess)
+            if len(self._failed) > _REMEMBERED:
+                self._failed.popitem(last=False)
 
-    def _recent(self, address: str) -> list[float]:
-        since = self._clock() - _ATTEMPT_SECONDS
-        return [at for at in self._failed.get(address, []) if at > since]
+    def enter(self, guess: Guess) -> bool:
+        """Take a lane for the time of the delay; False when all are taken."""
+        with self._lock:
+            taken = self._waiting.get(guess, 0)
+            if taken < _LANES:
+                self._waiting[guess] = taken + 1
+            return taken < _LANES
 
+    def leave(self, guess: Guess) -> None:
+        """Give the lane back."""
+        with self._lock:
+            self._waiting[guess] -= 1
+            if not self._waiting[guess]:
+                del self._waiting[guess]
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
+    def _recent(self, guess: Guess) -> list[float]:
+        since = self._clock() - _REMEMBERED_SECONDS
+        return [at for at in self._failed.get(guess, []) if at > since]

@@ -10,10 +10,10 @@ from ramet.console.forms import Form, Guarded, confirm, refused, sizes
 from ramet.console.pages import HEADERS, page
 from ramet.console.parts import Parts
 from ramet.console.problems import form_status
-from ramet.console.session import Session
 from ramet.control.control import Control
 from ramet.errors import Error, NotFound
 from ramet.model.service import Environment
+from ramet.model.session import Session
 
 Values = Mapping[str, str]
 Thing = TypeVar("Thing", bound=Guarded)

@@ -60,6 +60,14 @@ api_key = sa.Table(
     sa.Column("revoked_at", UtcTime),
 )
 
+session = sa.Table(
+    "session",
+    metadata,
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("public_key", sa.Text, sa.ForeignKey("api_key.public_key"), nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False, index=True),
+)
+
 service = sa.Table(
     "service",
     metadata,
