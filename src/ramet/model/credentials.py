@@ -53,7 +53,15 @@ def scram_verifier(password: Secret, salt: bytes | None = None) -> Secret:
     salt = secrets.token_bytes(16) if salt is None else salt
     salted = hashlib.pbkdf2_hmac("sha256", prepared(password.reveal()).encode(), salt, _ITERATIONS)
     stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
-    server_key = hmac.digest(salted, b"Server Key", "sha256")
+    return _verifier(salt, stored_key, hmac.digest(salted, b"Server Key", "sha256"))
+
+
+def verifier_of_nobody() -> Secret:
+    """Return a verifier that no password belongs to."""
+    return _verifier(secrets.token_bytes(16), secrets.token_bytes(32), secrets.token_bytes(32))
+
+
+def _verifier(salt: bytes, stored_key: bytes, server_key: bytes) -> Secret:
     return Secret(f"SCRAM-SHA-256${_ITERATIONS}:{_base64(salt)}${_base64(stored_key)}:{_base64(server_key)}")
 
 

@@ -17,6 +17,10 @@ from ramet.backends.local.sql import Connection
 _NOWHERE = "host=/nonexistent"
 _SESSIONS_AT_ONCE = 4
 
+_PREPARED_HERE = (
+    "SELECT gid FROM pg_prepared_xact() JOIN pg_database d ON d.oid = dbid WHERE datname = current_database()"
+)
+
 
 @dataclass(frozen=True)
 class _JobTable:
@@ -48,7 +52,9 @@ _JOB_TABLES = (
 def remarkable(connection: Connection) -> dict[str, Any]:
     """Return what a fork's report should name: prepared transactions, and databases that nobody can enter."""
     closed = "SELECT datname FROM pg_database WHERE NOT datallowconn AND datname <> 'template0' ORDER BY 1"
-    prepared = "SELECT database || ': ' || gid FROM pg_prepared_xacts ORDER BY prepared"
+    prepared = (
+        "SELECT datname || ': ' || gid FROM pg_prepared_xact() JOIN pg_database d ON d.oid = dbid ORDER BY prepared"
+    )
     return {
         "prepared_transactions": _column(connection, prepared),
         "databases_not_entered": _column(connection, closed),
@@ -89,19 +95,19 @@ def detach_subscriptions(connection: Connection) -> list[str]:
 
     May run again.
     """
-    connection.execute(
-        "UPDATE pg_subscription SET subenabled = false, subslotname = NULL, subconninfo = %s"
-        " WHERE subenabled OR subslotname IS NOT NULL OR subconninfo <> %s",
-        (_NOWHERE, _NOWHERE),
-    )
-    return _column(
+    found = _column(
         connection,
         "SELECT datname || '.' || subname FROM pg_subscription JOIN pg_database d ON d.oid = subdbid ORDER BY 1",
     )
+    if found:
+        connection.execute(
+            "UPDATE pg_subscription SET subenabled = false, subslotname = NULL, subconninfo = %s", (_NOWHERE,)
+        )
+    return found
 
 
 def _roll_back_prepared(connection: Connection) -> int:
-    names = _column(connection, "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+    names = _column(connection, _PREPARED_HERE)
     for name in names:
         sql.run(connection, "ROLLBACK PREPARED {name}", name=name)
     return len(names)

@@ -6,7 +6,7 @@ from ramet.backends.local import readonly, sql
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE, Connection
 from ramet.errors import Unavailable
-from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.credentials import Secret, verifier_of_nobody
 
 # On PostgreSQL 15 CREATEROLE may grant any role but superusers, itself included: these three lead out of the database.
 # Without a row nobody can ever be a member; a name that begins with pg_ cannot be created.
@@ -42,7 +42,7 @@ def rotate(connection: Connection, verifier: Secret) -> int:
         ([PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE, ADMIN_ROLE],),
     ).fetchall()
     for (name,) in others:
-        sql.run(connection, "ALTER ROLE {} PASSWORD {verifier}", name, verifier=_unknown_verifier().reveal())
+        _set_verifier(connection, name, verifier_of_nobody())
     return len(others) + 1
 
 
@@ -61,10 +61,6 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
         ) from error
 
 
-def _unknown_verifier() -> Secret:
-    return scram_verifier(new_password())
-
-
 def _lock_host_roles_away(connection: Connection) -> None:
     if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
         connection.execute("DELETE FROM pg_authid WHERE rolname = ANY(%s)", (list(_HOST_ROLES),))
@@ -75,14 +71,20 @@ def _ensure_admin(connection: Connection, verifier: Secret) -> None:
     sql.run(
         connection,
         verb + " ROLE {} NOSUPERUSER NOREPLICATION NOBYPASSRLS LOGIN CREATEDB CREATEROLE INHERIT CONNECTION LIMIT -1"
-        " VALID UNTIL 'infinity' PASSWORD {verifier}",
+        " VALID UNTIL 'infinity'",
         ADMIN_ROLE,
-        verifier=verifier.reveal(),
     )
+    _set_verifier(connection, ADMIN_ROLE, verifier)
     major = connection.info.server_version // 10000
     memberships = ", ".join(role for role, since in _ADMIN_MEMBERSHIPS.items() if major >= since)
     sql.run(connection, f"GRANT {memberships} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
     sql.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)
+
+
+def _set_verifier(connection: Connection, role: str, verifier: Secret) -> None:
+    # ALTER ROLE would first try out whether the verifier belongs to the empty password, which takes 9 ms.
+    query = "UPDATE pg_authid SET rolpassword = %s WHERE rolname = %s"
+    connection.execute(query, (verifier.reveal(), role))
 
 
 def _exists(connection: Connection, catalog: str, column: str, name: str) -> bool:

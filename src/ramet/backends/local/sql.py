@@ -147,7 +147,7 @@ def tenant_databases(connection: Connection) -> list[str]:
     """
     rows = connection.execute(
         "SELECT datname FROM pg_database WHERE datallowconn AND datconnlimit <> -2 AND datname <> 'template1'"
-        " AND (datdba <> %s::regrole OR datacl IS NOT NULL OR datname IN (SELECT database FROM pg_prepared_xacts))"
+        " AND (datdba <> %s::regrole OR datacl IS NOT NULL OR oid IN (SELECT dbid FROM pg_prepared_xact()))"
         " ORDER BY datname",
         (PLATFORM_ROLE,),
     ).fetchall()
