@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import sqlite3
@@ -28,6 +29,7 @@ from ramet.store.database import Store
 FAULTS = (AssertionError, OSError, psycopg.Error, httpx.HTTPError, sqlite3.Error)
 _UP_WITHIN_SECONDS = 90.0
 _LOOK_EVERY_SECONDS = 0.002
+_LASTING_PORTS = range(10000, 15000)
 _RAMET = Path(sys.executable).with_name("ramet")
 
 
@@ -204,7 +206,9 @@ def eventually(
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that stays free while nobody listens: the system lends none of these to clients."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            port = random.choice(_LASTING_PORTS)  # noqa: S311
+            probe.bind(("127.0.0.1", port))
+            return port
