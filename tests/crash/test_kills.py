@@ -82,3 +82,39 @@ def test_a_fork_whose_server_is_killed_each_time_fails_with_its_reason(site: Sit
     ((failure,),) = site.rows(query, fork["service_id"])
     assert "was killed while starting" in failure
     assert site.call("GET", f"/services/{parent}").json()["status"] == "READY"
+
+
+def kill_at(site: Site, fork: dict[str, Any], step: str) -> bool:
+    """Kill the server of a fork that is at a step; False when it had gone on before everything else stood still."""
+    assert site.process is not None
+    current = "SELECT step FROM operation WHERE subject = ? AND procedure = 'fork'"
+
+    def now() -> str:
+        return str(site.rows(current, fork["service_id"])[0][0])
+
+    paths = site.backend.servers.paths(fork["service_id"])
+    eventually(lambda: now() in (step, "publish") and find_server(paths) is not None, PATIENCE_SECONDS, step, 0.0002)
+    site.process.send_signal(signal.SIGSTOP)
+    try:
+        server = find_server(paths)
+        if now() != step or server is None:
+            return False
+        os.kill(server, signal.SIGKILL)
+        return True
+    finally:
+        site.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("step", ["boot", "secure", "publish"])
+def test_a_fork_whose_server_is_killed_before_it_is_open_goes_on(site: Site, step: str) -> None:
+    parent, _ = make_shop(site)
+    for _ in range(20):
+        fork = site.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()
+        was_killed = kill_at(site, fork, step)
+        await_status(site, fork["service_id"], "READY")
+        history = site.rows("SELECT state FROM operation WHERE subject = ?", fork["service_id"])
+        if was_killed and any('"kills"' in state for (state,) in history):
+            break
+    else:
+        pytest.fail(f"no server could be killed in {step}")
+    assert rows_of(fork["endpoint"]["port"], fork["initial_password"]) == list(range(ROWS + 1))

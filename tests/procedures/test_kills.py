@@ -1,11 +1,12 @@
-"""What procedures do about a server that is killed while it starts."""
+"""What procedures do about a server that is killed before it is open."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ramet.backends.base import Readiness, Server
+from ramet.backends.base import Readiness, Server, SnapshotFacts
 from ramet.backends.memory import MemoryBackend
 from ramet.model.service import Status, status_of
 from ramet.procedures.servers import MOST_KILLS
@@ -13,16 +14,37 @@ from tests.worlds import World, make_world
 
 
 class Murderous(MemoryBackend):
-    """Kills servers while they start, `kills` times in all."""
+    """Kills servers at a moment of their way, `kills` times in all."""
 
     kills = 0
+    moment = "await_ready"
 
     def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
-        """Kill it first."""
-        if self.kills > 0:
+        """Watch it, if it lives."""
+        self._meet(server, "await_ready")
+        return super().await_ready(server, patience_seconds)
+
+    def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
+        """Secure it, and tell what was found the first time only."""
+        self._meet(server, "secure")
+        first = not self._volume(server.service_id).secured
+        facts = super().secure(server, newborn=newborn, quiet=quiet)
+        return facts | {"rolled_back": ["transfer"] if first else []}
+
+    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        """Copy it, if it lives."""
+        self._meet(server, "take_snapshot")
+        return super().take_snapshot(server, snapshot_id, paused)
+
+    def open(self, server: Server) -> None:
+        """Open it, if it lives."""
+        self._meet(server, "open")
+        super().open(server)
+
+    def _meet(self, server: Server, moment: str) -> None:
+        if moment == self.moment and self.kills > 0:
             self.kills -= 1
             self.crash(server.service_id)
-        return super().await_ready(server, patience_seconds)
 
 
 @pytest.fixture
@@ -37,17 +59,34 @@ def world(tmp_path: Path, backend: Murderous) -> Iterator[World]:
     made.store.close()
 
 
-def test_a_server_that_is_killed_while_it_starts_is_started_again(world: World, backend: Murderous) -> None:
+@pytest.mark.parametrize("moment", ["await_ready", "secure", "open"])
+def test_a_fork_whose_server_is_killed_on_its_way_is_started_again(
+    world: World, backend: Murderous, moment: str
+) -> None:
     parent = world.create()
-    backend.kills = MOST_KILLS
-    assert status_of(world.fork(parent)) is Status.READY
+    backend.kills, backend.moment = MOST_KILLS, moment
+    fork = world.fork(parent)
+    assert status_of(fork) is Status.READY
+    assert backend.kills == 0
+    assert (fork.report or {})["neutralised"]["rolled_back"] == ["transfer"]
+
+
+@pytest.mark.parametrize("moment", ["await_ready", "secure", "take_snapshot", "open"])
+def test_a_new_service_whose_server_is_killed_on_its_way_is_started_again(
+    world: World, backend: Murderous, moment: str
+) -> None:
+    backend.kills, backend.moment = MOST_KILLS, moment
+    assert status_of(world.create()) is Status.READY
     assert backend.kills == 0
 
 
+@pytest.mark.parametrize("moment", ["await_ready", "secure", "open"])
 @pytest.mark.parametrize("forked", [False, True], ids=["created", "forked"])
-def test_one_that_is_killed_again_and_again_is_given_up(world: World, backend: Murderous, forked: bool) -> None:
+def test_one_that_is_killed_again_and_again_is_given_up(
+    world: World, backend: Murderous, forked: bool, moment: str
+) -> None:
     parent = world.create()
-    backend.kills = 1000
+    backend.kills, backend.moment = 1000, moment
     failed = world.fork(parent) if forked else world.create("new")
     assert status_of(failed) is Status.UNSTABLE
     assert f"happened {MOST_KILLS + 1} times" in (failed.failure or "")

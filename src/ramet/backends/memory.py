@@ -166,7 +166,7 @@ class MemoryBackend:
 
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
         """Give the server its own credentials."""
-        self._volume(server.service_id).secured = True
+        self._running(server.service_id).secured = True
         return {"newborn": newborn, "quiet": quiet}
 
     def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
@@ -191,9 +191,9 @@ class MemoryBackend:
 
     def open(self, server: Server) -> None:
         """Let clients in."""
-        volume = self._volume(server.service_id)
-        if not (volume.running and volume.secured):
-            raise AssertionError("BUG: opened before it was running with its own credentials")
+        volume = self._running(server.service_id)
+        if not volume.secured:
+            raise AssertionError("BUG: opened before it had its own credentials")
         volume.is_open = True
         volume.pooler_port = server.pooler_port
 
@@ -333,6 +333,12 @@ class MemoryBackend:
         volume = self.volumes.get(service_id)
         if volume is None:
             raise Failed("VOLUME_LOST", f"The volume of service {service_id} is lost.")
+        return volume
+
+    def _running(self, service_id: str) -> Volume:
+        volume = self._volume(service_id)
+        if not volume.running:
+            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {service_id} is not running.")
         return volume
 
     def _serving(self, service_id: str) -> Volume:

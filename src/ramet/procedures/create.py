@@ -6,15 +6,26 @@ boot         a server, closed to clients          (destroy)
 secure       database, roles, extensions          (destroy)
 snapshot     the base of the restore window       (destroy)
 publish      an open endpoint: READY              -
+
+A server that is killed before it is open is booted again.
 """
 
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ramet.model.snapshot import SnapshotKind
+from ramet.errors import Unavailable
+from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import Tools, boot, finish, recording, submit_preparation, take_snapshot
+from ramet.procedures.servers import (
+    Tools,
+    boot,
+    finish,
+    outliving_kills,
+    recording,
+    submit_preparation,
+    take_snapshot,
+)
 
 
 @dataclass(frozen=True)
@@ -28,18 +39,28 @@ class Create:
         return Next("boot")
 
     def boot_server(self, work: Work) -> Outcome:
-        return boot(self.tools, work) or Next("secure")
+        return boot(self.tools, work) or Next("publish" if work.state.get("is_based") else "secure")
 
     def secure(self, work: Work) -> Outcome:
-        self.tools.backend.secure(self.tools.server(work), newborn=True, quiet=False)
-        return Next("snapshot")
+        server, secure = self.tools.server(work), self.tools.backend.secure
+        found = outliving_kills(work, lambda: secure(server, newborn=True, quiet=False), again="boot")
+        return found if isinstance(found, Next) else Next("snapshot")
 
     def snapshot(self, work: Work) -> Outcome:
+        taken = outliving_kills(work, lambda: self._take(work), again="boot")
+        return taken if isinstance(taken, Next) else Next("publish", {"is_based": True}, changes=recording(taken))
+
+    def _take(self, work: Work) -> Snapshot:
         taken = take_snapshot(self.tools, work, SnapshotKind.INITIAL)
-        return taken if isinstance(taken, Wait) else Next("publish", changes=recording(taken))
+        if isinstance(taken, Wait):
+            raise Unavailable("SERVER_KILLED", f"The server of service {work.subject} was killed before it was open.")
+        return taken
 
     def publish(self, work: Work) -> Outcome:
-        self.tools.backend.open(self.tools.server(work))
+        server = self.tools.server(work)
+        killed = outliving_kills(work, lambda: self.tools.backend.open(server), again="boot")
+        if killed is not None:
+            return killed
 
         def record(tx: sa.Connection) -> None:
             finish(tx, work, born_at=self.tools.clock())

@@ -10,7 +10,7 @@
 Its own restore window is opened by a snapshot that is submitted with READY.
 
 The parent is held from acceptance until `capture` is recorded: nothing stops, starts,
-trims or deletes it meanwhile.
+trims or deletes it meanwhile. A server that is killed before it is open is booted again.
 """
 
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ from ramet.procedures.servers import (
     capture_of,
     finish,
     let_go,
+    outliving_kills,
     recover,
     server_of,
     stored,
@@ -76,12 +77,17 @@ class Fork:
         return boot(self.tools, work, first=True) or Next("secure")
 
     def secure(self, work: Work) -> Outcome:
-        server = self.tools.server(work)
-        neutralised = self.tools.backend.secure(server, newborn=False, quiet=work.state["quiet"])
-        return Next("publish", {"neutralised": neutralised})
+        server, secure, quiet = self.tools.server(work), self.tools.backend.secure, work.state["quiet"]
+        found = outliving_kills(work, lambda: secure(server, newborn=False, quiet=quiet), again="boot")
+        if isinstance(found, Next):
+            return found
+        return Next("publish", {"neutralised": found | work.state.get("neutralised", {})})
 
     def publish(self, work: Work) -> Outcome:
-        self.tools.backend.open(self.tools.server(work))
+        server = self.tools.server(work)
+        killed = outliving_kills(work, lambda: self.tools.backend.open(server), again="boot")
+        if killed is not None:
+            return killed
 
         def record(tx: sa.Connection) -> None:
             finish(tx, work, born_at=self.tools.clock(), report=_report(work))

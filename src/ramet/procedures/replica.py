@@ -21,7 +21,7 @@ from ramet.backends.base import Server
 from ramet.model.replica import ReplicaSet
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.followers import servers_of_set
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, let_go
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, let_go, outliving_kills
 from ramet.store import replicas, services
 
 
@@ -60,14 +60,19 @@ class Replicas:
 
     def publish(self, work: Work) -> Outcome:
         found, replica_set = self._servers(work), self._set(work)
-        for server in found:
-            self.tools.backend.open(server)
+        killed = outliving_kills(work, lambda: self._open_all(found), again="boot")
+        if killed is not None:
+            return killed
         if len(found) > 1:
             self.tools.backend.start_balancer(found, replica_set.port)
         if replica_set.pooler_port is not None:
             self.tools.backend.start_pooler(found, replica_set.pooler_port)
         born_at = replica_set.born_at or self.tools.clock()
         return Done(changes=lambda tx: _finish(tx, work, born_at=born_at, down_reason=None))
+
+    def _open_all(self, found: list[Server]) -> None:
+        for server in found:
+            self.tools.backend.open(server)
 
     def destroy(self, work: Work) -> None:
         for server in self._servers(work):

@@ -19,7 +19,7 @@ from ramet.store.database import Store
 
 PATIENCE_SECONDS = 0.4
 MOST_KILLS = 5
-_Looked = TypeVar("_Looked")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def recover(tools: Tools, work: Work, server: Server) -> dict[str, Any] | Wait |
     captured = capture_of(work)
     if captured is None:
         raise AssertionError("BUG: recovery comes after capture")
-    recovery = _outliving_kills(work, lambda: tools.backend.recover(server, captured, PATIENCE_SECONDS))
+    recovery = outliving_kills(work, lambda: tools.backend.recover(server, captured, PATIENCE_SECONDS))
     if isinstance(recovery, Next):
         return recovery
     return Wait(0, recovery.progress) if recovery.facts is None else recovery.facts
@@ -96,21 +96,24 @@ def reboot(tools: Tools, work: Work) -> Wait | Next | None:
 
 
 def _watched(tools: Tools, work: Work, server: Server) -> Wait | Next | None:
-    readiness = _outliving_kills(work, lambda: tools.backend.await_ready(server, PATIENCE_SECONDS))
+    readiness = outliving_kills(work, lambda: tools.backend.await_ready(server, PATIENCE_SECONDS))
     if isinstance(readiness, Next):
         return readiness
     return None if readiness.ready else Wait(0, readiness.progress)
 
 
-def _outliving_kills(work: Work, look: Callable[[], _Looked]) -> _Looked | Next:
-    """Watch for a moment. What is killed meanwhile is begun again a few times; what gave up by itself fails at once."""
+def outliving_kills(work: Work, act: Callable[[], _Result], again: str | None = None) -> _Result | Next:
+    """Work on a server. When it is killed meanwhile, go on at the step `again` (None: this one), a few times.
+
+    One that gave up by itself fails at once.
+    """
     try:
-        return look()
+        return act()
     except Unavailable as killed:
         kills = work.state.get("kills", 0) + 1
         if kills > MOST_KILLS:
             raise Failed(killed.code, f"{killed.message} That happened {kills} times.", killed.details) from killed
-        return Next(work.step, {"kills": kills})
+        return Next(again or work.step, {"kills": kills})
 
 
 def take_snapshot(tools: Tools, work: Work, kind: SnapshotKind) -> Snapshot | Wait:
