@@ -63,3 +63,16 @@ def test_an_unknown_set_is_not_found(terminal: Terminal) -> None:
     terminal.made("service", "create", "alone")
     said = terminal.ramet("service", "replica", "delete", "alone", "reports")
     assert (said.code, "replica list" in said.err) == (6, True)
+
+
+def test_a_pooled_session_of_a_service_is_not_said_to_be_read_only(terminal: Terminal) -> None:
+    terminal.made("service", "create", "shared")
+    terminal.ramet("service", "pooler", "enable", "shared")
+    said = terminal.ramet("db", "connect", "shared", "--pooled", "--read-only")
+    assert (said.code, "create role" in said.err, "--role" in said.err) == (3, True, True)
+
+
+def test_a_connection_string_is_of_the_role_that_is_asked_for(terminal: Terminal) -> None:
+    terminal.made("service", "create", "roles")
+    assert "//a%2Fb@" in terminal.ramet("db", "connection-string", "roles", "--role", "a/b").out
+    assert terminal.ramet("db", "connection-string", "roles", "--role", "x", "--with-password").code == 3

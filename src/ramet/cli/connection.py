@@ -12,11 +12,11 @@ _SSL_REQUEST = struct.pack("!II", 8, 80877103)
 _TIMEOUT_SECONDS = 2.0
 
 
-def connection_string(endpoint: Endpoint, password: str | None = None) -> str:
+def connection_string(endpoint: Endpoint, password: str | None = None, role: str = ADMIN) -> str:
     """Return the URI for psql and drivers, with the password only when it is given."""
     secret = "" if password is None else f":{quote(password, safe='')}"
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"postgresql://{ADMIN}{secret}@{host}:{endpoint.port}/{DATABASE}?sslmode={ssl_mode(endpoint)}"
+    return f"postgresql://{quote(role, safe='')}{secret}@{host}:{endpoint.port}/{DATABASE}?sslmode={ssl_mode(endpoint)}"
 
 
 def ssl_mode(endpoint: Endpoint) -> str:

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import click
 
-from ramet.api.wire import Endpoint
+from ramet.api.wire import Endpoint, Service
 from ramet.backends.local.installation import find_installations
 from ramet.cli.connection import connection_string
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument
-from ramet.cli.passwords import find_password, passwords_path, save_password
+from ramet.cli.passwords import ADMIN, find_password, passwords_path, save_password
 from ramet.client import Client
-from ramet.errors import Error, Failed, NotFound
+from ramet.errors import Error, Failed, Invalid, NotFound
 
 _READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
 _pooled_option = click.option("--pooled", is_flag=True, help="Through the pooler of the service: its session pool.")
+_role_option = click.option("--role", default=ADMIN, show_default=True, help="The role to connect as.")
 
 
 @click.group("db")
@@ -27,17 +28,23 @@ def database_group() -> None:
 @service_argument
 @click.option("--with-password", is_flag=True, help="Put the kept password into it.")
 @_pooled_option
+@_role_option
 @credentials_option
-def show_connection_string(service: str, with_password: bool, pooled: bool, credentials_file: Path | None) -> None:
+def show_connection_string(
+    service: str, with_password: bool, pooled: bool, role: str, credentials_file: Path | None
+) -> None:
     """Print the URI of a service for psql and drivers.
 
     \b
     Examples:
       psql "$(ramet db connection-string shop --with-password)"
       DATABASE_URL=$(ramet db connection-string preview-42 --with-password) make test
+      ramet db connection-string shop --role reporting --pooled
     """
+    if with_password and role != ADMIN:
+        raise click.UsageError(f"Only the password of {ADMIN} is kept, so --with-password goes without --role.")
     with open_client(credentials_file) as client:
-        endpoint = _endpoint(client, service, pooled)
+        endpoint = _endpoint(client, find_service(client, service), pooled)
     password = find_password(endpoint) if with_password else None
     if with_password and password is None:
         raise NotFound(
@@ -45,7 +52,7 @@ def show_connection_string(service: str, with_password: bool, pooled: bool, cred
             f"The password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}.",
             "It is kept there by 'ramet service create' and 'ramet service fork', for the user who ran them.",
         )
-    click.echo(connection_string(endpoint, password))
+    click.echo(connection_string(endpoint, password, role))
 
 
 @database_group.command("connect", context_settings={"ignore_unknown_options": True})
@@ -53,36 +60,58 @@ def show_connection_string(service: str, with_password: bool, pooled: bool, cred
 @click.argument("psql_arguments", nargs=-1, type=click.UNPROCESSED)
 @_pooled_option
 @click.option("--read-only", is_flag=True, help="In a session that cannot write; see docs/read-only.md.")
+@_role_option
 @credentials_option
 def connect(
-    service: str, psql_arguments: tuple[str, ...], pooled: bool, read_only: bool, credentials_file: Path | None
+    service: str,
+    psql_arguments: tuple[str, ...],
+    pooled: bool,
+    read_only: bool,
+    role: str,
+    credentials_file: Path | None,
 ) -> None:
     """Open psql on a service, with the password that was kept for it. Further arguments go to psql.
+
+    Through the pooler of a service only a role can be read-only; through that of a replica set every session is.
 
     \b
     Examples:
       ramet db connect shop
       ramet db connect --pooled shop
       ramet db connect --read-only shop
+      ramet db connect --pooled --role reporting shop
       ramet db connect shop -- -c 'SELECT count(*) FROM orders'
     """
-    if pooled and read_only:
-        raise click.UsageError("A pooler shares its sessions, so --read-only goes without --pooled.")
     with open_client(credentials_file) as client:
-        endpoint = _endpoint(client, service, pooled)
+        found = find_service(client, service)
+        endpoint = _endpoint(client, found, pooled)
+    if read_only and pooled and not _is_replica(found):
+        raise _shared_sessions(found)
     program = _psql()
     environ = {**os.environ, **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
     if find_password(endpoint) is not None:
         environ["PGPASSFILE"] = str(passwords_path())
-    os.execve(program, ["psql", connection_string(endpoint), *psql_arguments], environ)  # noqa: S606 - no shell is meant
+    os.execve(program, ["psql", connection_string(endpoint, role=role), *psql_arguments], environ)  # noqa: S606 - no shell is meant
 
 
-def _endpoint(client: Client, service: str, pooled: bool) -> Endpoint:
+def _shared_sessions(service: Service) -> Invalid:
+    return Invalid(
+        "POOLED_READ_ONLY",
+        f"The pooler of {service.name} shares its sessions, so none of them can be read-only.",
+        f"Leave out --pooled; or make a role that reads only ('ramet db create role {service.service_id} NAME "
+        "--read-only') and connect with --pooled --role NAME.",
+    )
+
+
+def _is_replica(service: Service) -> bool:
+    return service.forked_from is not None and service.forked_from.is_standby
+
+
+def _endpoint(client: Client, found: Service, pooled: bool) -> Endpoint:
     """Return where to connect, with the password of the service kept for that address too.
 
     The pooler of a service, its replicas and their poolers open with the same passwords at other ports.
     """
-    found = find_service(client, service)
     endpoint = found.endpoint
     if pooled:
         if found.connection_pooler is None:
@@ -91,8 +120,7 @@ def _endpoint(client: Client, service: str, pooled: bool) -> Endpoint:
             )
         endpoint = found.connection_pooler.endpoint
     origin = found.forked_from
-    is_replica = origin is not None and origin.is_standby
-    owner = client.get_service(origin.service_id).endpoint if origin is not None and is_replica else found.endpoint
+    owner = client.get_service(origin.service_id).endpoint if origin and origin.is_standby else found.endpoint
     password = find_password(owner)
     if password is not None and endpoint != owner:
         save_password(endpoint, password)

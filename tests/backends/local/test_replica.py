@@ -15,6 +15,7 @@ from tests.backends.local.forks import destroy_all, paths_of, run, services_of, 
 from tests.backends.local.hosts import connect, eventually, free_port, new_server
 
 SMALL = Size(500, 1)
+READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
 
 
 @dataclass(frozen=True)
@@ -215,11 +216,12 @@ def test_a_pooler_before_a_replica_reads_only(followed: Followed) -> None:
     followed.backend.start_pooler([replica], port)
     insert(followed, 40)
     eventually(lambda: 40 in followed.numbers(replica, port))
-    with (
-        connect(replica, followed.password, port=str(port)) as client,
-        pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
-    ):
-        client.execute("INSERT INTO ledger (n) VALUES (41)")
+    for options in ("", READ_ONLY):
+        with (
+            connect(replica, followed.password, port=str(port), options=options) as client,
+            pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
+        ):
+            client.execute("INSERT INTO ledger (n) VALUES (41)")
 
 
 def test_the_nodes_behind_a_balancer_take_turns_and_stand_in_for_each_other(followed: Followed) -> None:
@@ -227,7 +229,7 @@ def test_the_nodes_behind_a_balancer_take_turns_and_stand_in_for_each_other(foll
     nodes = [followed.follow(), followed.follow()]
     backend.start_balancer(nodes, port)
     assert backend.balancer_serves(nodes[0].service_id)
-    clients = [connect(nodes[0], followed.password, port=str(port)) for _ in range(6)]
+    clients = [connect(nodes[0], followed.password, port=str(port), options=READ_ONLY) for _ in range(6)]
     try:
         seen = {client.execute("SHOW cluster_name").fetchone() for client in clients}
         assert seen == {(node.service_id,) for node in nodes}

@@ -18,11 +18,13 @@ from ramet.errors import Invalid
 from ramet.model.credentials import new_password, scram_verifier
 
 TRANSACTION_POOL = f"{DATABASE}_transaction"
+READ_ONLY_OPTIONS = ("tsdb_admin.read_only_connection", "default_transaction_read_only")
 LOG = "pgbouncer.log"
 USERLIST = "userlist.txt"
 _VERSION = re.compile(r"PgBouncer (\d+)\.(\d+)")
 _OLDEST = (1, 17)
 _USUAL_PLACES = ("pgbouncer", "/usr/sbin/pgbouncer", "/usr/local/bin/pgbouncer")
+_READS_OPTIONS = (1, 20)
 _KEEPS_PREPARED_STATEMENTS = (1, 21)
 _CLIENTS = 2000
 _OTHER_FILES = 100
@@ -52,7 +54,8 @@ class Pooling:
     """What a PgBouncer is to do: where it listens, and the private sockets of the servers behind it.
 
     `connections` is what each server accepts. `balances` says that it stands for the endpoint of several servers:
-    every database, in turns, and no transaction pool. `certificate` and its key are None where endpoints have no TLS.
+    every database, in turns, and no transaction pool. `reads_only` says that nothing can be written through any of
+    them. `certificate` and its key are None where endpoints have no TLS.
     """
 
     addresses: str
@@ -63,6 +66,7 @@ class Pooling:
     certificate: Path | None
     key: Path | None
     balances: bool = False
+    reads_only: bool = False
 
 
 def find_pgbouncer(environ: Mapping[str, str] = os.environ) -> Program:
@@ -124,7 +128,9 @@ def _databases(pooling: Pooling) -> list[str]:
 
 
 def _at_most(connections: int) -> str:
-    return f"pool_size={connections} max_db_connections={connections}"
+    # The asking role is named for each database: named for all, it would make PgBouncer 1.18 wait for a server when a
+    # client names its own database, pgbouncer.
+    return f"pool_size={connections} max_db_connections={connections} auth_user={POOLER_ROLE}"
 
 
 def _listening(pooling: Pooling, home: Path) -> dict[str, str]:
@@ -153,7 +159,6 @@ def _passwords(home: Path) -> dict[str, str]:
     return {
         "auth_type": "scram-sha-256",
         "auth_file": str(home / USERLIST),
-        "auth_user": POOLER_ROLE,
         "auth_query": _AUTH_QUERY,
         "admin_users": "",
         "stats_users": "",
@@ -175,12 +180,23 @@ def _pools(pooling: Pooling, program: Program) -> dict[str, str]:
         "tcp_keepidle": "60",
         "tcp_keepintvl": "10",
         "tcp_keepcnt": "6",
-        # Only what changes no meaning may be ignored: a session that asks to be read-only must be, or be refused.
-        "ignore_startup_parameters": "extra_float_digits",
+        "ignore_startup_parameters": ",".join(_ignored(pooling, program)),
     }
     if program.version >= _KEEPS_PREPARED_STATEMENTS:
         settings["max_prepared_statements"] = "200"
     return settings
+
+
+def _ignored(pooling: Pooling, program: Program) -> list[str]:
+    """Return what clients may ask for in vain.
+
+    A session that asks to be read-only must be, or be refused; on a replica every session is. An older PgBouncer takes
+    `options` as a whole or not at all.
+    """
+    if not pooling.reads_only:
+        return ["extra_float_digits"]
+    asked = READ_ONLY_OPTIONS if program.version >= _READS_OPTIONS else ("options",)
+    return ["extra_float_digits", *asked]
 
 
 def _most_clients(pooling: Pooling) -> int:

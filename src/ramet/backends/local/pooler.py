@@ -119,6 +119,7 @@ class Poolers:
             certificate=tls_files / "server.crt" if tls else None,
             key=tls_files / "server.key" if tls else None,
             balances=self.kind == BALANCER,
+            reads_only=all(server.primary is not None for server in servers),
         )
 
 
