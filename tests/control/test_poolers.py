@@ -56,6 +56,20 @@ def test_a_disabled_pooler_is_gone_and_its_port_free(world: World) -> None:
         assert port not in services.used_ports(tx)
 
 
+def test_a_pooler_comes_back_at_its_port_while_that_is_free(world: World) -> None:
+    service = world.create()
+    ports = set()
+    for _ in range(3):
+        ports.add(enable(world, service.id))
+        disable_pooler(world.control, world.project.id, service.id)
+        world.worker.run_until_idle()
+    assert len(ports) == 1
+    port, other = ports.pop(), world.create()
+    with world.store.write() as tx:
+        services.update_service(tx, other.id, pooler_port=port)
+    assert enable(world, service.id) != port
+
+
 def test_the_last_word_holds_when_both_are_asked_at_once(world: World) -> None:
     service = world.create()
     enable_pooler(world.control, world.project.id, service.id)

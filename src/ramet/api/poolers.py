@@ -5,6 +5,7 @@ from litestar import Response, Router, post
 from ramet.api import wire_changes
 from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
 from ramet.control import poolers
+from ramet.control.control import Control
 
 PATIENCE_SECONDS = 10.0
 
@@ -23,7 +24,7 @@ def enable_pooler(
     """Give the service a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
     operation_id = poolers.enable_pooler(control, project_id, service_id)
     poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
-    return answer(wire_changes.Success(f"The pooler of service {service_id} is enabled."))
+    return answer(wire_changes.Success(enabled(control, f"service {service_id}")))
 
 
 @post(
@@ -41,6 +42,11 @@ def disable_pooler(
     operation_id = poolers.disable_pooler(control, project_id, service_id)
     poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
     return answer(wire_changes.Success(f"The pooler of service {service_id} is disabled."))
+
+
+def enabled(control: Control, whose: str) -> str:
+    """Return the sentence that answers an enabled pooler, with what its clients must heed."""
+    return f"The pooler of {whose} is enabled. {control.backend.check_pooler()}".strip()
 
 
 poolers_router = Router(

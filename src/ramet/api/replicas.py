@@ -5,7 +5,7 @@ from litestar.params import JSONBody
 
 from ramet.api import wire, wire_changes, wire_replicas
 from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, SetId, answer, empty, errors
-from ramet.api.poolers import PATIENCE_SECONDS
+from ramet.api.poolers import PATIENCE_SECONDS, enabled
 from ramet.api.shapes import replica_set_shape
 from ramet.control import poolers
 from ramet.control import replicas as verbs
@@ -95,7 +95,7 @@ def enable_pooler(
     """Give the set a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
     operation_id = verbs.enable_pooler(control, project_id, service_id, replica_set_id)
     poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
-    return answer(wire_changes.Success(f"The pooler of read replica set {replica_set_id} is enabled."))
+    return answer(wire_changes.Success(enabled(control, f"read replica set {replica_set_id}")))
 
 
 @post(

@@ -209,8 +209,11 @@ class Backend(Protocol):
     def destroy(self, service_id: str) -> None:
         """Stop the server and remove all that it had on the host; its snapshots and archive too."""
 
-    def check_pooler(self) -> None:
-        """Raise Invalid, saying what to install, when this host can have no poolers."""
+    def check_pooler(self) -> str:
+        """Return what clients of a transaction pool must heed here, empty for nothing.
+
+        Raises Invalid, saying what to install, when this host can have no poolers.
+        """
 
     def replicate(self, replica: Server) -> bool:
         """Make the replica's volume from its primary, which is not harmed; started, it follows that.

@@ -219,8 +219,9 @@ class MemoryBackend:
         with self._lock:
             self.volumes.pop(service_id, None)
 
-    def check_pooler(self) -> None:
-        """Have poolers."""
+    def check_pooler(self) -> str:
+        """Have poolers that keep prepared statements."""
+        return ""
 
     def replicate(self, replica: Server) -> bool:
         """Make a volume that shows the rows of its primary."""

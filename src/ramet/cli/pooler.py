@@ -20,7 +20,8 @@ def pooler_group() -> None:
 def enable(service: str, credentials_file: Path | None) -> None:
     """Enable the pooler of a service, or of a read replica set by its id, and print its connection string.
 
-    Database tsdb is the session pool, tsdb_transaction the transaction pool. Passwords are those of the service.
+    Database tsdb is the session pool, tsdb_transaction the transaction pool. Passwords are those of the service. One
+    that was disabled comes back at its port, if nothing took that meanwhile.
 
     \b
     Example:
@@ -29,11 +30,11 @@ def enable(service: str, credentials_file: Path | None) -> None:
     with open_client(credentials_file) as client:
         found = find_service(client, service)
         if found.forked_from is not None and found.forked_from.is_standby:
-            client.enable_replica_pooler(found.forked_from.service_id, found.service_id)
+            told = client.enable_replica_pooler(found.forked_from.service_id, found.service_id)
         else:
-            client.enable_pooler(found.service_id)
+            told = client.enable_pooler(found.service_id)
         pooler = client.get_service(found.service_id).connection_pooler
-    say(f"{found.name} has a pooler.", "green")
+    say(told, "green")
     if pooler is not None:
         click.echo(connection_string(pooler.endpoint))
 

@@ -1,6 +1,7 @@
 """Read replica sets."""
 
 from ramet.api.wire import ReadReplicaSet
+from ramet.api.wire_changes import Success
 from ramet.client.connection import Connection
 from ramet.model.service import Environment
 
@@ -33,9 +34,9 @@ class ReplicaSets(Connection):
         path = self.path(service_id, "replicaSets", set_id, "setEnvironment")
         self.send("POST", path, {"environment": environment})
 
-    def enable_replica_pooler(self, service_id: str, set_id: str) -> None:
-        """Give a read replica set a pooler."""
-        self.send("POST", self.path(service_id, "replicaSets", set_id, "enablePooler"))
+    def enable_replica_pooler(self, service_id: str, set_id: str) -> str:
+        """Give a read replica set a pooler, and return what is said of it."""
+        return self.call("POST", self.path(service_id, "replicaSets", set_id, "enablePooler"), Success).message
 
     def disable_replica_pooler(self, service_id: str, set_id: str) -> None:
         """Take the pooler of a read replica set away."""

@@ -1,6 +1,7 @@
 """Services: listed, made, forked, changed and deleted; the project and the key."""
 
 from ramet.api.wire import AuthInfo, Project, Service
+from ramet.api.wire_changes import Success
 from ramet.client.connection import Connection, given
 from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
@@ -96,9 +97,9 @@ class Services(Connection):
         body = {"replica_count": replica_count, "sync_replica_count": sync_replica_count}
         return self.call("POST", self.path(service_id, "setHA"), Service, body)
 
-    def enable_pooler(self, service_id: str) -> None:
-        """Give a service a pooler; `connection_pooler` of the service tells its address."""
-        self.send("POST", self.path(service_id, "enablePooler"))
+    def enable_pooler(self, service_id: str) -> str:
+        """Give a service a pooler, and return what is said of it; `connection_pooler` tells its address."""
+        return self.call("POST", self.path(service_id, "enablePooler"), Success).message
 
     def disable_pooler(self, service_id: str) -> None:
         """Take a service's pooler away."""

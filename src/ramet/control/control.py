@@ -270,16 +270,19 @@ class Control:
                 "Send replica_count 0; the Kubernetes backend has high availability.",
             )
 
-    def reserve_port(self, tx: sa.Connection) -> int:
-        """Return a port that nothing uses, for a row of the same transaction. Raises Exhausted."""
-        return self.reserve_ports(tx, 1)[0]
+    def reserve_port(self, tx: sa.Connection, owner: str | None = None) -> int:
+        """Return a port that nothing uses, for a row of the same transaction. Raises Exhausted.
 
-    def reserve_ports(self, tx: sa.Connection, count: int) -> list[int]:
+        With the id of an owner it is the same one again, as long as nothing else took it.
+        """
+        return self.reserve_ports(tx, 1, owner)[0]
+
+    def reserve_ports(self, tx: sa.Connection, count: int, owner: str | None = None) -> list[int]:
         """Return so many ports that nothing uses, for rows of the same transaction. Raises Exhausted."""
         used, ports = services.used_ports(tx), self._placement.ports
         # From anywhere on: who still knows a deleted service does not at once meet another one at its port, and two
         # installations on one host do not race for the same port.
-        start = secrets.randbelow(len(ports))
+        start = secrets.randbelow(len(ports)) if owner is None else int(owner, 36) % len(ports)
         turned = chain(ports[start:], ports[:start])
         found = list(islice((p for p in turned if p not in used and self.backend.port_is_free(p)), count))
         if len(found) == count:

@@ -27,7 +27,7 @@ def enable_pooler(control: Control, project_id: str, service_id: str) -> str | N
         _check_state(service, "enablePooler")
         if service.pooler_port is not None:
             return None
-        services.update_service(tx, service.id, pooler_port=control.reserve_port(tx))
+        services.update_service(tx, service.id, pooler_port=control.reserve_port(tx, service.id))
         operation_id = None if service.paused else _submit(tx, service.id, enabling=True)
     control.wake()
     return operation_id

@@ -107,7 +107,7 @@ def enable_pooler(control: Control, project_id: str, service_id: str, set_id: st
         if found.pooler_port is not None:
             return None
         _check_idle(found, "enablePooler")
-        replicas.update_set(tx, found.id, pooler_port=control.reserve_port(tx))
+        replicas.update_set(tx, found.id, pooler_port=control.reserve_port(tx, found.id))
         operation_id = _submit_pooler(tx, found, enabling=True)
     control.wake()
     return operation_id

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.pgbouncer import Pooling, Program, pgbouncer_ini
+from ramet.backends.local.pgbouncer import Pooling, Program, advice_for_clients, pgbouncer_ini
 
 HOME = Path("/var/lib/pooler")
 PRIMARY = Pooling("localhost", 6432, (Path("/run/one"),), 5432, 100, None, None)
@@ -37,6 +37,8 @@ def test_replicas_need_not_be_told_to_read_only(version: tuple[int, int], ignore
 def test_prepared_statements_are_kept_where_pgbouncer_can() -> None:
     assert setting("max_prepared_statements", PRIMARY, (1, 20)) is None
     assert setting("max_prepared_statements", PRIMARY, (1, 21)) == "200"
+    assert "prepare_threshold=None" in advice_for_clients(Program(Path("/usr/sbin/pgbouncer"), (1, 20)))
+    assert advice_for_clients(Program(Path("/usr/sbin/pgbouncer"), (1, 21))) == ""
 
 
 def test_the_asking_role_is_named_for_the_databases_of_clients_alone() -> None:

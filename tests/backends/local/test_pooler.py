@@ -86,6 +86,15 @@ def test_many_clients_share_few_servers_in_the_transaction_pool(pooled: Pooled) 
             client.close()
 
 
+def test_clients_that_heed_the_advice_can_share_a_server(pooled: Pooled) -> None:
+    with pooled.connect(dbname="tsdb_transaction") as first, pooled.connect(dbname="tsdb_transaction") as second:
+        for client in (first, second):
+            client.prepare_threshold = None
+        for _ in range(7):
+            assert first.execute("SELECT %s::int", (1,)).fetchone() == (1,)
+            assert second.execute("SELECT %s::text", ("x",)).fetchone() == ("x",)
+
+
 def test_a_changed_password_holds_at_once(pooled: Pooled) -> None:
     with connect(pooled.server, pooled.password) as admin:
         admin.execute("CREATE ROLE clerk LOGIN PASSWORD 'first'")

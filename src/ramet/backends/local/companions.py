@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ramet.backends.base import Server
 from ramet.backends.local.host import Host
-from ramet.backends.local.pgbouncer import find_pgbouncer
+from ramet.backends.local.pgbouncer import advice_for_clients, find_pgbouncer
 from ramet.backends.local.pooler import BALANCER, Poolers
 from ramet.backends.local.replica import Replicas
 
@@ -14,9 +14,9 @@ from ramet.backends.local.replica import Replicas
 class Companions(Host):
     """The methods of ramet.backends.base.Backend about poolers and replicas."""
 
-    def check_pooler(self) -> None:
-        """Raise Invalid, saying what to install, when this host has no PgBouncer."""
-        find_pgbouncer()
+    def check_pooler(self) -> str:
+        """Return what clients of a transaction pool must heed. Raises Invalid when this host has no PgBouncer."""
+        return advice_for_clients(find_pgbouncer())
 
     def replicate(self, replica: Server) -> bool:
         """Make the replica's volume from its primary; False means that that is not serving at this moment."""

@@ -91,7 +91,20 @@ def describe_pgbouncer() -> str:
     except Invalid as error:
         return f"Services can have none, and replica sets one node: {error.message} {error.details}"
     major, minor = found.version
-    return f"PgBouncer {major}.{minor} in {found.path}."
+    return f"PgBouncer {major}.{minor} in {found.path}. {advice_for_clients(found)}".strip()
+
+
+def advice_for_clients(program: Program) -> str:
+    """Return what clients of a transaction pool must do themselves, empty for nothing.
+
+    Before 1.21 a statement that was prepared is unknown on the next server, or its name taken there (42P05, 26000).
+    """
+    if program.version >= _KEEPS_PREPARED_STATEMENTS:
+        return ""
+    return (
+        f"In the transaction pool ({TRANSACTION_POOL}) clients must not prepare statements (psycopg: "
+        "prepare_threshold=None; JDBC: prepareThreshold=0); PgBouncer 1.21 and newer would let them."
+    )
 
 
 def _version_of(path: str) -> tuple[int, int] | None:
