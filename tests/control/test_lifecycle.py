@@ -186,6 +186,16 @@ def test_the_reason_of_a_failed_fork_is_remembered_for_a_month(world: World, day
     assert "create" in [past.procedure for past in page.operations]
 
 
+@pytest.mark.parametrize(("days", "is_remembered"), [(29, True), (31, False)])
+def test_a_request_can_be_repeated_for_a_month(world: World, days: int, is_remembered: bool) -> None:
+    first = world.control.create_service(world.project.id, CreateRequest("shop"), "key")
+    world.worker.run_until_idle()
+    later = world.control.clock() + timedelta(days=days)
+    Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: later).forget_history()
+    again = world.control.create_service(world.project.id, CreateRequest("shop"), "key")
+    assert (again.service.id == first.service.id) is is_remembered
+
+
 def test_while_the_storage_is_nearly_full_services_are_read_only_and_say_so(world: World) -> None:
     service, paused = world.create(), world.create("asleep")
     world.control.stop_service(world.project.id, paused.id)

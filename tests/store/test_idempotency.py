@@ -1,5 +1,7 @@
 """Idempotency keys as rows."""
 
+from datetime import timedelta
+
 from ramet.store import idempotency
 from ramet.store.database import Store
 from ramet.store.idempotency import Remembered
@@ -16,3 +18,13 @@ def test_a_key_is_remembered_for_its_project_only_and_can_get_a_new_meaning(stor
         assert idempotency.find(tx, other.id, "key") is None
         idempotency.insert(tx, project.id, "key", "another", second.id, NOW)
         assert idempotency.find(tx, project.id, "key") == Remembered("another", second.id)
+
+
+def test_old_keys_are_forgotten_a_few_at_a_time_and_the_oldest_first(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        service = a_service(tx, project)
+        for age in range(4):
+            idempotency.insert(tx, project.id, str(age), "body", service.id, NOW - timedelta(days=age))
+        assert [idempotency.forget(tx, NOW, 2) for _ in range(3)] == [2, 1, 0]
+        assert [idempotency.find(tx, project.id, str(age)) is None for age in range(4)] == [False, True, True, True]

@@ -16,7 +16,7 @@ from ramet.model.window import RestoreSettings, settings_of
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS
 from ramet.procedures.servers import server_of, submit_snapshot
-from ramet.store import history, operations, replicas, services, snapshots
+from ramet.store import history, idempotency, operations, replicas, services, snapshots
 from ramet.store.database import Store
 
 _log = logging.getLogger(__name__)
@@ -114,9 +114,11 @@ class Upkeep:
             services.update_service(tx, service.id, storage_warning=warning)
 
     def forget_history(self) -> None:
-        """Remove some of the operations that have been over for longer than they are remembered."""
+        """Remove some of the operations that have been over for longer than they are remembered, and of the keys."""
+        before = self.clock() - self.remembered
         with self.store.write() as tx:
-            count = history.forget(tx, self.clock() - self.remembered, _FORGOTTEN_AT_ONCE)
+            count = history.forget(tx, before, _FORGOTTEN_AT_ONCE)
+            idempotency.forget(tx, before, _FORGOTTEN_AT_ONCE)
         if count:
             _log.info("%d old operations are forgotten", count)
 

@@ -23,6 +23,13 @@ def find(tx: sa.Connection, project_id: str, key_digest: str) -> Remembered | No
     return None if row is None else Remembered(row.body_digest, row.service_id)
 
 
+def forget(tx: sa.Connection, before: datetime, limit: int) -> int:
+    """Remove up to `limit` keys that were used before a moment, the oldest first; return how many."""
+    key = (idempotency.c.project_id, idempotency.c.key_digest)
+    old = sa.select(*key).where(idempotency.c.created_at < before).order_by(idempotency.c.created_at).limit(limit)
+    return int(tx.execute(idempotency.delete().where(sa.tuple_(*key).in_(old))).rowcount)
+
+
 def insert(
     tx: sa.Connection, project_id: str, key_digest: str, body_digest: str, service_id: str, now: datetime
 ) -> None:

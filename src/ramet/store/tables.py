@@ -164,7 +164,7 @@ idempotency = sa.Table(
     sa.Column("key_digest", sa.Text, primary_key=True),
     sa.Column("body_digest", sa.Text, nullable=False),
     sa.Column("service_id", sa.Text, sa.ForeignKey("service.id"), nullable=False),
-    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False, index=True),
 )
 
 operation = sa.Table(

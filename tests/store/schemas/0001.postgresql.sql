@@ -212,6 +212,7 @@ ALTER TABLE ONLY public.session
 ALTER TABLE ONLY public.snapshot
     ADD CONSTRAINT pk_snapshot PRIMARY KEY (id);
 CREATE INDEX ix_hold_operation_id ON public.hold USING btree (operation_id);
+CREATE INDEX ix_idempotency_created_at ON public.idempotency USING btree (created_at);
 CREATE INDEX ix_operation_due ON public.operation USING btree (run_at) WHERE (status = ANY (ARRAY['RUNNING'::text, 'UNDOING'::text]));
 CREATE INDEX ix_operation_event_operation_id ON public.operation_event USING btree (operation_id);
 CREATE INDEX ix_operation_over ON public.operation USING btree (finished_at) WHERE (finished_at IS NOT NULL);

@@ -207,6 +207,7 @@ CREATE INDEX ix_operation_event_operation_id ON operation_event (operation_id);
 CREATE INDEX ix_service_listing ON service (project_id, created_at, id);
 CREATE UNIQUE INDEX uq_service_port ON service (port) WHERE deleted_at IS NULL AND failed_at IS NULL;
 CREATE INDEX ix_hold_operation_id ON hold (operation_id);
+CREATE INDEX ix_idempotency_created_at ON idempotency (created_at);
 CREATE INDEX ix_replica_set_project_id ON replica_set (project_id);
 CREATE INDEX ix_replica_set_service_id ON replica_set (service_id);
 CREATE INDEX ix_snapshot_service_id ON snapshot (service_id);

@@ -175,6 +175,8 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["service_id"], ["service.id"], name=op.f("fk_idempotency_service_id")),
         sa.PrimaryKeyConstraint("project_id", "key_digest", name=op.f("pk_idempotency")),
     )
+    with op.batch_alter_table("idempotency", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_idempotency_created_at"), ["created_at"], unique=False)
     op.create_table(
         "metric_sample",
         sa.Column("subject", sa.Text(), nullable=False),
