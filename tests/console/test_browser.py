@@ -7,12 +7,14 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
+from ramet.console import watching
 from ramet.control import replicas
 from ramet.control.control import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.model.fork import ForkStrategy
+from ramet.model.logs import LogEntry, LogPage
 from ramet.store import services
 from tests.backends.local.hosts import eventually
 from tests.console.browsers import enter, watch
@@ -94,6 +96,64 @@ def test_no_page_has_an_accessibility_violation_or_overflows(
     assert found == {}
     assert [complaint for complaint in complaints if "404" not in complaint] == []
     context.close()
+
+
+def _weight(page: Page, address: str) -> tuple[int, list[str]]:
+    """Open a page with nothing cached; return the bytes of all that it fetches, unpacked, and from where."""
+    fetched: dict[str, int] = {}
+    paths: dict[str, str] = {}
+    tool = page.context.new_cdp_session(page)
+    tool.send("Network.enable")
+    tool.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    tool.on("Network.requestWillBeSent", lambda told: paths.update({told["requestId"]: told["request"]["url"]}))
+
+    def count(told: Any) -> None:
+        fetched[told["requestId"]] = fetched.get(told["requestId"], 0) + told["dataLength"]
+
+    tool.on("Network.dataReceived", count)
+    with page.expect_response("**/console/events*"):
+        page.goto(address)
+    if page.locator(".lazy").count():
+        expect(page.locator(".lazy")).to_have_count(0)
+    page.wait_for_function("!document.querySelector('.htmx-request')")
+    tool.detach()
+    return sum(fetched.values()), sorted(path for path in paths.values() if "/static/" not in path)
+
+
+@pytest.mark.slow
+def test_no_page_weighs_more_than_150_kilobytes_or_is_fetched_twice(
+    visitor: Visitor, context: BrowserContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _family(visitor)
+    lines = [LogEntry(utc_now(), "LOG", "one of the lines that a busy server writes " * 3) for _ in range(500)]
+    monkeypatch.setattr(watching, "read_logs", lambda *_: LogPage(lines[: _[-1].limit], None))
+    page = enter(context, visitor.link)
+    expect(page.locator("#listing .name")).to_have_count(3)
+    for path in _paths(visitor):
+        if path.endswith("/logs"):
+            continue  # asked for by itself, it shows more
+        weight, fetched = _weight(page, visitor.origin + path)
+        assert 60_000 < weight < 150_000, (path, weight)
+        assert len(set(fetched)) == len(fetched), (path, fetched)
+
+
+def test_a_page_that_is_old_when_it_connects_fetches_what_changed(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/console/events*", hold)
+    with page.expect_request("**/console/events*"):
+        page.goto(f"{visitor.origin}/console/services/{shop.id}")
+    expect(page.get_by_role("heading", name="shop", level=1)).to_be_visible()
+    with visitor.world.runtime.store.write() as tx:
+        services.update_service(tx, shop.id, name="store")
+    held[0].continue_()
+    expect(page.get_by_role("heading", name="store", level=1)).to_be_visible()
 
 
 def test_a_second_tab_sees_what_the_first_one_does(visitor: Visitor, context: BrowserContext) -> None:

@@ -145,6 +145,20 @@ def test_every_page_is_strict_whole_and_light(visitor: Visitor) -> None:
         assert total < _LIMIT_BYTES, (path, total)
 
 
+def test_pages_are_compressed_and_streams_are_not(visitor: Visitor) -> None:
+    visitor.sign_in()
+    plain = visitor.client.get("/console/help", headers={"Accept-Encoding": "identity"})
+    packed = visitor.client.get("/console/help", headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.text == plain.text
+    assert int(packed.headers["content-length"]) < len(plain.content) / 2
+    assert "accept-encoding" in packed.headers["vary"].lower()
+    with visitor.client.stream("GET", "/console/events", headers={"Accept-Encoding": "gzip"}) as stream:
+        assert "content-encoding" not in stream.headers
+        assert next(stream.iter_lines()) == "event: hello"
+
+
 def test_static_files_are_kept_by_browsers(visitor: Visitor) -> None:
     path = re.findall(r'"(/console/static/[^"]+\.css)"', visitor.client.get("/console/sign-in").text)[0]
     assert "immutable" in visitor.client.get(path).headers["cache-control"]

@@ -6,6 +6,9 @@ from functools import cache
 from typing import Any
 
 from litestar import Request, Response, Router, get
+from litestar.config.compression import CompressionConfig
+from litestar.middleware import DefineMiddleware
+from litestar.middleware.compression import CompressionMiddleware
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
@@ -36,6 +39,9 @@ from ramet.errors import NotFound
 
 PATH = "/console"
 _FORM_BYTES = 64 * 1024
+# Compressed pages hold secrets beside what the address says; only that the cookie is SameSite=Strict keeps other sites
+# from asking for them again and again to measure what they guess. The stream's events must not wait for each other.
+_COMPRESSION = CompressionConfig("gzip", gzip_compress_level=5, exclude=r"/console/events$")
 _PAGES = (
     assets.static_file,
     signin.sign_in_page,
@@ -98,6 +104,7 @@ def open_console(
         route_handlers=[*_PAGES, _nothing],
         dependencies=dependencies(parts),
         exception_handlers=exception_handlers(),
+        middleware=[DefineMiddleware(CompressionMiddleware, config=_COMPRESSION)],
         request_class=Request,
         request_max_body_size=_FORM_BYTES,
         include_in_schema=False,

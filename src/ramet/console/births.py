@@ -9,7 +9,7 @@ from litestar import Response, get, post
 
 from ramet.console.forms import Form, environment_of, new_key, refused, sizes, split_size
 from ramet.console.pages import page
-from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn
+from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn, Visit
 from ramet.console.past import past_of
 from ramet.console.problems import form_status
 from ramet.control.preview import preview_fork
@@ -17,7 +17,6 @@ from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.errors import Error, Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, ServiceType, fork_name
-from ramet.model.session import Session
 
 
 @get("/new", sync_to_thread=True)
@@ -79,20 +78,20 @@ def fork(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, fields: 
     return _born(parts, session, accepted)
 
 
-def _born(parts: Parts, session: Session, accepted: Accepted) -> Response[str]:
+def _born(parts: Parts, session: Visit, accepted: Accepted) -> Response[str]:
     service = accepted.service
     password = accepted.initial_password.reveal()
     uri = f"postgresql://tsdbadmin:{password}@{service.host}:{service.port}/tsdb?sslmode=require"
     return page("born.html", parts, session, service=service, password=password, uri=uri)
 
 
-def _create_page(parts: Parts, session: Session, form: Form, status_code: int = 200) -> Response[str]:
+def _create_page(parts: Parts, session: Visit, form: Form, status_code: int = 200) -> Response[str]:
     choices = sizes(parts.control)
     return page("new.html", parts, session, form=form, sizes=choices, types=list(ServiceType), status_code=status_code)
 
 
 def _fork_page(
-    parts: Parts, session: Session, parent: Service, form: Form, *, span: int | None = None, status_code: int = 200
+    parts: Parts, session: Visit, parent: Service, form: Form, *, span: int | None = None, status_code: int = 200
 ) -> Response[str]:
     past = past_of(parts.control, parent, span)
     return page(

@@ -14,14 +14,13 @@ from markupsafe import Markup
 from ramet import __version__
 from ramet.console.assets import asset_path
 from ramet.console.family import as_of
-from ramet.console.parts import Parts
+from ramet.console.parts import Parts, Visit
 from ramet.console.reports import report_lines
 from ramet.console.steps import seconds_of, steps_of, title_of
 from ramet.console.texts import ago_text, bytes_text, seconds_text, size_text
 from ramet.model.fork import shown
 from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
 from ramet.model.service import Service, is_down, status_of, status_reason
-from ramet.model.session import Session
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)")
 _TYPES = {"POSTGRES": "PostgreSQL", "TIMESERIESDB": "Time series", "VECTOR": "Vector"}
@@ -37,7 +36,7 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-def page(template: str, parts: Parts | None = None, session: Session | None = None, **values: Any) -> Response[str]:
+def page(template: str, parts: Parts | None = None, session: Visit | None = None, **values: Any) -> Response[str]:
     """Return a page; `status_code` among the values is that of the answer."""
     status_code = values.pop("status_code", 200)
     token = None if parts is None or session is None else parts.marks.of(session)

@@ -47,9 +47,16 @@ class Parts:
 
 
 ConsoleParts = NamedDependency[SkipValidation[Parts]]
-SignedIn = NamedDependency[SkipValidation[Session]]
+SignedIn = NamedDependency[SkipValidation["Visit"]]
 Fields = NamedDependency[SkipValidation[Mapping[str, str]]]
 ServiceId = FromPath[str]
+
+
+@dataclass(frozen=True)
+class Visit(Session):
+    """A request of somebody who is signed in; `version` is that of the last look at the project before it came."""
+
+    version: str
 
 
 class SignedOut(Exception):
@@ -65,13 +72,13 @@ def dependencies(parts: Parts) -> dict[str, Provide]:
     }
 
 
-def provide_session(request: AnyRequest, parts: ConsoleParts) -> Session:
+def provide_session(request: AnyRequest, parts: ConsoleParts) -> Visit:
     """Return who is signed in. Raises SignedOut, also when the session was ended, or its key revoked, meanwhile."""
     token = request.cookies.get(COOKIE)
     session = parts.sessions.find(token, parts.control.clock()) if token else None
     if session is None:
         raise SignedOut
-    return session
+    return Visit(**vars(session), version=parts.pulses.last_version(session.project_id))
 
 
 async def provide_fields(request: AnyRequest, parts: ConsoleParts, session: SignedIn) -> Mapping[str, str]:

@@ -5,14 +5,13 @@ from litestar.params import FromQuery
 
 from ramet.console.changes import VERBS
 from ramet.console.pages import HEADERS, page
-from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn
+from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn, Visit
 from ramet.console.past import past_of
 from ramet.console.restoring import settings_text
 from ramet.console.steps import grouped
 from ramet.control.history import former, list_operations
 from ramet.errors import NotFound
 from ramet.model.service import Service
-from ramet.model.session import Session
 
 _OPERATIONS = 60
 _GROUPS = 12
@@ -53,7 +52,7 @@ def service_page(
     )
 
 
-def _gone(parts: Parts, session: Session, service_id: str) -> Response[str]:
+def _gone(parts: Parts, session: Visit, service_id: str) -> Response[str]:
     """Show what became of a service. Raises NotFound when there never was one."""
     past = list_operations(parts.control, session.project_id, service_id, _OPERATIONS).operations
     return page(

@@ -8,12 +8,11 @@ from litestar import Response
 
 from ramet.console.forms import Form, Guarded, confirm, refused, sizes
 from ramet.console.pages import HEADERS, page
-from ramet.console.parts import Parts
+from ramet.console.parts import Parts, Visit
 from ramet.console.problems import form_status
 from ramet.control.control import Control
 from ramet.errors import Error, NotFound
 from ramet.model.service import Environment
-from ramet.model.session import Session
 
 Values = Mapping[str, str]
 Thing = TypeVar("Thing", bound=Guarded)
@@ -57,7 +56,7 @@ def find_verb(verbs: Mapping[str, Verb[Thing]], name: str) -> Verb[Thing]:
 
 
 def ask(
-    parts: Parts, session: Session, verb: Verb[Thing], thing: Thing, place: Place, form: Form, **values: Any
+    parts: Parts, session: Visit, verb: Verb[Thing], thing: Thing, place: Place, form: Form, **values: Any
 ) -> Response[str]:
     """Return the page that tells what the change does and asks for what it needs."""
     choices = sizes(parts.control, own=values.pop("own_size", False), present=values.pop("present_size", None))
@@ -76,7 +75,7 @@ def ask(
 
 
 def perform(
-    parts: Parts, session: Session, verb: Verb[Thing], thing: Thing, place: Place, fields: Values, **values: Any
+    parts: Parts, session: Visit, verb: Verb[Thing], thing: Thing, place: Place, fields: Values, **values: Any
 ) -> Response[str] | Response[None]:
     """Make the change and go on to the page above; or ask again, with what is wrong beside the field that caused it."""
     try:

@@ -16,6 +16,7 @@ _SHOWN = timedelta(hours=1)
 _SHORTEST = timedelta(minutes=5)
 _BUCKET_SECONDS = 60
 _ENTRIES = 200
+_FEW_ENTRIES = 50
 _SEVERE = ("ERROR", "FATAL", "PANIC", "WARNING")
 
 
@@ -37,13 +38,17 @@ def metrics_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) 
 
 @get("/services/{service_id:str}/logs", sync_to_thread=True)
 def logs_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
-    """Show the newest entries of the log in which every word of `q` occurs; `severe` leaves out the rest."""
+    """Show the newest entries of the log in which every word of `q` occurs; `severe` leaves out the rest.
+
+    `few` asks for no more than the page of the service has room for.
+    """
     service = parts.control.get_service(session.project_id, service_id)
     query = str(request.query_params.get("q", ""))[:200]
     severe = "severe" in request.query_params
     entries: list[LogEntry] = []
     problem = ""
-    wanted = LogQuery(search=query.split(), severities=_SEVERE if severe else (), limit=_ENTRIES)
+    limit = _FEW_ENTRIES if "few" in request.query_params else _ENTRIES
+    wanted = LogQuery(search=query.split(), severities=_SEVERE if severe else (), limit=limit)
     try:
         entries = read_logs(parts.control, session.project_id, service.id, wanted).entries
     except NotFound:

@@ -114,7 +114,7 @@
   /* live changes: an event names the services that changed, the parts that show them are fetched again */
   const banner = document.getElementById("offline");
   let source = null;
-  let lost = true; /* what changed between the page's making and the first event is fetched too */
+  let seen = banner ? banner.dataset.seen : ""; /* the version of what the page shows; empty once a connection was lost */
   function refresh(ids) {
     for (const part of document.querySelectorAll("[data-live]")) {
       const wanted = part.dataset.live;
@@ -122,24 +122,23 @@
     }
   }
   function connect() {
-    if (source || !banner) return;
-    source = new EventSource("/console/events");
-    source.addEventListener("hello", () => {
+    if (source || !banner || document.hidden) return;
+    source = new EventSource("/console/events?seen=" + seen);
+    seen = "";
+    source.addEventListener("hello", (event) => {
       banner.hidden = true;
-      if (lost) refresh("*");
-      lost = false;
+      if (event.data === "*") refresh("*");
     });
     source.addEventListener("changed", (event) => refresh(event.data));
     source.onerror = () => {
-      lost = true;
       banner.hidden = false;
-      if (source.readyState === EventSource.CLOSED) { source = null; setTimeout(connect, 2000); }
+      disconnect();
+      setTimeout(connect, 1000);
     };
   }
   function disconnect() {
     if (source) source.close();
     source = null;
-    lost = true;
   }
   /* what a page showed is gone: the page made anew says so. One that shows progress has its place for the reason. */
   document.addEventListener("htmx:beforeSwap", (event) => {
@@ -149,7 +148,7 @@
   });
   document.addEventListener("visibilitychange", () => { if (document.hidden) disconnect(); else connect(); });
   window.addEventListener("pagehide", disconnect);
-  window.addEventListener("pageshow", () => { if (!document.hidden) connect(); });
+  window.addEventListener("pageshow", connect);
 
   document.addEventListener("htmx:afterSettle", () => { localize(document); reopen(document); bindAll(); });
   localize(document);
