@@ -1,15 +1,11 @@
 """Connection strings of services: always with TLS, but on loopback where the server's build has none."""
 
 import ipaddress
-import socket
-import struct
 from urllib.parse import quote
 
 from ramet.api.wire import Endpoint
+from ramet.backends.local.probe import refuses_tls
 from ramet.cli.passwords import ADMIN, DATABASE
-
-_SSL_REQUEST = struct.pack("!II", 8, 80877103)
-_TIMEOUT_SECONDS = 2.0
 
 
 def connection_string(endpoint: Endpoint, password: str | None = None, role: str = ADMIN) -> str:
@@ -21,7 +17,7 @@ def connection_string(endpoint: Endpoint, password: str | None = None, role: str
 
 def ssl_mode(endpoint: Endpoint) -> str:
     """Return 'require', or 'disable' for an endpoint on loopback that says that it has no TLS."""
-    return "disable" if is_loopback(endpoint.host) and _refuses_tls(endpoint) else "require"
+    return "disable" if is_loopback(endpoint.host) and refuses_tls(endpoint.host, endpoint.port) else "require"
 
 
 def is_loopback(host: str) -> bool:
@@ -30,12 +26,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _refuses_tls(endpoint: Endpoint) -> bool:
-    try:
-        with socket.create_connection((endpoint.host, endpoint.port), timeout=_TIMEOUT_SECONDS) as connection:
-            connection.sendall(_SSL_REQUEST)
-            return connection.recv(1) == b"N"
-    except OSError:
-        return False

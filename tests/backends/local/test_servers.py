@@ -3,10 +3,11 @@
 import psycopg
 import pytest
 
-from ramet.backends.local import probe, sql
+from ramet.backends.base import Server
+from ramet.backends.local import holding, logs, probe, sql
 from ramet.backends.local.configuration import Phase
 from ramet.backends.local.servers import Servers
-from ramet.model.credentials import new_password
+from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
 
 
@@ -61,6 +62,30 @@ def test_a_stopped_server_starts_again_with_its_data(servers: Servers) -> None:
     restart(servers, server)
     with sql.connect(paths) as connection:
         assert connection.execute("SELECT n FROM public.kept").fetchone() == (7,)
+
+
+def test_what_the_platform_looks_at_and_switches_leaves_no_complaint_in_the_log(servers: Servers) -> None:
+    password = new_password()
+    server = new_server(servers, password)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    paths = servers.paths(server.service_id)
+    assert not probe.refuses_tls("localhost", server.port)
+    holding.hold(paths, servers.account)
+    eventually(lambda: _reads_only(server, password))
+    holding.lift(paths)
+    eventually(lambda: not _reads_only(server, password))
+    messages = [entry["message"] for entry in logs.entries(paths)]
+    assert any("ready to accept connections" in message for message in messages)
+    assert not [
+        m for m in messages if "skipping" in m or "could not" in m or "configuration file" in m and "error" in m
+    ]
+
+
+def _reads_only(server: Server, password: Secret) -> bool:
+    with connect(server, password) as client:
+        return client.execute("SHOW default_transaction_read_only").fetchone() == ("on",)
 
 
 def _answer(port: int) -> probe.Answer:

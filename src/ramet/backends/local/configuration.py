@@ -58,7 +58,8 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
     lines = [f"# Written by Ramet for service {server.service_id}; overwritten at each start."]
     for title, settings in groups.items():
         lines += ["", f"# {title}", *(f"{name} = {_quoted(value)}" for name, value in settings.items())]
-    lines += ["", f"include_if_exists = {_quoted(str(paths.hold_file))}"]
+    # `hold_file` lies there, now and then; a missing file that is named is noted in the log by each process.
+    lines += ["", f"include_dir = {_quoted(str(paths.sockets))}"]
     return "\n".join(lines) + "\n"
 
 

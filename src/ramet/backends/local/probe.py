@@ -32,6 +32,19 @@ def ask(host: str, port: int, user: str, database: str, *, tls: bool) -> Answer:
         return Answer.SILENT
 
 
+def refuses_tls(host: str, port: int) -> bool:
+    """Tell whether an endpoint that answers has no TLS; its log does not tell of the question."""
+    try:
+        with socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as plain:
+            if not _offers_tls(plain):
+                return True
+            with _encrypted(plain) as encrypted:
+                _take_leave(encrypted)
+    except OSError:
+        pass
+    return False
+
+
 def _offers_tls(plain: socket.socket) -> bool:
     plain.sendall(_SSL_REQUEST)
     return _exactly(plain, 1) == b"S"
