@@ -79,7 +79,7 @@ def test_what_the_platform_looks_at_and_switches_leaves_no_complaint_in_the_log(
     messages = [entry["message"] for entry in logs.entries(paths)]
     assert any("ready to accept connections" in message for message in messages)
     assert not [
-        m for m in messages if "skipping" in m or "could not" in m or "configuration file" in m and "error" in m
+        m for m in messages if "skipping" in m or "could not" in m or ("configuration file" in m and "error" in m)
     ]
 
 
