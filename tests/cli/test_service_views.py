@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from ramet.api import wire
-from ramet.cli.service_views import COLUMNS, lineage, print_services
+from ramet.cli.service_views import COLUMNS, lineage, print_service, print_services
 from ramet.model.service import Environment, ServiceType, Status
 
 
@@ -53,3 +54,14 @@ def test_a_table_in_a_pipe_has_no_trailing_blanks_and_no_colours(capsys: pytest.
     assert lines[0].split() == list(COLUMNS)
     assert len(lines) == 3
     assert all(line == line.rstrip() and "\x1b" not in line for line in lines)
+
+
+def test_a_service_without_room_says_that_it_is_read_only_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "The storage has 7 MiB left."
+    full = replace(_service("a"), metadata=wire.ServiceMetadata(Environment.DEV, storage_warning=warning))
+    print_services([full, replace(full, service_id="b"), _service("c")], "table")
+    listed = capsys.readouterr()
+    assert [("READY, read-only" in line) for line in listed.out.splitlines()] == [False, True, True, False]
+    assert listed.err.splitlines() == [warning]
+    print_service(full, "table")
+    assert warning in capsys.readouterr().out

@@ -253,6 +253,16 @@ def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
     assert "There is nothing here" in visitor.see("/console/nowhere/at/all", 404)
 
 
+def test_a_service_without_room_says_that_it_is_read_only_and_what_to_do(visitor: Visitor) -> None:
+    visitor.sign_in()
+    page = f"/console/services/{visitor.ready().id}"
+    assert "READ-ONLY" not in visitor.see(page) + visitor.see("/console/")
+    visitor.world.backend.short_of_room = "The storage has 7 MiB left. Delete services."
+    visitor.world.runtime.schedule.perform_due()
+    assert "The storage has 7 MiB left. Delete services." in visitor.see(page)
+    assert "READ-ONLY" in visitor.see("/console/")
+
+
 def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise Failed("NO_BLOCKS", "The disk has no room for a fork.")

@@ -6,7 +6,7 @@ from msgspec import UNSET
 from rich.text import Text
 
 from ramet.api.wire import Service
-from ramet.cli.output import print_data, print_pairs, print_rows, status_text
+from ramet.cli.output import print_data, print_pairs, print_rows, say, status_text
 
 COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
 
@@ -17,6 +17,9 @@ def print_services(services: Sequence[Service], output: str) -> None:
         print_data(services, output)
         return
     print_rows(COLUMNS, [row_of(service, branch) for branch, service in lineage(services)])
+    for warning in dict.fromkeys(service.metadata.storage_warning for service in services):
+        if warning is not UNSET:
+            say(warning)
 
 
 def row_of(service: Service, branch: str = "") -> list[str | Text]:
@@ -24,7 +27,7 @@ def row_of(service: Service, branch: str = "") -> list[str | Text]:
     return [
         Text(branch, style="dim").append(service.name, style="not dim"),
         service.service_id,
-        status_text(service.status),
+        _status(service),
         str(service.metadata.environment),
         str(service.service_type),
         shown_size(service),
@@ -44,6 +47,8 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         ("id", service.service_id),
         ("status", status_text(service.status)),
         *_optional("reason", service.metadata.status_reason),
+        *_optional("read-only", service.metadata.storage_warning),
+        *_optional("restore", service.metadata.restore_warning),
         ("environment", str(service.metadata.environment)),
         ("type", str(service.service_type)),
         ("size", shown_size(service)),
@@ -55,6 +60,11 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         *extra,
     ]
     print_pairs(pairs)
+
+
+def _status(service: Service) -> Text:
+    status = status_text(service.status)
+    return status if service.metadata.storage_warning is UNSET else status.append(", read-only", style="red")
 
 
 def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:

@@ -20,7 +20,7 @@ from ramet.console.steps import seconds_of, steps_of, title_of
 from ramet.console.texts import ago_text, bytes_text, seconds_text, size_text
 from ramet.model.fork import shown
 from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
-from ramet.model.service import Service, is_down, status_of, status_reason
+from ramet.model.service import Service, is_down, restore_warning, status_of, status_reason
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)")
 _TYPES = {"POSTGRES": "PostgreSQL", "TIMESERIESDB": "Time series", "VECTOR": "Vector"}
@@ -91,6 +91,7 @@ def _environment() -> Environment:
         status_of,
         status_reason,
         is_down,
+        restore_warning,
         replica_status,
         replica_status_reason,
         connections,

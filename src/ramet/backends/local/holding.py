@@ -22,7 +22,7 @@ def shortage(free_bytes: int, total_bytes: int, *, lasting: bool) -> str | None:
         return None
     return (
         f"The storage has {free_bytes // _MIB} MiB left: sessions are read-only until it has {2 * limit // _MIB} MiB."
-        " Delete services, or drop tables after SET default_transaction_read_only = off."
+        " Delete services, enlarge the storage, or drop tables after SET default_transaction_read_only = off."
     )
 
 
