@@ -23,6 +23,7 @@ from ramet.backends.base import Source
 from ramet.model.fork import ForkStrategy
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work, submit
+from ramet.procedures import prepare
 from ramet.procedures.servers import (
     Tools,
     boot,
@@ -33,9 +34,11 @@ from ramet.procedures.servers import (
     recover,
     server_of,
     stored,
+    submit_preparation,
     submit_snapshot,
 )
 from ramet.store import services, snapshots
+from ramet.store.operations import under_way
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Fork:
             finish(tx, work, born_at=self.tools.clock(), report=_report(work))
             submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
             submit(tx, "aftercare", "examine", work.subject, {})
+            _replenish(tx, work)
 
         return Done(changes=record)
 
@@ -131,6 +135,16 @@ def _source(tools: Tools, work: Work, base: Snapshot | None) -> Source:
         snapshot_id=None if base is None else base.id,
         target=None if target is None else datetime.fromisoformat(target),
     )
+
+
+def _replenish(tx: sa.Connection, work: Work) -> None:
+    """Let the parent's newest snapshot be made as quick to fork again as it was for this fork."""
+    captured, parent_id = capture_of(work), work.state["parent_id"]
+    if captured is None or "prepared" not in captured.facts or under_way(tx, parent_id, prepare.NAME):
+        return
+    base = newest(snapshots.list_snapshots(tx, parent_id))
+    if base is not None:
+        submit_preparation(tx, parent_id, base.id)
 
 
 def _report(work: Work) -> dict[str, Any]:

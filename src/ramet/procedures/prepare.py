@@ -2,7 +2,7 @@
 
 step      leaves behind                                     undo
 rest      a hold on the service, which forks do not mind    -
-prepare   a recovered copy of the snapshot                  unprepare
+prepare   a recovered copy of the snapshot, and a spare     unprepare
 
 It gives way to whoever wants to stop, resize or delete the service.
 """
@@ -16,6 +16,8 @@ from ramet.procedures.servers import PATIENCE_SECONDS, Tools, let_go, seconds_to
 from ramet.store import services, snapshots
 
 NAME = "prepare"
+# A new fork's first client needs the CPU more.
+_LEFT_ALONE_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Prepare:
         service = self.tools.service(work.subject)
         if not self._is_wanted(work, service):
             return Done()
-        seconds = seconds_to_rest(self.tools, service)
+        age = self.tools.clock() - work.created_at
+        seconds = max(seconds_to_rest(self.tools, service), _LEFT_ALONE_SECONDS - age.total_seconds())
         if seconds > 0:
             return Wait(seconds, "a moment of rest")
         return Next("prepare", changes=lambda tx: services.add_hold(tx, work.subject, work.operation_id))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from ramet.errors import Failed
 from tests.backends.local.forks import append, digest_of, fork, paths_of, rows_of, snapshot
 from tests.backends.local.hosts import eventually
 from tests.backends.local.segments import overwrite
+
+pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepared
 
 
 def prepared(backend: LocalBackend, parent: Server) -> str:
@@ -118,6 +121,45 @@ def test_a_snapshot_that_cannot_be_recovered_is_told(backend: LocalBackend, pare
     }
 
 
+def test_the_spare_is_moved_to_one_fork_and_made_again(backend: LocalBackend, parent: Server) -> None:
+    if backend.pool.driver.atomic:
+        pytest.skip("a copy costs no more than a move here")
+    append(backend, parent, 1)
+    snapshot_id = prepared(backend, parent)
+    (spare,) = spares(backend, parent, snapshot_id)
+    inode = spare.stat().st_ino
+    first, second = (fork(backend, parent, snapshot_id).server for _ in range(2))
+    assert paths_of(backend, first).data.stat().st_ino == inode
+    assert not spares(backend, parent, snapshot_id)
+    for forked in (first, second):
+        append(backend, forked, 2)
+        assert rows_of(backend, forked) == [1, 2]
+    assert prepared_again(backend, parent, snapshot_id) == [spare]
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
+
+
+def test_a_spare_from_before_a_restart_of_the_host_is_not_trusted(backend: LocalBackend, parent: Server) -> None:
+    if backend.pool.driver.atomic:
+        pytest.skip("a copy costs no more than a move here")
+    snapshot_id = prepared(backend, parent)
+    (spare,) = spares(backend, parent, snapshot_id)
+    old = spare.rename(spare.with_name("spare-of-another-boot"))
+    (old / "global" / "pg_control").write_bytes(b"")
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == []
+    assert prepared_again(backend, parent, snapshot_id) == [spare]
+    backend.unprepare_snapshot(parent.service_id, snapshot_id)
+    assert not spares(backend, parent, snapshot_id)
+
+
+def spares(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path]:
+    return list(snapshots.directory_of(paths_of(backend, parent), snapshot_id).glob("spare-*"))
+
+
+def prepared_again(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path]:
+    assert backend.prepare_snapshot(parent, snapshot_id, 0.5) is None
+    return spares(backend, parent, snapshot_id)
+
+
 class _Removing:
     """A driver under whose hands the prepared copy goes away."""
 
@@ -137,6 +179,8 @@ def test_a_copy_that_is_removed_meanwhile_is_not_trusted(backend: LocalBackend, 
     snapshot_id = prepared(backend, parent)
     paths = paths_of(backend, parent)
     target = paths.root / "target"
+    for spare in spares(backend, parent, snapshot_id):
+        backend.pool.driver.remove_tree(spare)
     removing = _Removing(backend, parent, snapshot_id)
     assert preparing.capture(removing, paths, snapshot_id, target) is None  # type: ignore[arg-type]
     assert not target.exists()

@@ -2,8 +2,12 @@
 
 A fork of that very state begins with the copy: its server starts at once, with nothing to replay. The note beside it is
 written last and removed first: who finds it again after copying has copied all.
+
+A spare is a copy of the copy that the next fork only has to move. It is never flushed to disk, and counts only until
+the host is started anew.
 """
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +17,7 @@ from ramet.backends.base import Capture, Server
 from ramet.backends.local import owned, recovery, snapshots
 from ramet.backends.local.bases import captured
 from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.process_identity import boot_id
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.standalone import Standalone
 from ramet.backends.local.volumes.driver import Driver
@@ -25,6 +30,7 @@ _TREE = "prepared"
 _NOTE = "prepared.json"
 _UNFINISHED = "prepared.unfinished"
 _LOG = "prepare.log"
+_SPARE = "spare-"
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,10 @@ def prepare(servers: Servers, driver: Driver, server: Server, snapshot_id: str, 
     """
     paths, directory = _places(servers, server, snapshot_id)
     base = snapshots.base_of(paths, snapshot_id)
-    if base.clean or _noted(directory) is not None:
+    if base.clean:
+        return None
+    if _noted(directory) is not None:
+        _keep_spare(driver, directory)
         return None
     unfinished = directory / _UNFINISHED
     if not unfinished.exists():
@@ -59,7 +68,26 @@ def prepare(servers: Servers, driver: Driver, server: Server, snapshot_id: str, 
     sync_tree(directory)
     note = _Prepared(control.checkpoint_lsn, control.timeline, control.system_identifier, facts["last_commit_time"])
     owned.write_file(directory, _NOTE, json.dumps(asdict(note)))
+    _keep_spare(driver, directory)
     return None
+
+
+def _keep_spare(driver: Driver, directory: Path) -> None:
+    """Have a spare where moving is quicker than copying, and none of an earlier boot."""
+    spare = _spare_of(directory)
+    _drop_spares(driver, directory, besides=spare.name)
+    if not driver.atomic and not spare.exists():
+        driver.clone_tree(directory / _TREE, spare)
+
+
+def _drop_spares(driver: Driver, directory: Path, besides: str = "") -> None:
+    for path in directory.glob(f"{_SPARE}*"):
+        if path.name != besides:
+            driver.remove_tree(path)
+
+
+def _spare_of(directory: Path) -> Path:
+    return directory / f"{_SPARE}{boot_id()}"
 
 
 def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
@@ -68,6 +96,7 @@ def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
     (directory / _NOTE).unlink(missing_ok=True)
     for name in (_TREE, _UNFINISHED):
         driver.remove_tree(directory / name)
+    _drop_spares(driver, directory)
 
 
 def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -> Capture | None:
@@ -77,7 +106,7 @@ def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -
     if found is None:
         return None
     try:
-        driver.clone_tree(directory / _TREE, data)
+        _move_or_copy(driver, directory, data)
     except FileNotFoundError:
         return None
     if _noted(directory) != found:
@@ -89,6 +118,13 @@ def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -
     )
     facts: dict[str, Any] = captured(snapshots.base_of(paths, snapshot_id)).facts
     return Capture(None, {**facts, "clean": True, "prepared": True, "last_commit_time": found.last_commit_time})
+
+
+def _move_or_copy(driver: Driver, directory: Path, data: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        _spare_of(directory).rename(data)
+        return
+    driver.clone_tree(directory / _TREE, data)
 
 
 def _places(servers: Servers, server: Server, snapshot_id: str) -> tuple[ServicePaths, Path]:
