@@ -65,6 +65,7 @@ def _paths(visitor: Visitor) -> list[str]:
         "/console/help",
         *(base + v for v in (*verbs, *more)),
         *(replicas + v for v in ("", "/resize", "/delete")),
+        f"{prod}/report",
         f"{prod}/delete",
         f"{prod}/window",
     ]

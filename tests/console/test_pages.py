@@ -13,8 +13,9 @@ from ramet.console.session import COOKIE
 from ramet.control.control import utc_now
 from ramet.errors import Failed
 from ramet.model.service import Environment, Status, status_of
+from ramet.operations.procedure import submit
 from ramet.store import services
-from ramet.store.tables import session
+from ramet.store.tables import operation, session
 from tests.backends.local.hosts import eventually
 from tests.console.visitor import Visitor
 
@@ -23,7 +24,7 @@ _LIMIT_BYTES = 150_000
 
 def _pages(service_id: str) -> list[str]:
     base = f"/console/services/{service_id}"
-    verbs = ("", "/snapshots", "/fork", *(f"/{verb}" for verb in VERBS))
+    verbs = ("", "/snapshots", "/operations", "/fork", *(f"/{verb}" for verb in VERBS))
     more = ("/console/", "/console/new", "/console/lineage", "/console/help", f"{base}/metrics", f"{base}/logs")
     return [*more, *(base + verb for verb in verbs)]
 
@@ -303,6 +304,32 @@ def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
     assert "Part 11 of 11" in lineage
     for path in ("/console/", "/console/lineage"):
         assert len(visitor.see(path)) < _LIMIT_BYTES / 2
+
+
+def test_every_operation_can_be_reached_also_of_what_is_gone(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    base = f"/console/services/{service.id}"
+    assert "All operations" not in visitor.see(base)
+    with visitor.world.runtime.store.write() as tx:
+        for number in range(120):
+            submit(tx, "stop" if number % 2 else "start", "nowhere", service.id, {})
+        tx.execute(operation.update().where(operation.c.step == "nowhere").values(status="FAILED"))
+    assert f'href="{base}/operations"' in visitor.see(base)
+    seen: list[str] = []
+    path = f"{base}/operations"
+    while path:
+        page = visitor.see(path)
+        seen += re.findall(r'id="op-([^"]+)"', page)
+        older = re.findall(r'rel="next" href="([^"]+)"', page)
+        path = older[0] if older else ""
+    assert len(seen) == len(set(seen))
+    assert len(seen) >= 121
+    with visitor.world.runtime.store.write() as tx:
+        services.update_service(tx, service.id, deleted_at=utc_now())
+    assert f'href="{base}/operations"' in visitor.see(base, 404)
+    assert "Operations" in visitor.see(f"{base}/operations")
+    assert visitor.client.get(f"{base}/operations?cursor=broken").status_code == 400
 
 
 def test_another_project_sees_nothing(visitor: Visitor) -> None:

@@ -73,8 +73,17 @@ def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Host, browser: 
         assert client.execute("SELECT count(*) FROM purchase").fetchone() == (3,)
 
     page.get_by_role("link", name="Open shop-fork").click()
-    report = page.get_by_role("heading", name="Fork report").locator("..")
-    expect(report).to_contain_text("Timeline")
+    page.get_by_role("link", name="The whole report").click()
+    story = page.locator("main")
+    for told in (
+        "Everything committed up to",
+        "The last transaction",
+        "The first left out",
+        "of 1 login role",
+        "READY after",
+    ):
+        expect(story).to_contain_text(told)
+    page.get_by_role("link", name="shop-fork").first.click()
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Type shop-fork to confirm").fill("shop-fork")
     page.get_by_role("button", name="Delete it for good").click()

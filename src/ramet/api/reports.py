@@ -6,7 +6,7 @@ from litestar import Response, get
 
 from ramet.api import wire_restore as wire
 from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
-from ramet.control.reports import ForkReport, fork_report
+from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, left_behind
 
 
 @get(
@@ -25,7 +25,7 @@ def report_shape(report: ForkReport) -> wire.ForkReport:
     """Return what clients see of a report."""
     service, origin = report.service, report.origin
     captured, recovered = report.facts["capture"], report.facts["recovery"]
-    cut = captured.get("cut") or report.facts.get("cut") or {}
+    cut = cut_of(report)
     born_at = service.born_at
     return wire.ForkReport(
         service_id=service.id,
@@ -44,8 +44,8 @@ def report_shape(report: ForkReport) -> wire.ForkReport:
         steps=[wire.StepSeconds(step, seconds) for step, seconds in report.step_seconds.items()],
         phases=captured.get("seconds", {}),
         neutralised=report.facts["neutralised"],
-        not_carried_over=_not_carried_over(report),
-        checks=_checks(captured, recovered, origin.target_time),
+        not_carried_over=[wire.NotCarriedOver(one.what, one.names, one.remedy) for one in left_behind(report)],
+        checks=checks_of(report),
     )
 
 
@@ -69,33 +69,3 @@ def _wal(captured: dict[str, Any], recovered: dict[str, Any]) -> wire.WalRange:
 
 def _mark(mark: dict[str, Any] | None) -> wire.TransactionMark | None:
     return None if mark is None else wire.TransactionMark(mark["xid"], mark["lsn"], mark["time"])
-
-
-def _not_carried_over(report: ForkReport) -> list[wire.NotCarriedOver]:
-    found = []
-    tables = report.facts.get("unlogged_tables", [])
-    if tables and not report.facts["capture"].get("clean", False):
-        found.append(wire.NotCarriedOver("rows of unlogged tables", tables, "They are empty; fill them again."))
-    statistics = report.facts.get("statistics")
-    remedy = "ANALYZE runs in the background." if statistics is None else f"ANALYZE ran: {statistics}."
-    found.append(wire.NotCarriedOver("cumulative statistics", [], remedy))
-    found.append(wire.NotCarriedOver("replication slots", [], "They stay with the parent."))
-    return found
-
-
-def _checks(captured: dict[str, Any], recovered: dict[str, Any], target: str | None) -> list[str]:
-    checks = ["Each WAL segment was of the parent's cluster, timeline and place, and whole."]
-    if captured.get("clean"):
-        return [*checks, "The parent's server had been stopped cleanly, before and after the copy."]
-    cut = captured.get("cut")
-    if cut is None:
-        return [*checks, f"Recovery reached the end of the copy at {captured.get('end_lsn', 'its end')}."]
-    if cut["first_excluded"] is None:
-        return [*checks, "Recovery reached the last transaction in the parent's WAL, and went on from there."]
-    excluded, last = recovered.get("first_excluded_time"), recovered.get("last_commit_time")
-    return [
-        *checks,
-        f"Recovery stopped before the transaction of {excluded}, which ended after {target}.",
-        f"The last transaction in the fork is of {last}, not after {target}.",
-        f"The fork is on a timeline of its own, {recovered.get('timeline')}.",
-    ]

@@ -15,7 +15,6 @@ from ramet import __version__
 from ramet.console.assets import asset_path
 from ramet.console.family import as_of
 from ramet.console.parts import Parts, Visit
-from ramet.console.reports import report_lines
 from ramet.console.steps import seconds_of, steps_of, title_of
 from ramet.console.texts import ago_text, bytes_text, seconds_text, size_text
 from ramet.model.fork import shown
@@ -98,7 +97,6 @@ def _environment() -> Environment:
         steps_of,
         title_of,
         seconds_of,
-        report_lines,
         as_of,
     )
     environment.globals.update({function.__name__: function for function in functions})

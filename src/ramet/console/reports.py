@@ -1,39 +1,135 @@
-"""A fork's report as lines to read: whatever it holds, without knowing each figure."""
+"""A fork's report as a story: what was asked for, what it holds, what it left behind, and where the time went."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ramet.console.texts import bytes_text, seconds_text
+from litestar import Response, get
 
-Lines = list[tuple[str, str]]
+from ramet.console.pages import page
+from ramet.console.parts import ConsoleParts, ServiceId, SignedIn
+from ramet.console.steps import STEPS
+from ramet.console.texts import bytes_text, counted
+from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, left_behind
+from ramet.model.fork import ForkStrategy, parse_target_time, shown
 
-
-def report_lines(report: Mapping[str, Any]) -> list[tuple[str, Lines]]:
-    """Return (title, lines) of each part of a report that says something."""
-    loose = {name: value for name, value in report.items() if not isinstance(value, Mapping)}
-    parts = [*((name, value) for name, value in report.items() if isinstance(value, Mapping)), ("more", loose)]
-    return [(_title(name), lines) for name, part in parts if (lines := list(_lines(part)))]
-
-
-def _lines(part: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    for name, value in part.items():
-        if value not in (None, "", [], {}):
-            yield _title(name.removesuffix("_bytes").removesuffix("_seconds")), _text(name, value)
+Lines = Sequence[tuple[str, str]]
+_MOST_NAMES = 20
 
 
-def _text(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float) and name.endswith("_bytes"):
-        return bytes_text(value)
-    if isinstance(value, int | float) and name.endswith("_seconds"):
-        return seconds_text(value)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key.replace('_', ' ')}: {_text(str(key), inner)}" for key, inner in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_text("", inner) for inner in value)
-    return str(value)
+@dataclass(frozen=True)
+class Share:
+    """The part of the whole time that a step took; `begin` and `width` are percent."""
+
+    title: str
+    seconds: float
+    begin: float
+    width: float
 
 
-def _title(name: str) -> str:
-    return name.replace("_", " ").capitalize()
+@dataclass(frozen=True)
+class Story:
+    """A report in sentences, with times as `shown` writes them; `total_seconds` lead from request to READY."""
+
+    asked: str
+    holds: Lines
+    neutralised: Lines
+    left: Lines
+    shares: Sequence[Share]
+    total_seconds: float
+    checks: Sequence[str]
+
+
+@get("/services/{service_id:str}/report", sync_to_thread=True)
+def report_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
+    """Tell how a fork was made."""
+    report = fork_report(parts.control, session.project_id, service_id)
+    return page("report.html", parts, session, service=report.service, story=story_of(report))
+
+
+def story_of(report: ForkReport) -> Story:
+    """Return a report as people read it."""
+    born_at = report.service.born_at or report.service.created_at
+    return Story(
+        _asked(report),
+        list(_holds(report)),
+        list(_neutralised(report.facts["neutralised"])),
+        [(_sentence(one.what), f"{_listed(one.names)} {one.remedy}".strip()) for one in left_behind(report)],
+        _shares(report.step_seconds),
+        (born_at - report.service.created_at).total_seconds(),
+        checks_of(report),
+    )
+
+
+def _asked(report: ForkReport) -> str:
+    origin = report.origin
+    if origin.strategy == ForkStrategy.PITR and origin.target_time is not None:
+        return f"Everything committed up to {shown(parse_target_time(origin.target_time))}."
+    if origin.strategy == ForkStrategy.LAST_SNAPSHOT:
+        taken_at = report.base.taken_at if report.base else origin.data_time
+        return "A snapshot." if taken_at is None else f"The snapshot of {shown(taken_at)}."
+    return f"Everything committed by {shown(report.service.created_at)}, when it was asked for, or a moment later."
+
+
+def _holds(report: ForkReport) -> Iterable[tuple[str, str]]:
+    cut, captured, recovered = cut_of(report), report.facts["capture"], report.facts["recovery"]
+    if last := cut.get("last_included"):
+        yield "The last transaction", _mark(last)
+    if first := cut.get("first_excluded"):
+        yield "The first left out", _mark(first)
+    elif cut:
+        yield "The first left out", "none: nothing was committed after it yet"
+    if behind := cut.get("behind_with_earlier_time"):
+        several = counted(len(behind), "transaction")
+        numbers = _listed([str(xid) for xid in behind])
+        yield "Left out as well", f"{several} of an earlier time, which the WAL has behind the border: {numbers}"
+    if base_time := captured.get("base_time"):
+        kind = "the snapshot" if report.origin.snapshot_id else "a copy"
+        yield "Grown from", f"{kind} of {base_time}, {bytes_text(captured.get('size_bytes'))}"
+    if replayed := recovered.get("wal_replayed_bytes"):
+        stop = recovered.get("stop_lsn", "the end")
+        yield "Replayed", f"{bytes_text(replayed)} of WAL, from {captured.get('start_lsn', 'the start')} to {stop}"
+    if timeline := recovered.get("timeline"):
+        yield "Timeline", str(timeline)
+
+
+def _neutralised(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield what was kept from acting on the world that the parent acts on, as far as there was any."""
+    prepared = facts.get("prepared_transactions") or []
+    if prepared:
+        ended = facts.get("prepared_transactions_rolled_back") or 0
+        fate = "rolled back" if ended else "kept; they hold their locks"
+        yield "Prepared transactions", f"{_listed(prepared)}: {fate}"
+    if names := facts.get("subscriptions"):
+        yield "Subscriptions", f"{_listed(names)}: disabled and detached"
+    if jobs := facts.get("jobs"):
+        yield "Scheduled jobs", f"{_listed(jobs)}: deactivated"
+    if mappings := facts.get("user_mappings"):
+        yield "Foreign servers", f"{counted(mappings, 'user mapping')} emptied"
+    if closed := facts.get("databases_not_entered"):
+        yield "Not entered", f"{_listed(closed)}: these databases accept no connections"
+    if rotated := facts.get("roles_rotated"):
+        yield "Passwords", f"of {counted(rotated, 'login role')} replaced; only the new one of tsdbadmin is known"
+
+
+def _shares(step_seconds: Mapping[str, float]) -> list[Share]:
+    whole = sum(step_seconds.values()) or 1.0
+    titles, shares, begin = STEPS["fork"], [], 0.0
+    for step, seconds in step_seconds.items():
+        width = 100 * seconds / whole
+        shares.append(Share(titles.get(step, _sentence(step)), seconds, round(begin, 2), round(width, 2)))
+        begin += width
+    return shares
+
+
+def _mark(mark: Mapping[str, Any]) -> str:
+    return f"{mark['xid']}, of {mark['time']}, at {mark['lsn']}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].replace("_", " ")

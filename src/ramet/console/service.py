@@ -7,9 +7,11 @@ from ramet.console.changes import VERBS
 from ramet.console.pages import HEADERS, page
 from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn, Visit
 from ramet.console.past import past_of
+from ramet.console.reports import Story, story_of
 from ramet.console.restoring import settings_text
 from ramet.console.steps import grouped
 from ramet.control.history import former, list_operations
+from ramet.control.reports import fork_report
 from ramet.errors import NotFound
 from ramet.model.service import Service
 
@@ -34,7 +36,8 @@ def service_page(
         where = f"/console/services/{service.origin.service_id}/replicas/{service.id}"
         return Response(None, status_code=303, headers={**HEADERS, "Location": where})
     past = past_of(parts.control, service)
-    operations = list_operations(parts.control, session.project_id, service.id, _OPERATIONS).operations
+    operations = list_operations(parts.control, session.project_id, service.id, _OPERATIONS)
+    groups = grouped(operations.operations)
     return page(
         "service.html",
         parts,
@@ -45,10 +48,12 @@ def service_page(
         forks=_forks(parts, service),
         past=past,
         shown_snapshots=past.snapshots[:_SNAPSHOTS],
-        operations=operations,
-        groups=grouped(operations, _GROUPS),
+        operations=operations.operations,
+        groups=groups[:_GROUPS],
+        has_more_operations=len(groups) > _GROUPS or operations.cursor is not None,
         settings_text=settings_text(past.settings),
-        birth=next((one for one in operations if one.procedure in ("create", "fork")), None),
+        story=_story(parts, service),
+        birth=next((one for one in operations.operations if one.procedure in ("create", "fork")), None),
     )
 
 
@@ -64,6 +69,12 @@ def _gone(parts: Parts, session: Visit, service_id: str) -> Response[str]:
         groups=grouped(past, _GROUPS),
         status_code=404,
     )
+
+
+def _story(parts: Parts, service: Service) -> Story | None:
+    if service.report is None:
+        return None
+    return story_of(fork_report(parts.control, service.project_id, service.id))
 
 
 def _forks(parts: Parts, service: Service) -> list[Service]:

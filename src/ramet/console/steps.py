@@ -65,7 +65,7 @@ def steps_of(past: Past) -> Sequence[Step]:
     return [_step(past, name) for name in names]
 
 
-def grouped(listed: Sequence[Past], most: int) -> Sequence[tuple[Past, int]]:
+def grouped(listed: Sequence[Past], most: int | None = None) -> Sequence[tuple[Past, int]]:
     """Return operations, newest first, with how many equal ones that went well stand together before each."""
     groups: list[tuple[Past, int]] = []
     for past in listed:

@@ -5,6 +5,7 @@ from typing import Any
 
 from ramet.control.control import Control
 from ramet.errors import NotFound, WrongState
+from ramet.model.fork import parse_target_time, shown
 from ramet.model.service import Origin, Service, status_of
 from ramet.model.snapshot import Snapshot
 from ramet.store import operations, snapshots
@@ -19,6 +20,15 @@ class ForkReport:
     facts: dict[str, Any]
     base: Snapshot | None
     step_seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class LeftBehind:
+    """What did not come along, by nature or because nobody keeps it, and what to do about it."""
+
+    what: str
+    names: list[str]
+    remedy: str
 
 
 def fork_report(control: Control, project_id: str, service_id: str) -> ForkReport:
@@ -43,3 +53,42 @@ def fork_report(control: Control, project_id: str, service_id: str) -> ForkRepor
         if event.outcome == "DONE":  # more than once where a server was killed and started again
             seconds[event.step] = seconds.get(event.step, 0.0) + event.seconds
     return ForkReport(service, origin, service.report, base, seconds)
+
+
+def cut_of(report: ForkReport) -> dict[str, Any]:
+    """Return the transactions on both sides of the border of a fork's history; empty while they are not known."""
+    return report.facts["capture"].get("cut") or report.facts.get("cut") or {}
+
+
+def left_behind(report: ForkReport) -> list[LeftBehind]:
+    """Return what the fork does not have of its parent."""
+    found = []
+    tables = report.facts.get("unlogged_tables", [])
+    if tables and not report.facts["capture"].get("clean", False):
+        found.append(LeftBehind("rows of unlogged tables", tables, "They are empty; fill them again."))
+    statistics = report.facts.get("statistics")
+    remedy = "ANALYZE runs in the background." if statistics is None else f"ANALYZE ran: {statistics}."
+    found.append(LeftBehind("cumulative statistics", [], remedy))
+    found.append(LeftBehind("replication slots", [], "They stay with the parent."))
+    return found
+
+
+def checks_of(report: ForkReport) -> list[str]:
+    """Return what was proven before the fork was READY, in sentences."""
+    captured, recovered = report.facts["capture"], report.facts["recovery"]
+    checks = ["Each WAL segment was of the parent's cluster, timeline and place, and whole."]
+    if captured.get("clean"):
+        return [*checks, "The parent's server had been stopped cleanly, before and after the copy."]
+    cut = captured.get("cut")
+    if cut is None:
+        return [*checks, f"Recovery reached the end of the copy at {captured.get('end_lsn', 'its end')}."]
+    if cut["first_excluded"] is None:
+        return [*checks, "Recovery reached the last transaction in the parent's WAL, and went on from there."]
+    target = "" if report.origin.target_time is None else shown(parse_target_time(report.origin.target_time))
+    excluded, last = recovered.get("first_excluded_time"), recovered.get("last_commit_time")
+    return [
+        *checks,
+        f"Recovery stopped before the transaction of {excluded}, which ended after {target}.",
+        f"The last transaction in the fork is of {last}, not after {target}.",
+        f"The fork is on a timeline of its own, {recovered.get('timeline')}.",
+    ]

@@ -1,0 +1,26 @@
+"""All operations of a service, a page at a time, those of one that is gone too."""
+
+from litestar import Response, get
+from litestar.params import FromQuery
+
+from ramet.console.pages import page
+from ramet.console.parts import ConsoleParts, ServiceId, SignedIn
+from ramet.console.steps import grouped
+from ramet.control.history import former, list_operations
+
+
+@get("/services/{service_id:str}/operations", sync_to_thread=True)
+def operations_page(
+    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, cursor: FromQuery[str] = ""
+) -> Response[str]:
+    """Show the newest operations, or the next older ones than those of the page that gave `cursor`."""
+    found = list_operations(parts.control, session.project_id, service_id, cursor=cursor or None)
+    return page(
+        "operations.html",
+        parts,
+        session,
+        service=former(parts.control, session.project_id, service_id),
+        groups=grouped(found.operations),
+        is_first=not cursor,
+        older=found.cursor,
+    )
