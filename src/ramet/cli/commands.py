@@ -23,6 +23,7 @@ _COMMANDS = {
     "operations": "operations:list_operations",
     "project": "keys:project_group",
     "key": "keys:key_group",
+    "config": "config:config_group",
     "completion": "completion:completion",
 }
 

@@ -12,7 +12,7 @@ import msgspec
 from ramet.cli.files import write_private
 from ramet.errors import Invalid, Unauthorized
 
-_VARIABLES = {
+VARIABLES = {
     "base_url": "RAMET_BASE_URL",
     "project_id": "RAMET_PROJECT_ID",
     "public_key": "RAMET_PUBLIC_KEY",
@@ -30,6 +30,15 @@ class Credentials(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Credentials({self.base_url!r}, {self.project_id!r}, {self.public_key!r}, ***)"
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What a file may hold; all of it together are credentials."""
+
+    base_url: str | None = None
+    project_id: str | None = None
+    public_key: str | None = None
+    secret_key: str | None = None
 
 
 def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -50,10 +59,9 @@ def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ
         if found is None:
             raise Unauthorized("NO_CREDENTIALS", f"There is no credentials file at {named}.", _REMEDY)
         return found
-    kept = read_credentials(config_path(environ))
-    values = {} if kept is None else msgspec.structs.asdict(kept)
-    values |= {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
-    missing = [name for name in _VARIABLES if name not in values]
+    values = read_values(config_path(environ)) or {}
+    values |= {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}
+    missing = [name for name in VARIABLES if name not in values]
     if missing:
         raise Unauthorized(
             "NO_CREDENTIALS",
@@ -65,22 +73,38 @@ def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ
 
 def read_credentials(path: Path) -> Credentials | None:
     """Return what a file holds, or None when there is none. Raises Invalid when it cannot be understood."""
+    values = read_values(path)
+    if values is None:
+        return None
+    missing = [name for name in VARIABLES if name not in values]
+    if missing:
+        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} holds no {', no '.join(missing)}.", _NEEDS)
+    return Credentials(**values)
+
+
+def read_values(path: Path) -> dict[str, str] | None:
+    """Return what a file holds so far, or None when there is none. Raises Invalid when it cannot be understood."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Credentials)
+        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        raise Invalid(
-            "BAD_CREDENTIALS_FILE", f"{path} holds no credentials: {error}.", f"It needs {', '.join(_VARIABLES)}."
-        ) from error
+        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} holds no credentials: {error}.", _NEEDS) from error
+    return {name: value for name, value in msgspec.structs.asdict(kept).items() if value is not None}
 
 
 def write_credentials(path: Path, credentials: Credentials) -> None:
     """Keep credentials in a file, readable by its owner only."""
-    write_private(path, msgspec.json.format(msgspec.json.encode(credentials), indent=2) + b"\n")
+    write_values(path, msgspec.structs.asdict(credentials))
 
 
+def write_values(path: Path, values: Mapping[str, str]) -> None:
+    """Keep named values in a file, readable by its owner only."""
+    write_private(path, msgspec.json.format(msgspec.json.encode(values), indent=2) + b"\n")
+
+
+_NEEDS = f"It needs {', '.join(VARIABLES)}."
 _REMEDY = (
     "Start a server with 'ramet up', which writes them; or set RAMET_BASE_URL, RAMET_PROJECT_ID, RAMET_PUBLIC_KEY "
-    "and RAMET_SECRET_KEY; or give --credentials-file."
+    "and RAMET_SECRET_KEY; or give --credentials-file; or see 'ramet config set --help'."
 )

@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 from ramet.api.wire import Service
 from ramet.cli.credentials import find_credentials
 from ramet.cli.output import FORMATS
+from ramet.cli.preferences import preferred_output
 from ramet.client import ApiError, Client
 from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id
@@ -29,8 +30,8 @@ def output_option(command: Command) -> Command:
         "-o",
         "--output",
         type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
+        default=preferred_output,
+        show_default="table, or what 'ramet config set output' says",
         help="How results are printed.",
     )(command)
 

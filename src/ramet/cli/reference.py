@@ -18,7 +18,7 @@ Results go to standard output, everything else to standard error. Exit codes: 0 
 
 A SERVICE is an id, or a name that only one service has. Which server and key a command uses: `--credentials-file` (or
 `RAMET_CREDENTIALS_FILE`), else `RAMET_BASE_URL`, `RAMET_PROJECT_ID`, `RAMET_PUBLIC_KEY` and `RAMET_SECRET_KEY`, else
-what `ramet up` wrote to the user's configuration (`~/.config/ramet/credentials.json`).
+what `ramet up` or `ramet config set` wrote to the user's configuration (`~/.config/ramet/credentials.json`).
 """
 
 

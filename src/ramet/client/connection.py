@@ -34,7 +34,7 @@ class Connection:
         A `transport` of one's own replaces the network, in tests.
         """
         secret = secret_key.reveal() if isinstance(secret_key, Secret) else secret_key
-        self.base_url = _checked_address(base_url)
+        self.base_url = checked_address(base_url)
         self.project_id = project_id
         self._http = httpx.Client(
             base_url=self.base_url,
@@ -95,7 +95,8 @@ class Connection:
         return answer
 
 
-def _checked_address(base_url: str) -> str:
+def checked_address(base_url: str) -> str:
+    """Return the address of an interface without a slash at its end. Raises Invalid when it is none."""
     try:
         address = httpx.URL(base_url)
     except httpx.InvalidURL:
