@@ -137,11 +137,6 @@ CREATE TABLE public.service (
     report json,
     operation_id text
 );
-CREATE TABLE public.session (
-    digest text NOT NULL,
-    public_key text NOT NULL,
-    expires_at bigint NOT NULL
-);
 CREATE TABLE public.snapshot (
     id text NOT NULL,
     service_id text NOT NULL,
@@ -178,8 +173,6 @@ INSERT INTO public.replica_set VALUES ('replica_set id full é '' " \', 'project
 INSERT INTO public.replica_set VALUES ('replica_set id sparse é '' " \', 'project id sparse é '' " \', 'service id sparse é '' " \', 'replica_set name sparse é '' " \', 'PROD', 8, 8, '[["node123456",5433]]', 'replica_set host sparse é '' " \', 8, NULL, 1774749599999999, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.service VALUES ('service id full é '' " \', 'project id full é '' " \', 'service name full é '' " \', 'service region_code full é '' " \', 'VECTOR', 'PROD', 7, 7, 'service volume_type full é '' " \', 'service host full é '' " \', 7, 7, 7, 1774749599999999, 'service verifier full é '' " \', false, 1774749599999999, NULL, 'service failure full é '' " \', NULL, 'service down_reason full é '' " \', 1774749599999999, 1774749599999999, 'service drill_failure full é '' " \', 'service archive_delay full é '' " \', 'service storage_warning full é '' " \', 'service parent_project_id full é '' " \', 'service parent_service_id full é '' " \', 'service parent_name full é '' " \', 'PITR', 'service fork_target_time full é '' " \', 'service origin_snapshot_id full é '' " \', 1774749599999999, '{"a":[1,null,"ü"]}', '{"a":[1,null,"ü"]}', NULL);
 INSERT INTO public.service VALUES ('service id sparse é '' " \', 'project id sparse é '' " \', 'service name sparse é '' " \', 'service region_code sparse é '' " \', 'VECTOR', 'PROD', NULL, NULL, 'service volume_type sparse é '' " \', 'service host sparse é '' " \', 9, NULL, 8, 1774749599999999, 'service verifier sparse é '' " \', false, NULL, NULL, NULL, 1774749599999999, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{"a":[1,null,"ü"]}', NULL, NULL);
-INSERT INTO public.session VALUES ('session digest full é '' " \', 'api_key public_key full é '' " \', 1774749599999999);
-INSERT INTO public.session VALUES ('session digest sparse é '' " \', 'api_key public_key sparse é '' " \', 1774749599999999);
 INSERT INTO public.snapshot VALUES ('snapshot id full é '' " \', 'service id full é '' " \', 'MANUAL', 'snapshot name full é '' " \', 1774749599999999, 'snapshot start_lsn full é '' " \', 'snapshot end_lsn full é '' " \', 7, 1099511627776, 1099511627776);
 INSERT INTO public.snapshot VALUES ('snapshot id sparse é '' " \', 'service id sparse é '' " \', 'MANUAL', NULL, 1774749599999999, 'snapshot start_lsn sparse é '' " \', 'snapshot end_lsn sparse é '' " \', 8, 1099511627776, 1099511627776);
 SELECT pg_catalog.setval('public.operation_event_id_seq', 1, false);
@@ -207,12 +200,9 @@ ALTER TABLE ONLY public.replica_set
     ADD CONSTRAINT pk_replica_set PRIMARY KEY (id);
 ALTER TABLE ONLY public.service
     ADD CONSTRAINT pk_service PRIMARY KEY (id);
-ALTER TABLE ONLY public.session
-    ADD CONSTRAINT pk_session PRIMARY KEY (digest);
 ALTER TABLE ONLY public.snapshot
     ADD CONSTRAINT pk_snapshot PRIMARY KEY (id);
 CREATE INDEX ix_hold_operation_id ON public.hold USING btree (operation_id);
-CREATE INDEX ix_idempotency_created_at ON public.idempotency USING btree (created_at);
 CREATE INDEX ix_operation_due ON public.operation USING btree (run_at) WHERE (status = ANY (ARRAY['RUNNING'::text, 'UNDOING'::text]));
 CREATE INDEX ix_operation_event_operation_id ON public.operation_event USING btree (operation_id);
 CREATE INDEX ix_operation_over ON public.operation USING btree (finished_at) WHERE (finished_at IS NOT NULL);
@@ -220,7 +210,6 @@ CREATE INDEX ix_operation_subject ON public.operation USING btree (subject);
 CREATE INDEX ix_replica_set_project_id ON public.replica_set USING btree (project_id);
 CREATE INDEX ix_replica_set_service_id ON public.replica_set USING btree (service_id);
 CREATE INDEX ix_service_listing ON public.service USING btree (project_id, created_at, id);
-CREATE INDEX ix_session_expires_at ON public.session USING btree (expires_at);
 CREATE INDEX ix_snapshot_service_id ON public.snapshot USING btree (service_id);
 CREATE UNIQUE INDEX uq_service_port ON public.service USING btree (port) WHERE ((deleted_at IS NULL) AND (failed_at IS NULL));
 ALTER TABLE ONLY public.api_key
@@ -241,7 +230,5 @@ ALTER TABLE ONLY public.replica_set
     ADD CONSTRAINT fk_replica_set_service_id FOREIGN KEY (service_id) REFERENCES public.service(id);
 ALTER TABLE ONLY public.service
     ADD CONSTRAINT fk_service_project_id FOREIGN KEY (project_id) REFERENCES public.project(id);
-ALTER TABLE ONLY public.session
-    ADD CONSTRAINT fk_session_public_key FOREIGN KEY (public_key) REFERENCES public.api_key(public_key);
 ALTER TABLE ONLY public.snapshot
     ADD CONSTRAINT fk_snapshot_service_id FOREIGN KEY (service_id) REFERENCES public.service(id);

@@ -174,15 +174,6 @@ CREATE TABLE service (
 );
 INSERT INTO "service" VALUES('service id full é '' " \','project id full é '' " \','service name full é '' " \','service region_code full é '' " \','VECTOR','PROD',7,7,'service volume_type full é '' " \','service host full é '' " \',7,7,7,1774749599999999,'service verifier full é '' " \',0,1774749599999999,NULL,'service failure full é '' " \',NULL,'service down_reason full é '' " \',1774749599999999,1774749599999999,'service drill_failure full é '' " \','service archive_delay full é '' " \','service storage_warning full é '' " \','service parent_project_id full é '' " \','service parent_service_id full é '' " \','service parent_name full é '' " \','PITR','service fork_target_time full é '' " \','service origin_snapshot_id full é '' " \',1774749599999999,'{"a":[1,null,"ü"]}','{"a":[1,null,"ü"]}',NULL);
 INSERT INTO "service" VALUES('service id sparse é '' " \','project id sparse é '' " \','service name sparse é '' " \','service region_code sparse é '' " \','VECTOR','PROD',NULL,NULL,'service volume_type sparse é '' " \','service host sparse é '' " \',9,NULL,8,1774749599999999,'service verifier sparse é '' " \',0,NULL,NULL,NULL,1774749599999999,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"a":[1,null,"ü"]}',NULL,NULL);
-CREATE TABLE session (
-	digest TEXT NOT NULL, 
-	public_key TEXT NOT NULL, 
-	expires_at BIGINT NOT NULL, 
-	CONSTRAINT pk_session PRIMARY KEY (digest), 
-	CONSTRAINT fk_session_public_key FOREIGN KEY(public_key) REFERENCES api_key (public_key)
-);
-INSERT INTO "session" VALUES('session digest full é '' " \','api_key public_key full é '' " \',1774749599999999);
-INSERT INTO "session" VALUES('session digest sparse é '' " \','api_key public_key sparse é '' " \',1774749599999999);
 CREATE TABLE snapshot (
 	id TEXT NOT NULL, 
 	service_id TEXT NOT NULL, 
@@ -202,12 +193,10 @@ INSERT INTO "snapshot" VALUES('snapshot id sparse é '' " \','service id sparse 
 CREATE INDEX ix_operation_due ON operation (run_at) WHERE status IN ('RUNNING', 'UNDOING');
 CREATE INDEX ix_operation_over ON operation (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX ix_operation_subject ON operation (subject);
-CREATE INDEX ix_session_expires_at ON session (expires_at);
 CREATE INDEX ix_operation_event_operation_id ON operation_event (operation_id);
 CREATE INDEX ix_service_listing ON service (project_id, created_at, id);
 CREATE UNIQUE INDEX uq_service_port ON service (port) WHERE deleted_at IS NULL AND failed_at IS NULL;
 CREATE INDEX ix_hold_operation_id ON hold (operation_id);
-CREATE INDEX ix_idempotency_created_at ON idempotency (created_at);
 CREATE INDEX ix_replica_set_project_id ON replica_set (project_id);
 CREATE INDEX ix_replica_set_service_id ON replica_set (service_id);
 CREATE INDEX ix_snapshot_service_id ON snapshot (service_id);

@@ -77,17 +77,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("public_key", name=op.f("pk_api_key")),
     )
     op.create_table(
-        "session",
-        sa.Column("digest", sa.Text(), nullable=False),
-        sa.Column("public_key", sa.Text(), nullable=False),
-        sa.Column("expires_at", UtcTime(), nullable=False),
-        sa.ForeignKeyConstraint(["public_key"], ["api_key.public_key"], name=op.f("fk_session_public_key")),
-        sa.PrimaryKeyConstraint("digest", name=op.f("pk_session")),
-    )
-    with op.batch_alter_table("session", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_session_expires_at"), ["expires_at"], unique=False)
-
-    op.create_table(
         "operation_event",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
         sa.Column("operation_id", sa.Text(), nullable=False),
@@ -175,8 +164,6 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["service_id"], ["service.id"], name=op.f("fk_idempotency_service_id")),
         sa.PrimaryKeyConstraint("project_id", "key_digest", name=op.f("pk_idempotency")),
     )
-    with op.batch_alter_table("idempotency", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_idempotency_created_at"), ["created_at"], unique=False)
     op.create_table(
         "metric_sample",
         sa.Column("subject", sa.Text(), nullable=False),
