@@ -21,6 +21,14 @@ _WARM_UP_SECONDS = 5.0
 
 def main() -> int:
     """Run one proof; 0 when no trial failed."""
+    try:
+        return _main()
+    except KeyboardInterrupt:
+        print("interrupted: what was figured until then is above, if anything is", file=sys.stderr)
+        return 130
+
+
+def _main() -> int:
     if sys.argv[1:] and sys.argv[1] in _PROOFS_OF_PROCESSES:
         return _PROOFS_OF_PROCESSES[sys.argv[1]](sys.argv[2:])
     arguments = _parser().parse_args()
@@ -28,11 +36,7 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
     results = Results(arguments.proof, seed)
     print(f"{arguments.proof}: {arguments.trials} trials, seed {seed}", file=sys.stderr)
-    try:
-        _prove(arguments, results)
-    except KeyboardInterrupt:
-        print("interrupted: the figures are of what was done until then", file=sys.stderr)
-        return 130
+    _prove(arguments, results)
     return 1 if any(trial.failed for trial in results.trials) else 0
 
 

@@ -5,11 +5,13 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -69,7 +71,7 @@ class Site:
         """Start `ramet up`, and return when it answers."""
         command = [str(_RAMET), "up", "--data", str(self.data), "--port", str(self.port)]
         command += ["--credentials-file", str(self.root / "key.json"), "--port-range", self._ports()]
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as log, uninterrupted():
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=self._environment(), start_new_session=True
             )
@@ -171,14 +173,34 @@ def open_site(directory: Path | None, **environment: str) -> Iterator[Site]:
         site.up()
         yield site
     finally:
-        site.kill()
-        site.close()
-        layout = site.backend.servers.layout
-        for path in list(layout.services.iterdir()) if layout.services.is_dir() else []:
-            site.backend.destroy(path.name)
-        site.backend.stop_all()
-        shutil.rmtree(layout.sockets, ignore_errors=True)
-        shutil.rmtree(root)
+        with uninterrupted():
+            _remove(site)
+
+
+def _remove(site: Site) -> None:
+    site.kill()
+    site.close()
+    services = site.backend.servers.layout.services
+    for path in list(services.iterdir()) if services.is_dir() else []:
+        site.backend.destroy(path.name)
+    site.backend.stop_all()
+    shutil.rmtree(site.root)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Keep a Ctrl-C until the end of the block: what is begun and not noted would stay for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: told.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if told:
+        raise KeyboardInterrupt
 
 
 def connect(port: int, password: str) -> "psycopg.Connection[tuple[Any, ...]]":
