@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -246,13 +245,13 @@ def test_a_data_root_is_let_go_of_and_opened_again_with_its_services() -> None:
         backend.stop_all()
         assert find_server(paths_of(backend, server)) is None
         assert mounted_at(backend.pool.path) is None
+        assert not backend.servers.layout.sockets.exists()
         backend = open_backend(root)
         assert backend.observe(server).reason == "Its server is not running."
         run(backend, server)
         assert backend.observe(server).serving
         backend.destroy(server.service_id)
         backend.stop_all()
-        subprocess.run(["rm", "-rf", str(backend.servers.layout.sockets)], check=True)
 
 
 def test_a_server_that_is_still_ending_is_asked_again(backend: LocalBackend, parent: Server, tmp_path: Path) -> None:

@@ -299,6 +299,7 @@ class LocalBackend(Past, Companions):
                     f"{len(waiting)} servers take longer than {_STOP_SECONDS:g} s to stop.",
                     ", ".join(paths.service_id for paths in waiting),
                 )
+        shutil.rmtree(self.servers.layout.sockets, ignore_errors=True)
         close_pool(self.pool)
 
     def close(self) -> None:
