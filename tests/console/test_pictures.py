@@ -9,6 +9,8 @@ from ramet.console.family import part_of, tree
 from ramet.console.steps import STEPS, TITLES, grouped, steps_of
 from ramet.console.texts import ago_text
 from ramet.console.timeline import draw
+from ramet.console.writes import Written, written_over_time
+from ramet.control.metrics import Growth
 from ramet.model.credentials import Secret
 from ramet.model.fork import shown
 from ramet.model.metrics import Series
@@ -60,17 +62,56 @@ def _origin(parent: str, strategy: str, target: str | None = None) -> Origin:
     return Origin("project000", parent.ljust(10, "0"), parent, strategy, target)
 
 
+def _writes(*growth: Growth) -> list[Written]:
+    return written_over_time(_window().snapshots, growth, 1000, _at(100))
+
+
 def test_a_time_line_shows_snapshots_writes_and_gaps_in_their_places() -> None:
-    line = draw(_window(Gap(_at(10), _at(20), "WAL is lost")), 1000, None)
+    line = draw(_window(Gap(_at(10), _at(20), "WAL is lost")), _writes(), None)
     assert line is not None
     assert [mark.x for mark in line.marks] == [0.0, 500.0]
     assert [(bar.x, bar.width, bar.size_bytes) for bar in line.bars] == [(0.0, 500.0, 4000), (500.0, 500.0, 1000)]
     assert line.bars[0].height == 2 * line.bars[1].height
     assert [(gap.x, gap.width) for gap in line.gaps] == [(100.0, 100.0)]
+    assert line.has_averages
+
+
+def test_writes_are_drawn_when_they_were_measured_and_the_rest_evenly() -> None:
+    writes = _writes(Growth(_at(10), _at(20), 3000), Growth(_at(45), _at(55), 500))
+    told = [(one.begins_at, one.ends_at, round(one.size_bytes), one.measured) for one in writes]
+    assert told == [
+        (_at(0), _at(10), 214, False),
+        (_at(10), _at(20), 3000, True),
+        (_at(20), _at(45), 536, False),
+        (_at(45), _at(50), 250, True),
+        (_at(50), _at(55), 250, True),
+        (_at(55), _at(100), 750, False),
+    ]
+    line = draw(_window(), writes, None)
+    assert line is not None
+    assert max(line.bars, key=lambda bar: bar.height).x == 100.0
+    assert [kind for kind, _ in line.paths] == ["even", "measured"]
+
+
+def test_a_window_that_was_measured_throughout_hides_nothing_behind_averages() -> None:
+    line = draw(_window(), _writes(*(Growth(_at(n), _at(n + 1), 100) for n in range(100))), None)
+    assert line is not None
+    assert not line.has_averages
+    assert sum(bar.size_bytes for bar in line.bars) == 10_000
+
+
+def test_very_many_samples_make_no_more_bars_than_can_be_seen() -> None:
+    growth = [Growth(_at(n / 100), _at((n + 1) / 100), n % 7) for n in range(10_000)]
+    line = draw(_window(), _writes(*growth), None)
+    assert line is not None
+    assert len(line.bars) <= 251
+    assert all(bar.width >= 4 for bar in line.bars[:-1])
+    assert sum(bar.size_bytes for bar in line.bars) == sum(one.size_bytes for one in growth)
+    assert sum(len(path) for _, path in line.paths) < 10_000
 
 
 def test_a_part_of_a_time_line_ends_with_the_window() -> None:
-    line = draw(_window(), None, 600)
+    line = draw(_window(), [], 600)
     assert line is not None
     assert (line.earliest, line.latest) == (_at(90), _at(100))
     assert list(line.marks) == []
@@ -78,7 +119,7 @@ def test_a_part_of_a_time_line_ends_with_the_window() -> None:
 
 
 def test_without_a_window_there_is_no_time_line() -> None:
-    assert draw(replace(_window(), earliest=None, latest=None), None, None) is None
+    assert draw(replace(_window(), earliest=None, latest=None), [], None) is None
 
 
 def test_a_tree_keeps_forks_under_their_parents_and_shows_the_moment_they_hold() -> None:

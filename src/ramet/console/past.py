@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from ramet.console.timeline import Timeline, draw
+from ramet.console.timeline import Timeline, draw, stretch_of
+from ramet.console.writes import Written, written_over_time
 from ramet.control.control import Control
+from ramet.control.metrics import wal_growth
 from ramet.control.preview import written_bytes
 from ramet.control.windows import PendingSnapshot, list_snapshots, window
 from ramet.errors import Error, NotFound
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, newest
-from ramet.model.window import RestoreSettings
+from ramet.model.window import RestoreSettings, RestoreWindow
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,18 @@ def past_of(control: Control, service: Service, span_seconds: int | None = None)
         known = sorted(found.snapshots, key=lambda one: one.taken_at, reverse=True)
         listed = list_snapshots(control, service.project_id, service.id)
         pending = [one for one in listed if isinstance(one, PendingSnapshot)]
-        drawn = draw(found, written_bytes(control, service, newest(known)), span_seconds)
+        drawn = draw(found, _writes(control, service, found, span_seconds), span_seconds)
         return ServicePast(drawn, known, pending, found.settings)
     except NotFound:
         raise
     except (Error, OSError) as error:
         return ServicePast(problem=f"Its past cannot be told now: {error}")
+
+
+def _writes(control: Control, service: Service, found: RestoreWindow, span_seconds: int | None) -> list[Written]:
+    stretch = stretch_of(found, span_seconds)
+    if stretch is None:
+        return []
+    growth = wal_growth(control, service.id, *stretch)
+    snapshots = sorted(found.snapshots, key=lambda one: one.taken_at)
+    return written_over_time(snapshots, growth, written_bytes(control, service, newest(snapshots)), stretch[1])

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from ramet.backends.base import Backend, Server
 from ramet.control.control import Control
@@ -19,11 +20,22 @@ FORGET_SECONDS = 3600.0
 _SAMPLE = timedelta(seconds=30)
 _AT_WORK_SECONDS = 0.2
 _CURRENT = timedelta(minutes=2)
+_FAR_APART = timedelta(seconds=90)
+_PARTS = 250
 _HIT, _READ, _RATIO = (
     key_of("ramet_blocks_total", source="cache"),
     key_of("ramet_blocks_total", source="disk"),
     key_of("ramet_cache_hit_ratio"),
 )
+
+
+@dataclass(frozen=True)
+class Growth:
+    """By how much a counter grew between two samples."""
+
+    begins_at: datetime
+    ends_at: datetime
+    size_bytes: float
 
 
 @dataclass
@@ -116,6 +128,21 @@ def read_series(
     with control.store.read() as tx:
         samples = metrics.list_samples(tx, found.id, begin - 2 * _SAMPLE, end)
     return series(samples, query, role="replica" if _is_replica(found) else "primary")
+
+
+def wal_growth(control: Control, service_id: str, begin: datetime, end: datetime) -> list[Growth]:
+    """Return how much WAL a service wrote between its samples, oldest first, in so many parts as a picture shows.
+
+    Samples that lie far apart, for the server was not running or nobody measured it, tell nothing of the time between.
+    """
+    part = max(_SAMPLE, (end - begin) / _PARTS)
+    with control.store.read() as tx:
+        values = metrics.list_values(tx, service_id, key_of("ramet_wal_bytes_total"), begin - part, end, part)
+    return [
+        Growth(before, at, value - earlier if value >= earlier else value)
+        for (before, earlier), (at, value) in pairwise(values)
+        if at - before <= max(2 * part, _FAR_APART)
+    ]
 
 
 def usage_now(control: Control, subject: str) -> Usage | None:

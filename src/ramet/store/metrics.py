@@ -68,6 +68,20 @@ def list_samples(tx: sa.Connection, subject: str, begin: datetime, end: datetime
     return [Sample(row.at, row.measured) for row in rows]
 
 
+def list_values(
+    tx: sa.Connection, subject: str, key: str, begin: datetime, end: datetime, part: timedelta
+) -> list[tuple[datetime, float]]:
+    """Return a value of the samples of a subject, the last one in each part of the time, oldest first."""
+    micros = sa.type_coerce(metric_sample.c.at, sa.BigInteger)
+    length = part // timedelta(microseconds=1)
+    place = sa.func.row_number().over(partition_by=micros - micros % length, order_by=micros.desc())
+    value = metric_sample.c.measured[key].as_float()
+    own = (metric_sample.c.subject == subject) & metric_sample.c.at.between(begin, end)
+    ranked = sa.select(metric_sample.c.at, value.label("value"), place.label("place")).where(own).subquery()
+    query = sa.select(ranked.c.at, ranked.c.value).where(ranked.c.place == 1, ranked.c.value.is_not(None))
+    return [(row.at, row.value) for row in tx.execute(query.order_by(ranked.c.at))]
+
+
 def last_sample(tx: sa.Connection, subject: str, since: datetime) -> Sample | None:
     """Return the newest sample of a subject, None when that is older than `since`."""
     own = (metric_sample.c.subject == subject) & (metric_sample.c.at >= since)

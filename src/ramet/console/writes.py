@@ -1,0 +1,71 @@
+"""When how much was written: as samples measured it; where there are none, the rest between two snapshots evenly."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from ramet.control.metrics import Growth
+from ramet.model.snapshot import Snapshot, lsn_number
+
+
+@dataclass(frozen=True)
+class Written:
+    """WAL that was written between two moments; `measured`: nothing finer is hidden behind an average."""
+
+    begins_at: datetime
+    ends_at: datetime
+    size_bytes: float
+    measured: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long that took."""
+        return (self.ends_at - self.begins_at).total_seconds()
+
+    def within(self, begins_at: datetime, ends_at: datetime) -> "Written | None":
+        """Return the part between two moments; None when there is none."""
+        begin, end = max(self.begins_at, begins_at), min(self.ends_at, ends_at)
+        if end <= begin:
+            return None
+        share = (end - begin) / (self.ends_at - self.begins_at)
+        return Written(begin, end, self.size_bytes * share, self.measured)
+
+
+def written_over_time(
+    snapshots: Sequence[Snapshot], growth: Sequence[Growth], since_newest: int | None, latest: datetime
+) -> list[Written]:
+    """Return the writes in order of time. `snapshots` are oldest first; `since_newest` was written after the last."""
+    measured = [Written(one.begins_at, one.ends_at, one.size_bytes, True) for one in growth]
+    if not snapshots:
+        return measured
+    found = _parts(measured, measured[0].begins_at if measured else latest, snapshots[0].taken_at)
+    for before, after in pairwise(snapshots):
+        total = lsn_number(after.end_lsn) - lsn_number(before.end_lsn)
+        found += _filled(measured, before.taken_at, after.taken_at, total)
+    return found + _filled(measured, snapshots[-1].taken_at, latest, since_newest)
+
+
+def _filled(measured: Sequence[Written], begin: datetime, end: datetime, total: int | None) -> list[Written]:
+    """Return what was measured between two moments, and what is missing to the total, spread over the holes."""
+    parts = _parts(measured, begin, end)
+    rest = max(0.0, (total or 0) - sum(part.size_bytes for part in parts))
+    holes = list(_holes(parts, begin, end))
+    seconds = sum((until - since).total_seconds() for since, until in holes)
+    even = [
+        Written(since, until, rest * (until - since).total_seconds() / seconds, False) for since, until in holes if rest
+    ]
+    return sorted([*parts, *even], key=lambda part: part.begins_at)
+
+
+def _parts(measured: Sequence[Written], begin: datetime, end: datetime) -> list[Written]:
+    return [part for one in measured if (part := one.within(begin, end)) is not None]
+
+
+def _holes(parts: Sequence[Written], begin: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
+    for part in parts:
+        if begin < part.begins_at:
+            yield begin, part.begins_at
+        begin = part.ends_at
+    if begin < end:
+        yield begin, end

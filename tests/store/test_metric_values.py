@@ -1,0 +1,24 @@
+"""One value of many samples, thinned to as many as a picture shows."""
+
+from datetime import timedelta
+
+from ramet.model.metrics import Sample
+from ramet.store import metrics
+from ramet.store.database import Store
+from tests.store.values import NOW
+
+_START = NOW.replace(second=0, microsecond=0)
+
+
+def test_the_last_value_of_each_part_is_listed_oldest_first(store: Store) -> None:
+    with store.write() as tx:
+        for number in range(12):
+            values = {"wal": float(number), "other": 1.0} if number != 7 else {"other": 1.0}
+            metrics.insert_samples(tx, {"shop000000": Sample(_START + timedelta(seconds=10 * number), values)})
+        metrics.insert_samples(tx, {"blog000000": Sample(_START, {"wal": 99.0})})
+    with store.read() as tx:
+        end = _START + timedelta(seconds=110)
+        listed = metrics.list_values(tx, "shop000000", "wal", _START, end, timedelta(seconds=30))
+        assert listed == [(_START + timedelta(seconds=10 * n), float(n)) for n in (2, 5, 8, 11)]
+        whole = metrics.list_values(tx, "shop000000", "wal", _START, end, timedelta(seconds=1))
+        assert [value for _, value in whole] == [float(n) for n in range(12) if n != 7]
