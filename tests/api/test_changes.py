@@ -4,7 +4,8 @@ import pytest
 
 from ramet.api.application import BASE_PATH
 from ramet.errors import Failed
-from ramet.model.service import FAILED_SHOWN_FOR
+from ramet.model.service import FAILED_SHOWN_FOR, Service
+from ramet.store import services
 from tests.api.world import JsonObject, World
 
 
@@ -105,6 +106,18 @@ def test_a_password_is_changed_without_an_answer_and_only_while_the_service_is_r
     world.work()
     refused = world.post(world.path(service["service_id"], "updatePassword"), {"password": "other"})
     assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_STATE")
+
+
+def test_a_changed_password_is_known_to_its_server_alone_so_that_no_two_records_differ(world: World) -> None:
+    service_id = world.ready()["service_id"]
+
+    def recorded() -> Service | None:
+        with world.store.read() as tx:
+            return services.get_service(tx, service_id)
+
+    before = recorded()
+    assert world.post(world.path(service_id, "updatePassword"), {"password": "another"}).status_code == 204
+    assert recorded() == before
 
 
 @pytest.mark.parametrize("password", ["", "x" * 1001, "a\tb", "a\u0000b"])

@@ -29,7 +29,8 @@ def set_environment(control: Control, project_id: str, service_id: str, environm
 def update_password(control: Control, project_id: str, service_id: str, password: Secret) -> None:
     """Change the admin's password; from the return on only the new one opens the service.
 
-    The host is asked outside of the store's transaction: a tenant that locks the role delays nobody else.
+    Only PostgreSQL keeps it: two records could differ. No transaction of the store is open meanwhile: a tenant that
+    locks the role delays nobody else.
     """
     verifier = scram_verifier(_check_password(password))
     with control.store.read() as tx:
@@ -37,8 +38,6 @@ def update_password(control: Control, project_id: str, service_id: str, password
     if status_of(service) is not Status.READY:
         raise wrong_state(service, "updatePassword", (Status.READY,))
     control.backend.set_password(server_of(service), verifier)
-    with control.store.write() as tx:
-        services.update_service(tx, service.id, verifier=verifier.reveal())
 
 
 def set_ha(control: Control, project_id: str, service_id: str, counts: Sequence[int]) -> Service:

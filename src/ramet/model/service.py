@@ -91,6 +91,7 @@ class Service(Struct, frozen=True, gc=False):
     """One service as the store knows it. Times are aware UTC datetimes.
 
     `born_at` is None until it was READY once; `failed_at` is set when its create or fork failed for good.
+    `verifier` is that of the initial password; PostgreSQL alone knows later ones.
     `down_reason` is None while the last observation found the server serving.
     While `storage_warning` says why, its sessions are read-only.
     `proven_at` is the newest moment that a restore drill has recovered, `drilled_at` when the last drill ended.
