@@ -58,6 +58,7 @@ def prepare(servers: Servers, driver: Driver, server: Server, snapshot_id: str, 
     unfinished = directory / _UNFINISHED
     if not unfinished.exists():
         driver.clone_tree(snapshots.data_of(paths, snapshot_id), unfinished)
+    servers.make_sockets(paths)
     installation = servers.installations.of(server.pg_major)
     place = Standalone(unfinished, paths.config_file, directory / _LOG, installation, servers.account)
     found = recovery.recovered(place, captured(base), patience_seconds)

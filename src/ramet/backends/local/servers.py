@@ -60,6 +60,11 @@ class Servers:
             self.account.make_directory(directory)
         return paths
 
+    def make_sockets(self, paths: ServicePaths) -> None:
+        """Make the directory of a server's sockets unless it is there: each configuration includes it."""
+        make_private_parents(paths.sockets)
+        self.account.make_directory(paths.sockets)
+
     def initialize(self, server: Server) -> None:
         """Make an empty cluster in the data directory, which the caller has made, empty."""
         installation = self._installation(server)
@@ -76,8 +81,6 @@ class Servers:
         paths = self.paths(server.service_id)
         if processes.running(paths) is not None:
             return
-        make_private_parents(paths.sockets)
-        self.account.make_directory(paths.sockets)
         logs.prune(paths, time.time())
         self.prepare(server)
         self.write_configuration(server, phase)
@@ -194,6 +197,7 @@ class Servers:
     def write_configuration(self, server: Server, phase: Phase = Phase.CLOSED) -> None:
         """Put the configuration of a server in place, as the next start or reload reads it."""
         paths = self.paths(server.service_id)
+        self.make_sockets(paths)
         features = self.features(server)
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         for path, text in (
