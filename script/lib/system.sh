@@ -30,10 +30,12 @@ system_packages() {
 }
 
 install_browser() {  # only the tests and the pictures of the console need it; Ubuntu has it as a snap, which is not used
-    if have chromium; then return; fi
+    if have chromium && { installed fonts-inter || [ -e .venv/.stamp ]; }; then return; fi
     compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null || package_lists chromium
     if apt-cache show chromium >/dev/null 2>&1; then
-        apt_install chromium
+        local wanted=(chromium)
+        ! apt-cache show fonts-inter >/dev/null 2>&1 || wanted+=(fonts-inter)
+        apt_install "${wanted[@]}"
     elif [ ! -e .venv/.stamp ]; then
         say "this distribution has no package chromium: the console's tests in a browser are skipped"
     fi

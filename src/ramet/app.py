@@ -67,7 +67,13 @@ class Runtime:
 
     def http(self) -> Litestar:
         """Return the HTTP application over the verbs."""
-        return create_app(self.control, self.projects, version=__version__, beside=self.console.routes)
+        return create_app(
+            self.control,
+            self.projects,
+            version=__version__,
+            beside=self.console.routes,
+            refuse_beside=self.console.refuse,
+        )
 
     def start(self, *, alone: bool = False) -> None:
         """Look at the servers once, so that no status is shown unseen, then begin to work.

@@ -219,6 +219,17 @@ def test_a_click_on_the_time_line_and_another_one_fork_that_moment(visitor: Visi
     assert datetime.fromisoformat(str(origin.target_time)).timestamp() * 1000 == chosen
 
 
+def test_an_unknown_choice_is_no_fault_of_the_script(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    complaints = watch(page)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=XX")
+    expect(page.get_by_label("Now")).to_be_checked()
+    expect(page.locator("#preview")).to_contain_text("READY in about")
+    assert complaints == []
+
+
 def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers(
     visitor: Visitor, context: BrowserContext
 ) -> None:
@@ -293,6 +304,8 @@ def test_reading_and_forking_work_without_scripts(visitor: Visitor, browser: Bro
     expect(page.get_by_role("heading", name="Restore window")).to_be_visible()
     page.get_by_role("link", name="Fork", exact=True).first.click()
     page.get_by_label("A moment").check()
+    expect(page.get_by_label("Moment to go back to")).to_be_hidden()
+    expect(page.locator("[data-step]").first).to_be_hidden()
     page.get_by_label("Exact moment").fill(utc_now().isoformat().replace("+00:00", "Z"))
     page.get_by_role("button", name="Fork", exact=True).click()
     expect(page.get_by_text("The password, shown this once")).to_be_visible()

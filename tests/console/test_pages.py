@@ -1,5 +1,6 @@
 """The pages as a browser without scripts sees them."""
 
+import html
 import re
 from datetime import timedelta
 
@@ -129,6 +130,62 @@ def test_where_to_go_after_signing_in_stays_here(visitor: Visitor) -> None:
         assert 'name="next" value="/console/"' in page
 
 
+def test_signing_in_leads_back_to_the_page_with_its_query(visitor: Visitor) -> None:
+    wanted = "/console/services/abcdefghij/fork?strategy=PITR&at=2026-01-15T10:30:00%2B02:00"
+    where = visitor.client.get(wanted).headers["location"]
+    page = visitor.client.get(where).text
+    assert f'name="next" value="{html.escape(wanted)}"' in page
+    part = {"HX-Request": "true", "HX-Current-URL": f"{visitor.origin}/console/?q=shop"}
+    led = visitor.client.get("/console/services/abcdefghij/logs?few", headers=part)
+    assert (led.status_code, led.headers["hx-redirect"]) == (401, "/console/sign-in?next=/console/%3Fq%3Dshop")
+    assert visitor.client.get("/console/").headers["location"] == "/console/sign-in"
+
+
+def test_what_can_be_read_can_be_asked_for_without_its_body(visitor: Visitor) -> None:
+    for path in ("/console/sign-in", "/"):
+        seen, asked = visitor.client.get(path), visitor.client.head(path)
+        assert (asked.status_code, asked.content) == (seen.status_code, b"")
+    visitor.sign_in()
+    service = visitor.ready()
+    for path in _pages(service.id):
+        assert visitor.client.head(path).status_code == 200, path
+    link = visitor.link
+    assert visitor.client.head(link).status_code == 405
+    assert visitor.client.get(link).status_code == 200
+
+
+def test_what_no_route_takes_is_told_on_a_page(visitor: Visitor) -> None:
+    visitor.sign_in()
+    for path in ("/console/services/a/replicas/b/c/d", "/console/services/a/b/c", "/console/static/x", "/nowhere"):
+        answer = visitor.client.get(path)
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
+        assert "There is nothing here" in answer.text
+    wrong = visitor.client.delete("/console/sign-in")
+    assert (wrong.status_code, "GET" in wrong.headers["allow"]) == (405, True)
+    assert wrong.headers["content-type"].startswith("text/html")
+    missing = visitor.client.get("/public/api/v1/nowhere")
+    assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")
+
+
+def test_forms_speak_of_their_own_fields(visitor: Visitor) -> None:
+    visitor.sign_in()
+    base = f"/console/services/{visitor.ready().id}"
+    ahead = (utc_now() + timedelta(days=1)).isoformat()
+    for fields in ({"target_time": ""}, {"target_time": ahead}, {"target_time": "soon"}, {"name": " "}):
+        answer = visitor.send(f"{base}/fork", **{"strategy": "PITR", "name": "x", **fields})
+        assert answer.status_code == 422
+        said = re.findall(r'class="wrong"[^>]*>(.*?)</span>', answer.text)
+        assert said, fields
+        assert not re.search(r"[a-z]_[a-z]|PITR|Send ", said[0]), said
+    assert "target_time" not in visitor.see(f"{base}/fork/preview?strategy=PITR").replace('name="target_time"', "")
+
+
+def test_an_unknown_choice_begins_with_now(visitor: Visitor) -> None:
+    visitor.sign_in()
+    page = visitor.see(f"/console/services/{visitor.ready().id}/fork?strategy=XX")
+    assert re.search(r'value="NOW" checked', page)
+
+
 def test_every_page_is_strict_whole_and_light(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
@@ -162,7 +219,11 @@ def test_pages_are_compressed_and_streams_are_not(visitor: Visitor) -> None:
 
 def test_static_files_are_kept_by_browsers(visitor: Visitor) -> None:
     path = re.findall(r'"(/console/static/[^"]+\.css)"', visitor.client.get("/console/sign-in").text)[0]
-    assert "immutable" in visitor.client.get(path).headers["cache-control"]
+    found = visitor.client.get(path)
+    assert "immutable" in found.headers["cache-control"]
+    assert found.headers["content-type"] == "text/css; charset=utf-8"
+    for digest in ("c", "0" * 12, path.split("/")[3][:-1]):
+        assert visitor.client.get(f"/console/static/{digest}/console.css").headers["cache-control"] == "no-cache"
     assert visitor.client.get("/console/static/0/secrets.txt").status_code == 404
 
 
@@ -300,8 +361,10 @@ def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
     assert "Nothing matches" in visitor.see("/console/?q=%22hay%22")
     assert 'class="name"' in visitor.see("/console/?number=21")
     lineage = visitor.see("/console/lineage?number=11")
-    assert lineage.count('<li class="row-') == 1
+    assert lineage.count('<span class="who-and-when">') == 1
     assert "Part 11 of 11" in lineage
+    assert visitor.see("/console/lineage?q=straw-99").count('class="found"') == 11
+    assert "Nothing matches" in visitor.see("/console/lineage?q=hay")
     for path in ("/console/", "/console/lineage"):
         assert len(visitor.see(path)) < _LIMIT_BYTES / 2
 

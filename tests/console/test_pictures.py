@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ramet.console.charts import METRICS, chart
-from ramet.console.family import part_of, tree
+from ramet.console.family import kin_of, part_of, tree
 from ramet.console.steps import STEPS, TITLES, grouped, steps_of
 from ramet.console.texts import ago_text
 from ramet.console.timeline import draw
@@ -153,6 +153,19 @@ def test_a_line_of_a_thousand_forks_is_drawn() -> None:
     listed = [_service("f0000", 0)]
     listed += [_service(f"f{n:04d}", n, _origin(f"f{n - 1:04d}", "NOW")) for n in range(1, 1000)]
     assert [node.depth for node in tree(listed, _at(1000))] == list(range(1000))
+
+
+def test_what_a_search_finds_is_shown_with_what_it_came_from() -> None:
+    listed = [
+        _service("shop", 0),
+        _service("blog", 10),
+        _service("fork", 50, _origin("shop", "NOW")),
+        _service("fork2", 60, _origin("fork", "NOW")),
+        _service("fork3", 70, _origin("gone", "NOW")),
+    ]
+    assert [one.name for one in kin_of(listed, [listed[3]])] == ["shop", "fork", "fork2"]
+    assert [one.name for one in kin_of(listed, [listed[4], listed[1]])] == ["blog", "fork3"]
+    assert kin_of(listed, []) == []
 
 
 def test_a_part_of_a_tree_counts_its_rows_anew() -> None:

@@ -1,12 +1,14 @@
 """The HTTP application: routes, guards, limits and errors put together over the verbs that it is given."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
-from litestar import Litestar, MediaType, Response, Router, get
+from litestar import Litestar, MediaType, Request, Response, Router, get
 from litestar.di import Provide
+from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
-from litestar.types import ControllerRouterHandler
+from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from ramet.api.analytics import identify_user, track_event
 from ramet.api.auth import key_guard
@@ -18,7 +20,7 @@ from ramet.api.metrics import metrics_router
 from ramet.api.openapi import document
 from ramet.api.operations import operations_router
 from ramet.api.poolers import poolers_router
-from ramet.api.problems import exception_handlers
+from ramet.api.problems import exception_handlers, on_http_exception
 from ramet.api.projects import list_projects
 from ramet.api.replicas import replicas_router
 from ramet.api.restore import restore_router
@@ -28,6 +30,7 @@ from ramet.control.control import Control
 from ramet.control.projects import Projects
 
 BASE_PATH = "/public/api/v1"
+Refusal = Callable[[Request[Any, Any, Any], HTTPException], Response[Any]]
 RESOURCES: Sequence[ControllerRouterHandler] = (
     services_router,
     restore_router,
@@ -47,11 +50,17 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
 
 
 def create_app(
-    control: Control, projects: Projects, *, version: str, beside: Sequence[ControllerRouterHandler] = ()
+    control: Control,
+    projects: Projects,
+    *,
+    version: str,
+    beside: Sequence[ControllerRouterHandler] = (),
+    refuse_beside: Refusal | None = None,
 ) -> Litestar:
     """Return the ASGI application over these verbs; `version` is what its openapi.json says.
 
-    `beside` are routes that stand beside the interface, with errors of their own.
+    `beside` are routes that stand beside the interface, with errors of their own; `refuse_beside` answers what no
+    route takes, neither theirs nor the interface's.
     """
     interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects)])
     return Litestar(
@@ -60,12 +69,24 @@ def create_app(
             "control": Provide(lambda: control, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
         },
-        exception_handlers=exception_handlers(),
+        exception_handlers=_by_place(exception_handlers(), refuse_beside),
         request_class=WireRequest,
         request_max_body_size=LIMIT_BYTES,
         openapi_config=None,
         logging_config=None,
     )
+
+
+def _by_place(handlers: ExceptionHandlersMap, refuse_beside: Refusal | None) -> ExceptionHandlersMap:
+    """Return the handlers, with what no route takes answered by whom the path belongs to."""
+    if refuse_beside is None:
+        return handlers
+
+    def choose(request: Request[Any, Any, Any], exception: HTTPException) -> Response[Any]:
+        is_ours = request.url.path.startswith(BASE_PATH)
+        return on_http_exception(request, exception) if is_ours else refuse_beside(request, exception)
+
+    return {**handlers, HTTPException: choose}
 
 
 def openapi_json(version: str) -> bytes:

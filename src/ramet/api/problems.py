@@ -46,7 +46,7 @@ _SHOWN_CHARACTERS = 200
 
 def exception_handlers() -> ExceptionHandlersMap:
     """Return the handlers that cover every exception of the HTTP edge."""
-    return {Error: _on_error, HTTPException: _on_http_exception, Exception: _on_fault}
+    return {Error: _on_error, HTTPException: on_http_exception, Exception: _on_fault}
 
 
 def _on_error(request: Request[Any, Any, Any], error: Error) -> Response[ErrorBody]:
@@ -66,7 +66,7 @@ def _unavailable(request: Request[Any, Any, Any], body: ErrorBody) -> Response[E
     return _answer(503, body, {"Retry-After": _RETRY_SECONDS})
 
 
-def _on_http_exception(request: Request[Any, Any, Any], exception: HTTPException) -> Response[ErrorBody]:
+def on_http_exception(request: Request[Any, Any, Any], exception: HTTPException) -> Response[ErrorBody]:
     """Answer what the framework refuses, without its own shapes."""
     if exception.status_code >= 500:
         return _on_fault(request, exception)

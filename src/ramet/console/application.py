@@ -7,6 +7,7 @@ from typing import Any
 
 from litestar import Request, Response, Router, get
 from litestar.config.compression import CompressionConfig
+from litestar.exceptions import HTTPException
 from litestar.middleware import DefineMiddleware
 from litestar.middleware.compression import CompressionMiddleware
 from litestar.params import FromPath
@@ -30,8 +31,8 @@ from ramet.console import (
 from ramet.console.help import help_page
 from ramet.console.live import Pulses
 from ramet.console.pages import HEADERS
-from ramet.console.parts import Entry, Parts, dependencies
-from ramet.console.problems import exception_handlers
+from ramet.console.parts import AnyRequest, Entry, Parts, dependencies, read
+from ramet.console.problems import exception_handlers, on_http_exception
 from ramet.console.session import Brake, FormMarks, Links
 from ramet.console.spaces import Spaces
 from ramet.control.control import Control
@@ -78,9 +79,13 @@ _PAGES = (
 
 @dataclass(frozen=True)
 class Console:
-    """The console of this process: what to mount, and links that sign in once. `close` lets its streams end."""
+    """The console of this process: what to mount, and links that sign in once. `close` lets its streams end.
+
+    `refuse` answers what no route of it takes.
+    """
 
     routes: tuple[ControllerRouterHandler, ...]
+    refuse: Callable[[AnyRequest, HTTPException], Response[str]]
     make_link: Callable[[str], str]
     close: Callable[[], None]
 
@@ -114,7 +119,10 @@ def open_console(
         include_in_schema=False,
     )
     return Console(
-        (router, home), lambda public_key: f"{signin.LINKS}/{parts.links.make(public_key)}", parts.pulses.close
+        (router, home),
+        on_http_exception,
+        lambda public_key: f"{signin.LINKS}/{parts.links.make(public_key)}",
+        parts.pulses.close,
     )
 
 
@@ -131,7 +139,7 @@ def _nothing(rest: FromPath[str]) -> Response[None]:
     raise NotFound("NOT_FOUND", "There is no such page.", "Go back to the services.")
 
 
-@get("/", include_in_schema=False, sync_to_thread=False)
+@read("/", sync_to_thread=False)
 def home() -> Response[None]:
     """Lead whoever opens the bare address to the console."""
     return Response(None, status_code=307, headers={**HEADERS, "Location": f"{PATH}/"})

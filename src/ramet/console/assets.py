@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from litestar import Response, get
+from litestar import Response
 from litestar.params import FromPath
 
+from ramet.console.parts import AnyRequest, read
 from ramet.errors import NotFound
 
-_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -43,11 +44,11 @@ def asset_path(name: str) -> str:
     return assets()[name].path
 
 
-@get("/static/{digest:str}/{name:str}", sync_to_thread=False)
-def static_file(digest: FromPath[str], name: FromPath[str]) -> Response[bytes]:
+@read("/static/{digest:str}/{name:str}", sync_to_thread=False)
+def static_file(request: AnyRequest, digest: FromPath[str], name: FromPath[str]) -> Response[bytes]:
     """Answer with a file, to everybody."""
     asset = assets().get(name)
     if asset is None:
         raise NotFound("NOT_FOUND", "There is no such file.")
-    caching = _FOREVER if digest in asset.path else "no-cache"
+    caching = _FOREVER if request.url.path == asset.path else "no-cache"
     return Response(asset.content, media_type=asset.media_type, headers={"Cache-Control": caching})

@@ -5,11 +5,11 @@ That page is the only one with the password. A form sent twice makes one service
 
 from collections.abc import Mapping
 
-from litestar import Response, get, post
+from litestar import Response, post
 
-from ramet.console.forms import Form, environment_of, new_key, refused, sizes, split_size
+from ramet.console.forms import Form, environment_of, new_key, refused, sentence_of, sizes, split_size
 from ramet.console.pages import page
-from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn, Visit
+from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn, Visit, read
 from ramet.console.past import past_of
 from ramet.console.problems import form_status
 from ramet.control.preview import preview_fork
@@ -19,7 +19,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, ServiceType, fork_name
 
 
-@get("/new", sync_to_thread=True)
+@read("/new", sync_to_thread=True)
 def create_page(parts: ConsoleParts, session: SignedIn) -> Response[str]:
     """Show the form for a new service."""
     return _create_page(
@@ -37,7 +37,7 @@ def create(parts: ConsoleParts, session: SignedIn, fields: Fields) -> Response[s
     return _born(parts, session, accepted)
 
 
-@get("/services/{service_id:str}/fork", sync_to_thread=True)
+@read("/services/{service_id:str}/fork", sync_to_thread=True)
 def fork_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the fork dialog; `at`, `snapshot`, `strategy` and `span` in the query choose what it begins with."""
     query = request.query_params
@@ -45,7 +45,7 @@ def fork_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, servi
     implied = "PITR" if "at" in query else "LAST_SNAPSHOT" if "snapshot" in query else "NOW"
     values = {
         "key": new_key(),
-        "strategy": str(query.get("strategy", implied)),
+        "strategy": chosen if (chosen := str(query.get("strategy", implied))) in tuple(ForkStrategy) else implied,
         "snapshot_id": str(query.get("snapshot", "")),
         "target_time": str(query.get("at", "")),
         "name": fork_name(parent.name),
@@ -55,15 +55,15 @@ def fork_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, servi
     return _fork_page(parts, session, parent, Form(values), span=_span(str(query.get("span", ""))))
 
 
-@get("/services/{service_id:str}/fork/preview", sync_to_thread=True)
+@read("/services/{service_id:str}/fork/preview", sync_to_thread=True)
 def fork_preview(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Tell what the fork would be that the dialog describes now."""
     values = {name: str(value).strip() for name, value in request.query_params.items()}
     try:
         preview = preview_fork(parts.control, session.project_id, service_id, _fork_request(values))
     except Error as error:
-        return page("preview.html", preview=None, error=error)
-    return page("preview.html", preview=preview, error=None)
+        return page("preview.html", preview=None, problem=sentence_of(error))
+    return page("preview.html", preview=preview, problem="")
 
 
 @post("/services/{service_id:str}/fork", sync_to_thread=True, status_code=200)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from litestar import Response, get, post
+from litestar import Response, post
 from litestar.params import FromPath
 
 from ramet.console.forms import Form, Misfilled, environment_of, size_value, split_size
-from ramet.console.parts import ConsoleParts, Fields, Parts, ServiceId, SignedIn
+from ramet.console.parts import ConsoleParts, Fields, Parts, ServiceId, SignedIn, read
 from ramet.console.restoring import AMOUNTS, default_settings, set_restore, typed_settings
 from ramet.console.verbs import Place, Values, Verb, ask, find_verb, perform
 from ramet.control import changes, poolers, replicas, windows
@@ -152,7 +152,7 @@ VERBS: Mapping[str, Verb[Service]] = {
 }
 
 
-@get("/services/{service_id:str}/{verb:str}", sync_to_thread=True)
+@read("/services/{service_id:str}/{verb:str}", sync_to_thread=True)
 def change_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str]) -> Response[str]:
     """Ask what the change needs to know."""
     service = parts.control.get_service(session.project_id, service_id)

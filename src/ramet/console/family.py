@@ -60,6 +60,18 @@ def part_of(nodes: Sequence[Node], number: int) -> list[Node]:
     return [replace(one, row=one.row - first, parent_row=row) for one, row in zip(part, rows, strict=True)]
 
 
+def kin_of(services: Sequence[Service], found: Sequence[Service]) -> list[Service]:
+    """Return some services with all that they came from, in the order of the whole."""
+    by_id = {service.id: service for service in services}
+    kept: set[str] = set()
+    for service in found:
+        at: Service | None = service
+        while at is not None and at.id not in kept:
+            kept.add(at.id)
+            at = None if at.origin is None else by_id.get(at.origin.service_id)
+    return [service for service in services if service.id in kept]
+
+
 def tree(services: Sequence[Service], now: datetime) -> list[Node]:
     """Return all services in the order of the tree, parents before their forks, older before younger."""
     known = {service.id for service in services}

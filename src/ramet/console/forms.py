@@ -26,6 +26,14 @@ _FIELDS: Mapping[str, str] = {
 }
 
 
+_SENTENCES: Mapping[str, str] = {
+    "TARGET_TIME_REQUIRED": "Choose the moment on the time line, or type it.",
+    "TARGET_TIME_IN_FUTURE": "The moment lies in the future. Choose one that has passed, or “Now”.",
+    "INVALID_NAME": "A name has 1 to 128 printable characters, and not only spaces.",
+}
+"""What a form says in the place of the interface's words, which name its fields."""
+
+
 class Misfilled(Invalid):
     """A field of a form holds what it cannot hold."""
 
@@ -63,9 +71,13 @@ class Form:
 
 def refused(values: Mapping[str, str], error: Error) -> Form:
     """Return a form with an error beside the field that caused it."""
-    text = f"{error.message} {error.details}".strip()
     name = error.name if isinstance(error, Misfilled) else _FIELDS.get(error.code, "")
-    return Form(values, {name: text})
+    return Form(values, {name: sentence_of(error)})
+
+
+def sentence_of(error: Error) -> str:
+    """Return an error in the words of the forms."""
+    return _SENTENCES.get(error.code) or f"{error.message} {error.details}".strip()
 
 
 def new_key() -> str:

@@ -1,15 +1,15 @@
 """All operations of a service, a page at a time, those of one that is gone too."""
 
-from litestar import Response, get
+from litestar import Response
 from litestar.params import FromQuery
 
 from ramet.console.pages import page
-from ramet.console.parts import ConsoleParts, ServiceId, SignedIn
+from ramet.console.parts import ConsoleParts, ServiceId, SignedIn, read
 from ramet.console.steps import grouped
 from ramet.control.history import former, list_operations
 
 
-@get("/services/{service_id:str}/operations", sync_to_thread=True)
+@read("/services/{service_id:str}/operations", sync_to_thread=True)
 def operations_page(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, cursor: FromQuery[str] = ""
 ) -> Response[str]:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from litestar import Response, get
+from litestar import Response
 from litestar.params import FromQuery
 
 from ramet.console.pages import page
-from ramet.console.parts import ConsoleParts, SignedIn
+from ramet.console.parts import ConsoleParts, SignedIn, read
 from ramet.model.service import Service, status_of
 
 PAGE_SIZE = 50
@@ -40,12 +40,17 @@ class Listing:
 
 def search(services: list[Service], query: str, number: int) -> Listing:
     """Return a page of the services, newest first, in which every word of the query occurs."""
-    words = query.casefold().split()
-    found = [service for service in reversed(services) if all(word in _text(service) for word in words)]
+    found = matches(services, query)[::-1]
     pages = max(1, -(-len(found) // PAGE_SIZE))
     number = min(max(1, number), pages)
     shown = found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
     return Listing(shown, query, len(services), len(found), number)
+
+
+def matches(services: list[Service], query: str) -> list[Service]:
+    """Return the services in which every word of the query occurs."""
+    words = query.casefold().split()
+    return [service for service in services if all(word in _text(service) for word in words)]
 
 
 def _text(service: Service) -> str:
@@ -55,7 +60,7 @@ def _text(service: Service) -> str:
     return f"{' '.join(map(str, shown))} {parent}".casefold()
 
 
-@get("/", sync_to_thread=True)
+@read("/", sync_to_thread=True)
 def list_page(
     parts: ConsoleParts, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1
 ) -> Response[str]:

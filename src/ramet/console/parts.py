@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Any
 
-from litestar import Request
+from litestar import Request, route
 from litestar.di import NamedDependency, Provide
+from litestar.enums import HttpMethod
 from litestar.params import FromPath, SkipValidation
 
 from ramet.console.live import Pulses
@@ -61,6 +62,11 @@ class Visit(Session):
 
 class SignedOut(Exception):
     """Nobody is signed in: the way leads to the sign-in page."""
+
+
+def read(path: str, *, sync_to_thread: bool) -> route:
+    """Return the decorator of a page that is read: what answers GET answers HEAD (RFC 9110, 9.3.2)."""
+    return route(path, http_method=[HttpMethod.GET, HttpMethod.HEAD], sync_to_thread=sync_to_thread)
 
 
 def dependencies(parts: Parts) -> dict[str, Provide]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from litestar import Response
 from litestar.exceptions import HTTPException
@@ -27,7 +27,7 @@ _STATUSES: Mapping[type[Error], int] = {
 
 def exception_handlers() -> ExceptionHandlersMap:
     """Return the handlers that cover every exception of a page."""
-    return {SignedOut: _on_signed_out, Error: _on_error, HTTPException: _on_http_exception, Exception: _on_fault}
+    return {SignedOut: _on_signed_out, Error: _on_error, HTTPException: on_http_exception, Exception: _on_fault}
 
 
 def status_for(error: Error) -> int:
@@ -44,11 +44,19 @@ def form_status(error: Error) -> int:
 
 
 def _on_signed_out(request: AnyRequest, _: SignedOut) -> Response[None]:
-    wanted = quote(request.url.path) if request.method == "GET" else ""
-    address = "/console/sign-in" + (f"?next={wanted}" if wanted not in ("", "/console", "/console/") else "")
-    if request.headers.get("hx-request") == "true":
+    is_part = request.headers.get("hx-request") == "true"
+    address = f"/console/sign-in{_next(request, is_part)}"
+    if is_part:
         return Response(None, status_code=401, headers={**HEADERS, "HX-Redirect": address})
     return Response(None, status_code=303, headers={**HEADERS, "Location": address})
+
+
+def _next(request: AnyRequest, is_part: bool) -> str:
+    """Return the query that leads back: to the page itself, or to the one that asked for a part of it."""
+    asked = urlsplit(request.headers.get("hx-current-url", "") if is_part else str(request.url))
+    wanted = f"{asked.path}?{asked.query}" if asked.query else asked.path
+    leads = (is_part or request.method == "GET") and wanted.startswith("/console/") and wanted != "/console/"
+    return f"?next={quote(wanted)}" if leads else ""
 
 
 def _on_error(request: AnyRequest, error: Error) -> Response[str]:
@@ -61,11 +69,14 @@ def _on_error(request: AnyRequest, error: Error) -> Response[str]:
     return page("problem.html", title=_title(status), error=error, status_code=status)
 
 
-def _on_http_exception(request: AnyRequest, exception: HTTPException) -> Response[str]:
+def on_http_exception(request: AnyRequest, exception: HTTPException) -> Response[str]:
+    """Answer what the framework refuses with a page."""
     if exception.status_code >= 500:
         return _on_fault(request, exception)
-    error = Error("HTTP", _title(exception.status_code) + ".", "")
-    return page("problem.html", title=_title(exception.status_code), error=error, status_code=exception.status_code)
+    title = _title(exception.status_code)
+    answer = page("problem.html", title=title, error=Error("HTTP", f"{title}.", ""), status_code=exception.status_code)
+    answer.headers.update({name: value for name, value in (exception.headers or {}).items() if name.lower() == "allow"})
+    return answer
 
 
 def _on_fault(request: AnyRequest, fault: Exception) -> Response[str]:

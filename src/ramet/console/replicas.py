@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from litestar import Response, get, post
+from litestar import Response, post
 from litestar.params import FromPath
 
 from ramet.console.forms import Form, environment_of, size_value, split_size
 from ramet.console.pages import page
-from ramet.console.parts import AnyRequest, ConsoleParts, Fields, ServiceId, SignedIn
+from ramet.console.parts import AnyRequest, ConsoleParts, Fields, ServiceId, SignedIn, read
 from ramet.console.verbs import Place, Values, Verb, ask, find_verb, perform
 from ramet.control import replicas
 from ramet.control.control import Control
@@ -75,7 +75,7 @@ VERBS: Mapping[str, Verb[ReplicaSet]] = {
 }
 
 
-@get("/services/{service_id:str}/replicas/{set_id:str}", sync_to_thread=True)
+@read("/services/{service_id:str}/replicas/{set_id:str}", sync_to_thread=True)
 def replica_page(
     request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId, set_id: FromPath[str]
 ) -> Response[str]:
@@ -84,7 +84,7 @@ def replica_page(
     return page("replica.html", parts, session, service=service, set=_found(service, set_id))
 
 
-@get("/services/{service_id:str}/replicas/{set_id:str}/{verb:str}", sync_to_thread=True)
+@read("/services/{service_id:str}/replicas/{set_id:str}/{verb:str}", sync_to_thread=True)
 def replica_change_page(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, set_id: FromPath[str], verb: FromPath[str]
 ) -> Response[str]:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from litestar import Response, get
+from litestar import Response
 
 from ramet.console.pages import page
-from ramet.console.parts import ConsoleParts, ServiceId, SignedIn
+from ramet.console.parts import ConsoleParts, ServiceId, SignedIn, read
 from ramet.console.steps import STEPS
 from ramet.console.texts import bytes_text, counted
 from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, left_behind
@@ -40,7 +40,7 @@ class Story:
     checks: Sequence[str]
 
 
-@get("/services/{service_id:str}/report", sync_to_thread=True)
+@read("/services/{service_id:str}/report", sync_to_thread=True)
 def report_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Tell how a fork was made."""
     report = fork_report(parts.control, session.project_id, service_id)

@@ -1,11 +1,11 @@
 """The page of one service: how to connect, what it is made of, its past, and what is being done to it."""
 
-from litestar import Response, get
+from litestar import Response
 from litestar.params import FromQuery
 
 from ramet.console.changes import VERBS
 from ramet.console.pages import HEADERS, page
-from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn, Visit
+from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn, Visit, read
 from ramet.console.past import past_of
 from ramet.console.reports import Story, story_of
 from ramet.console.restoring import settings_text
@@ -20,7 +20,7 @@ _GROUPS = 12
 _SNAPSHOTS = 12
 
 
-@get("/services/{service_id:str}", sync_to_thread=True)
+@read("/services/{service_id:str}", sync_to_thread=True)
 def service_page(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str] | Response[None]:

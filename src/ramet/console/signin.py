@@ -9,7 +9,7 @@ from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 
 from ramet.console.pages import HEADERS, page
-from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, SignedIn
+from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, SignedIn, read
 from ramet.console.session import COOKIE, Guess
 from ramet.errors import Unauthorized
 from ramet.model.credentials import Secret
@@ -21,7 +21,7 @@ _HOME = "/console/"
 _KEY_LIMIT = 200
 
 
-@get("/sign-in", sync_to_thread=False)
+@read("/sign-in", sync_to_thread=False)
 def sign_in_page(request: AnyRequest) -> Response[str]:
     """Show the form; `next` in the query says where to go afterwards."""
     wanted = str(request.query_params.get("next", _HOME))

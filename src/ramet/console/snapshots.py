@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from litestar import Response, get, post
+from litestar import Response, post
 from litestar.params import FromPath, FromQuery
 
 from ramet.console.forms import Form
 from ramet.console.pages import page
-from ramet.console.parts import ConsoleParts, Fields, ServiceId, SignedIn
+from ramet.console.parts import ConsoleParts, Fields, ServiceId, SignedIn, read
 from ramet.console.past import past_of
 from ramet.console.verbs import Place, Values, Verb, ask, perform
 from ramet.control import windows
@@ -52,7 +52,7 @@ _DELETE: Verb[_Kept] = Verb(
 )
 
 
-@get("/services/{service_id:str}/snapshots", sync_to_thread=True)
+@read("/services/{service_id:str}/snapshots", sync_to_thread=True)
 def snapshots_page(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str]:
@@ -64,7 +64,7 @@ def snapshots_page(
     return page("snapshots.html", parts, session, service=service, past=past, shown_snapshots=newest, done=told)
 
 
-@get("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True)
+@read("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True)
 def snapshot_page(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str]
 ) -> Response[str]:

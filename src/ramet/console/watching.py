@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from litestar import Response, get
+from litestar import Response
 
 from ramet.console.charts import METRICS, chart
 from ramet.console.pages import page
-from ramet.console.parts import AnyRequest, ConsoleParts, ServiceId, SignedIn
+from ramet.console.parts import AnyRequest, ConsoleParts, ServiceId, SignedIn, read
 from ramet.control.logs import read_logs
 from ramet.control.metrics import read_series
 from ramet.errors import Error, NotFound
@@ -20,7 +20,7 @@ _FEW_ENTRIES = 50
 _SEVERE = ("ERROR", "FATAL", "PANIC", "WARNING")
 
 
-@get("/services/{service_id:str}/metrics", sync_to_thread=True)
+@read("/services/{service_id:str}/metrics", sync_to_thread=True)
 def metrics_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Chart the last hour, or the life of a younger service."""
     service = parts.control.get_service(session.project_id, service_id)
@@ -36,7 +36,7 @@ def metrics_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) 
     return page("metrics.html", parts, session, service=service, charts=drawn)
 
 
-@get("/services/{service_id:str}/logs", sync_to_thread=True)
+@read("/services/{service_id:str}/logs", sync_to_thread=True)
 def logs_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the newest entries of the log in which every word of `q` occurs; `severe` leaves out the rest.
 

@@ -16,7 +16,7 @@ from ramet.procedures.servers import server_of
 from ramet.store import operations, snapshots
 
 _REDO_BYTES_A_SECOND = 120e6
-_UNMEASURED_SECONDS = 1.0
+_UNMEASURED_SECONDS = 0.5
 _MEASURED = 20
 
 

@@ -59,7 +59,7 @@
     const tell = () => exact.dispatchEvent(new Event("change", { bubbles: true }));
     exact.addEventListener("change", () => { exact.value = understood(exact.value); });
     if (!range) return;
-    const chosen = () => form.querySelector("[name=strategy]:checked").value;
+    const chosen = () => form.querySelector("[name=strategy]:checked")?.value;
     const choose = () => { form.querySelector("[name=strategy][value=PITR]").checked = true; };
     const name = () => { range.setAttribute("aria-valuetext", exact.value.replace("T", " ")); };
     const write = () => { exact.value = local(new Date(Number(range.value))); name(); };
@@ -68,7 +68,7 @@
       if (!Number.isNaN(milli)) { range.value = milli; name(); }
     };
     const place = () => {
-      if (chosen() === "PITR") return;
+      if (chosen() !== "NOW" && chosen() !== "LAST_SNAPSHOT") return;
       range.value = chosen() === "NOW" ? range.max : range.dataset.snapshot;
       write();
     };
