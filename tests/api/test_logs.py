@@ -49,7 +49,16 @@ def test_entries_are_chosen_by_severity_and_text(world: World, service: JsonObje
 
 
 @pytest.mark.parametrize(
-    "query", ["?node=1", "?node=x", "?until=today", "?since=2026-01-01T00:00:00", "?search=%20", "?severities="]
+    "query",
+    [
+        "?node=1",
+        "?node=x",
+        "?until=today",
+        "?since=2026-01-01T00:00:00",
+        "?search=%20",
+        "?severities=",
+        "?severities=NOPE",
+    ],
 )
 def test_bad_parameters_are_named(world: World, service: JsonObject, query: str) -> None:
     answer = world.get(world.path(service["service_id"], "logs") + query)

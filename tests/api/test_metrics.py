@@ -49,6 +49,33 @@ def test_all_listed_series_can_be_read(world: World, service: JsonObject) -> Non
     assert all(isinstance(read(world, service, name), list) for name in names)
 
 
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [{"key": "", "value": "idle"}],
+        [{"key": "state", "value": " "}],
+        [{"key": "state", "value": "idle"}, {"key": "state", "value": "active"}],
+    ],
+)
+def test_filters_that_say_nothing_or_contradict_each_other_are_refused(
+    world: World, service: JsonObject, filters: list[JsonObject]
+) -> None:
+    now = shown(world.clock())
+    body = {"name": "ramet_connections", "from": now, "to": now, "filters": filters}
+    answer = world.post(world.path(service["service_id"], "metrics/series"), body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_FILTER")
+
+
+def test_a_paused_service_uses_nothing(world: World, service: JsonObject) -> None:
+    sample(world, service)
+    path = world.path(service["service_id"])
+    assert world.get(path).json()["metrics"] is not None
+    world.post(f"{path}/stop")
+    world.worker.run_until_idle()
+    assert (world.get(path).json()["status"], world.get(path).json()["metrics"]) == ("PAUSED", None)
+    assert world.listed()[0]["metrics"] is None
+
+
 def test_a_series_has_labels_and_points_with_gaps_as_null(world: World, service: JsonObject) -> None:
     sample(world, service)
     (idle,) = read(world, service, "ramet_connections", fn="MAX", filters=[{"key": "state", "value": "idle"}])

@@ -165,6 +165,7 @@ def test_the_log_of_each_node_is_read_by_the_sets_id(world: World, service: Json
     assert read == [["node 0"], ["node 0"], ["node 1"]]
     refused = world.get(world.path(made["id"], "logs") + "?node=2")
     assert (refused.status_code, refused.json()["code"]) == (400, "NO_SUCH_NODE")
+    assert "the nodes are 0 to 1" in refused.json()["message"]
 
 
 def test_the_operations_of_a_set_are_read_by_its_id_also_when_it_is_gone(world: World, service: JsonObject) -> None:

@@ -94,9 +94,18 @@ def test_a_forks_name_is_the_parents_with_a_suffix_and_fits() -> None:
     assert fork_name("x" * 128).endswith("-fork")
 
 
-@pytest.mark.parametrize("name", ["", "   ", "x" * 129, "a\0b", "a\nb"])
-def test_bad_names_are_refused(name: str) -> None:
-    with pytest.raises(Invalid, match="name"):
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("", "empty"),
+        ("   ", "only spaces"),
+        ("x" * 129, "it has 129"),
+        ("a\0b", "holds others"),
+        ("a\nb", "holds others"),
+    ],
+)
+def test_bad_names_are_refused(name: str, wrong: str) -> None:
+    with pytest.raises(Invalid, match=f"name must have 1 to 128 .*{wrong}"):
         check_name(name)
 
 

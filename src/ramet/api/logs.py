@@ -11,7 +11,7 @@ from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
 from ramet.api.queries import whole_number
 from ramet.control import logs
 from ramet.errors import Invalid
-from ramet.model.logs import LogPage, LogQuery
+from ramet.model.logs import SEVERITIES, LogPage, LogQuery
 from ramet.model.moments import parse_moment
 
 _MOST_TERMS = 20
@@ -35,7 +35,9 @@ Search = Annotated[
 ]
 Severities = Annotated[
     list[str] | None,
-    QueryParameter(name="severities", required=False, description="Such as WARNING or ERROR; one of several."),
+    QueryParameter(
+        name="severities", required=False, description=f"One of several of {', '.join(SEVERITIES)}; in any letters."
+    ),
 ]
 
 
@@ -62,7 +64,7 @@ def get_logs(
         since=None if since is None else parse_moment("since", since),
         until=None if until is None else parse_moment("until", until),
         search=_terms("search", search),
-        severities=_terms("severities", severities),
+        severities=_severities(severities),
         cursor=cursor,
     )
     return answer(_shape(logs.read_logs(control, project_id, service_id, query, whole_number("node", node, 0))))
@@ -75,6 +77,18 @@ def _terms(name: str, texts: list[str] | None) -> list[str]:
             "INVALID_PARAMETER",
             f"{name} must be at most {_MOST_TERMS} texts that are not blank.",
             "Leave it out to get all entries.",
+        )
+    return terms
+
+
+def _severities(texts: list[str] | None) -> list[str]:
+    terms = [term.upper() for term in _terms("severities", texts)]
+    unknown = [term for term in terms if term not in SEVERITIES]
+    if unknown:
+        raise Invalid(
+            "INVALID_PARAMETER",
+            f"severities cannot be {unknown[0][:40]!r}: PostgreSQL has no such severity.",
+            f"Send some of {', '.join(SEVERITIES)}.",
         )
     return terms
 

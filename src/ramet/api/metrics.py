@@ -1,5 +1,7 @@
 """A service's metrics over HTTP."""
 
+from collections.abc import Sequence
+
 from litestar import Response, Router, get, post
 from litestar.params import JSONBody
 from msgspec import UNSET
@@ -7,6 +9,7 @@ from msgspec import UNSET
 from ramet.api import wire_metrics
 from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
 from ramet.control import metrics
+from ramet.errors import Invalid
 from ramet.model.metrics import Series
 from ramet.model.moments import parse_moment
 
@@ -47,9 +50,23 @@ def read_series(
         parse_moment("to", data.end),
         None if data.bucket_seconds is UNSET else data.bucket_seconds,
         None if data.fn is UNSET else data.fn,
-        {} if data.filters is UNSET else {one.key: one.value for one in data.filters},
+        {} if data.filters is UNSET else _labels(data.filters),
     )
     return answer([_shape(series) for series in found])
+
+
+def _labels(filters: Sequence[wire_metrics.MetricLabelFilter]) -> dict[str, str]:
+    """Return the labels that must match. Raises Invalid."""
+    found: dict[str, str] = {}
+    for one in filters:
+        for part, text in (("key", one.key), ("value", one.value)):
+            if not text.strip():
+                raise Invalid("INVALID_FILTER", f"filters has a {part} that is empty.", "Send the name of a label.")
+        if found.setdefault(one.key, one.value) != one.value:
+            raise Invalid(
+                "INVALID_FILTER", f"filters names {one.key[:40]!r} twice, with two values.", "Ask for each by itself."
+            )
+    return found
 
 
 def _shape(series: Series) -> wire_metrics.MetricSeries:

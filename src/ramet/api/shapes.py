@@ -37,9 +37,15 @@ def service_shape(service: Service, initial_password: Secret | None = None, usag
         ha_replicas=_NO_REPLICAS,
         connection_pooler=_pooler(service.host, service.pooler_port),
         read_replica_sets=[replica_set_shape(each) for each in service.replica_sets],
-        metrics=None if usage is None else wire.ServiceMetrics(usage.memory_mb, usage.storage_mb, usage.cpu_millis),
+        metrics=_metrics(usage, status),
         initial_password=UNSET if initial_password is None else initial_password.reveal(),
     )
+
+
+def _metrics(usage: Usage | None, status: Status) -> wire.ServiceMetrics | None:
+    if usage is None or status is Status.PAUSED:
+        return None
+    return wire.ServiceMetrics(usage.memory_mb, usage.storage_mb, usage.cpu_millis)
 
 
 def replica_set_shape(replica_set: ReplicaSet) -> wire.ReadReplicaSet:

@@ -33,8 +33,8 @@ FunctionName = Annotated[
 class MetricLabelFilter(Struct, frozen=True, forbid_unknown_fields=True):
     """A label that a series must have."""
 
-    key: str
-    value: str
+    key: Annotated[str, Meta(description="The name of a label.", extra_json_schema={"minLength": 1})]
+    value: Annotated[str, Meta(description="Its value.", extra_json_schema={"minLength": 1})]
 
 
 class MetricsSeriesRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ramet.errors import Invalid, NotFound, Unauthorized
+from ramet.errors import NotFound, Unauthorized
 from ramet.ids import new_id
 from ramet.model.credentials import Secret
 from ramet.model.project import ApiKey, Project, digest_secret, matches, new_key_pair
+from ramet.model.service import check_name
 from ramet.store import projects
 from ramet.store.database import Store
 
@@ -21,9 +22,7 @@ class Projects:
 
     def create_project(self, name: str, now: datetime) -> Project:
         """Make a project."""
-        if not name.strip() or len(name) > 128 or not name.isprintable():
-            raise Invalid("INVALID_NAME", f"name must have 1 to 128 printable characters, not {name[:40]!r}.")
-        project = Project(new_id(), name, now)
+        project = Project(new_id(), check_name(name), now)
         with self.store.write() as tx:
             projects.insert_project(tx, project)
         return project

@@ -182,7 +182,9 @@ def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
         raise Invalid(
             "INVALID_NODES",
             f"nodes {nodes} cannot be: a service may have 1 to {NODES_LIMIT} replica nodes, and this one has {there}.",
-            "Send a smaller number, or delete a read replica set.",
+            f"Send a number from 1 to {NODES_LIMIT - there}."
+            if there < NODES_LIMIT
+            else "Delete a read replica set first.",
         )
 
 

@@ -6,6 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 
 PAGE = 500
+SEVERITIES = (
+    "DEBUG5",
+    "DEBUG4",
+    "DEBUG3",
+    "DEBUG2",
+    "DEBUG1",
+    "INFO",
+    "NOTICE",
+    "LOG",
+    "WARNING",
+    "ERROR",
+    "FATAL",
+    "PANIC",
+)
 _SECRETS = (
     (re.compile(r"(password\s*=?\s*)'(?:[^']|'')*'", re.IGNORECASE), r"\1'***'"),
     (re.compile(r"(password\s*=\s*)[^\s'\"]+", re.IGNORECASE), r"\1***"),

@@ -199,13 +199,21 @@ def is_visible(service: Service, now: datetime) -> bool:
 
 def check_name(name: str) -> str:
     """Return the name, or raise Invalid when it is empty, blank, too long or holds control characters."""
-    if not name.strip() or len(name) > NAME_LIMIT or not name.isprintable():
-        raise Invalid(
-            "INVALID_NAME",
-            f"name must have 1 to {NAME_LIMIT} printable characters, but it has {len(name)}: {name[:40]!r}.",
-            "Send a shorter or non-empty name; the default for a fork is the parent's name with '-fork'.",
-        )
-    return name
+    if not name:
+        wrong = "it is empty"
+    elif not name.isprintable():
+        wrong = f"it holds others: {name[:40]!r}"
+    elif not name.strip():
+        wrong = "it has only spaces"
+    elif len(name) > NAME_LIMIT:
+        wrong = f"it has {len(name)}: {name[:40]!r}…"
+    else:
+        return name
+    raise Invalid(
+        "INVALID_NAME",
+        f"name must have 1 to {NAME_LIMIT} printable characters, but {wrong}.",
+        "Send another name.",
+    )
 
 
 def fork_name(parent_name: str) -> str:
