@@ -8,6 +8,8 @@ from ramet.api.application import BASE_PATH
 from ramet.backends.memory import MemoryBackend
 from ramet.errors import Failed
 from ramet.model.service import FAILED_SHOWN_FOR
+from ramet.model.snapshot import SnapshotKind
+from ramet.procedures.servers import submit_snapshot
 from tests.api.world import JsonObject, World
 
 
@@ -52,8 +54,30 @@ def test_a_failed_fork_keeps_its_reason_after_it_is_gone(world: World, monkeypat
         ("capture", "UNDONE"),
     ]
     everything = world.get(f"{BASE_PATH}/projects/{world.tenant.project.id}/operations").json()["operations"]
-    asked_for = [operation["service_id"] for operation in everything if operation["operation"] != "prepare"]
-    assert asked_for == [fork["service_id"], parent["service_id"]]
+    assert [operation["service_id"] for operation in everything] == [fork["service_id"], parent["service_id"]]
+
+
+def test_what_nobody_asked_for_is_left_out_until_it_goes_wrong(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.ready()
+    world.post(world.path(service["service_id"], "snapshots"), {"name": "by hand"})
+    world.work()
+
+    def named(query: str = "") -> list[str]:
+        return sorted(operation["operation"] for operation in operations(world, service, query)["operations"])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Failed("DISK_FULL", "The disk is full.")
+
+    with world.store.write() as tx:
+        submit_snapshot(tx, service["service_id"], SnapshotKind.SCHEDULED)
+    world.work()
+    assert named() == named("?all=false") == ["create", "snapshot"]
+    assert named("?all=true") == ["create", "prepare", "prepare", "prepare", "snapshot", "snapshot"]
+    monkeypatch.setattr(MemoryBackend, "take_snapshot", refuse)
+    with world.store.write() as tx:
+        submit_snapshot(tx, service["service_id"], SnapshotKind.SCHEDULED)
+    world.work()
+    assert named() == ["create", "snapshot", "snapshot"]
 
 
 def test_pages_follow_each_other_without_gap_or_double(world: World) -> None:
@@ -62,7 +86,7 @@ def test_pages_follow_each_other_without_gap_or_double(world: World) -> None:
         world.post(world.path(service["service_id"], verb))
         world.work()
     whole = [operation["id"] for operation in operations(world, service)["operations"]]
-    assert len(whole) == 6  # the creation has its newest snapshot prepared
+    assert len(whole) == 5
     paged, cursor = [], ""
     while True:
         page = operations(world, service, f"?limit=2{cursor}")
@@ -73,12 +97,14 @@ def test_pages_follow_each_other_without_gap_or_double(world: World) -> None:
     assert paged == whole
 
 
-@pytest.mark.parametrize("query", ["?limit=0", "?limit=501", "?limit=x", "?cursor=x", "?cursor=%00", "?limit=-1"])
+@pytest.mark.parametrize(
+    "query", ["?limit=0", "?limit=501", "?limit=x", "?cursor=x", "?cursor=%00", "?limit=-1", "?all=yes"]
+)
 def test_bad_parameters_are_named(world: World, query: str) -> None:
     service = world.ready()
     answer = world.get(world.path(service["service_id"], "operations") + query)
     assert answer.status_code == 400
-    assert answer.json()["message"].startswith(query[1:6])
+    assert answer.json()["message"].startswith(query[1:].partition("=")[0])
 
 
 def test_the_history_of_another_project_does_not_exist(world: World) -> None:

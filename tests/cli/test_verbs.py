@@ -83,7 +83,9 @@ def test_operations_are_listed_with_their_steps_also_of_what_is_gone(terminal: T
     terminal.ramet("service", "delete", "historic", "--yes")
     assert terminal.ramet("operations", "historic").code == 6
     listed = terminal.made("operations", service["service_id"])
-    assert [operation["operation"] for operation in listed] == ["delete", "prepare", "create"]
+    assert [operation["operation"] for operation in listed] == ["delete", "create"]
+    everything = terminal.made("operations", service["service_id"], "--all")
+    assert [operation["operation"] for operation in everything] == ["delete", "prepare", "create"]
     assert "historic" in terminal.ramet("operations").out
 
 

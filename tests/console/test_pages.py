@@ -373,7 +373,8 @@ def test_every_operation_can_be_reached_also_of_what_is_gone(visitor: Visitor) -
     visitor.sign_in()
     service = visitor.ready()
     base = f"/console/services/{service.id}"
-    assert "All operations" not in visitor.see(base)
+    assert "Prepare the newest snapshot" not in visitor.see(f"{base}/operations")
+    assert "Prepare the newest snapshot" in visitor.see(f"{base}/operations?all=true")
     with visitor.world.runtime.store.write() as tx:
         for number in range(120):
             submit(tx, "stop" if number % 2 else "start", "nowhere", service.id, {})

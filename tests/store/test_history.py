@@ -68,3 +68,20 @@ def test_what_still_holds_a_service_is_not_forgotten(store: Store) -> None:
         services.add_hold(tx, subject, holder)
         assert history.forget(tx, BEFORE, 10) == 0
         assert left(tx) == {holder}
+
+
+def test_what_nobody_asked_for_is_left_out_of_lists_unless_it_went_wrong_or_all_is_wanted(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        subject = a_service(tx, project).id
+        hidden = [an_operation(tx, name, subject) for name in ("prepare", "aftercare", "drill")]
+        hidden.append(an_operation(tx, "snapshot", subject, state={"kind": "SCHEDULED"}))
+        shown = [an_operation(tx, name, subject, state={}) for name in ("restart", "stop", "fork")]
+        shown.append(an_operation(tx, "snapshot", subject, state={"kind": "MANUAL"}))
+        shown.append(an_operation(tx, "snapshot", subject, state={"kind": "SCHEDULED"}, status="FAILED", error="Full."))
+
+        def listed(*, everything: bool) -> set[str]:
+            return {past.id for past in history.list_past(tx, project.id, subject, 100, None, everything=everything)}
+
+        assert listed(everything=False) == set(shown)
+        assert listed(everything=True) == {*shown, *hidden}

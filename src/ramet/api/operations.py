@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from ramet.api import wire_operations
 from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
-from ramet.api.queries import whole_number
+from ramet.api.queries import flag, whole_number
 from ramet.control import history
 from ramet.control.history import HistoryPage
 from ramet.store.history import Past
@@ -16,6 +16,15 @@ from ramet.store.history import Past
 Limit = Annotated[str | None, QueryParameter(name="limit", required=False, description="1 to 500; 50 by default.")]
 Cursor = Annotated[
     str | None, QueryParameter(name="cursor", required=False, description="The last_cursor of the page before.")
+]
+
+All = Annotated[
+    str | None,
+    QueryParameter(
+        name="all",
+        required=False,
+        description="`true`: what nobody asked for too, such as snapshots on schedule; else only when it went wrong.",
+    ),
 ]
 
 
@@ -27,11 +36,12 @@ Cursor = Annotated[
     sync_to_thread=True,
 )
 def list_project_operations(
-    control: ControlVerbs, project_id: ProjectId, limit: Limit = None, cursor: Cursor = None
+    control: ControlVerbs, project_id: ProjectId, limit: Limit = None, cursor: Cursor = None, everything: All = None
 ) -> Response[wire_operations.Operations]:
     """What runs, ran and failed on all services of the project, those that are gone included, newest first."""
     wanted = whole_number("limit", limit, history.PAGE)
-    return answer(_page_shape(history.list_operations(control, project_id, None, wanted, cursor)))
+    found = history.list_operations(control, project_id, None, wanted, cursor, everything=flag("all", everything))
+    return answer(_page_shape(found))
 
 
 @get(
@@ -47,10 +57,14 @@ def list_service_operations(
     service_id: ServiceId,
     limit: Limit = None,
     cursor: Cursor = None,
+    everything: All = None,
 ) -> Response[wire_operations.Operations]:
     """What runs, ran and failed on a service, with the seconds of each step; also when the service is gone."""
     wanted = whole_number("limit", limit, history.PAGE)
-    return answer(_page_shape(history.list_operations(control, project_id, service_id, wanted, cursor)))
+    is_all = flag("all", everything)
+    return answer(
+        _page_shape(history.list_operations(control, project_id, service_id, wanted, cursor, everything=is_all))
+    )
 
 
 def _page_shape(page: HistoryPage) -> wire_operations.Operations:

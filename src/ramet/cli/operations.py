@@ -18,18 +18,25 @@ _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "UNDOING": "red"}
 @click.command("operations")
 @click.argument("service", required=False)
 @click.option("-n", "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="How many at most.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also what nobody asked for: snapshots on schedule and the like."
+)
 @click.option("--steps", is_flag=True, help="Show each step with its time.")
 @output_option
 @credentials_option
-def list_operations(service: str | None, limit: int, steps: bool, output: str, credentials_file: Path | None) -> None:
+def list_operations(
+    service: str | None, limit: int, everything: bool, steps: bool, output: str, credentials_file: Path | None
+) -> None:
     """List what runs, ran and failed on a service, or in the whole project; also of services that are gone.
 
     \b
     Examples:
       ramet operations
       ramet operations shop --steps
+      ramet operations --all
       ramet operations d1k5vk7hf2 -o json
     """
+    wanted = {"all": "true"} if everything else {}
     with open_client(credentials_file) as client:
         service_id = service
         if service is not None:
@@ -38,7 +45,7 @@ def list_operations(service: str | None, limit: int, steps: bool, output: str, c
             except NotFound:
                 if not is_id(service):
                     raise
-        found = client.list_operations(service_id, limit=str(limit)).operations
+        found = client.list_operations(service_id, limit=str(limit), **wanted).operations
     if output != "table":
         print_data(found, output)
     elif steps:

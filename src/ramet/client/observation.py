@@ -28,6 +28,9 @@ class Observation(Connection):
         return self.call("POST", self.path(service_id, "metrics", "series"), list[MetricSeries], body)
 
     def list_operations(self, service_id: str | None = None, **query: str) -> Operations:
-        """Return what was done to a service, or to all of the project, newest first; `query` holds limit, cursor."""
+        """Return what was done to a service, or to all of the project, newest first.
+
+        `query` holds limit, cursor and all; without all=true what nobody asked for is among them only when it failed.
+        """
         path = self.path().removesuffix("/services") if service_id is None else self.path(service_id)
         return self.call("GET", f"{path}/operations" + query_of(query), Operations)

@@ -11,10 +11,15 @@ from ramet.control.history import former, list_operations
 
 @read("/services/{service_id:str}/operations", sync_to_thread=True)
 def operations_page(
-    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, cursor: FromQuery[str] = ""
+    parts: ConsoleParts,
+    session: SignedIn,
+    service_id: ServiceId,
+    cursor: FromQuery[str] = "",
+    all: FromQuery[str] = "",
 ) -> Response[str]:
     """Show the newest operations, or the next older ones than those of the page that gave `cursor`."""
-    found = list_operations(parts.control, session.project_id, service_id, cursor=cursor or None)
+    everything = all == "true"
+    found = list_operations(parts.control, session.project_id, service_id, cursor=cursor or None, everything=everything)
     return page(
         "operations.html",
         parts,
@@ -23,4 +28,5 @@ def operations_page(
         groups=grouped(found.operations),
         is_first=not cursor,
         older=found.cursor,
+        everything=everything,
     )

@@ -37,7 +37,6 @@ def service_page(
         return Response(None, status_code=303, headers={**HEADERS, "Location": where})
     past = past_of(parts.control, service)
     operations = list_operations(parts.control, session.project_id, service.id, _OPERATIONS)
-    groups = grouped(operations.operations)
     return page(
         "service.html",
         parts,
@@ -49,8 +48,7 @@ def service_page(
         past=past,
         shown_snapshots=past.snapshots[:_SNAPSHOTS],
         operations=operations.operations,
-        groups=groups[:_GROUPS],
-        has_more_operations=len(groups) > _GROUPS or operations.cursor is not None,
+        groups=grouped(operations.operations, _GROUPS),
         settings_text=settings_text(past.settings),
         story=_story(parts, service),
         birth=next((one for one in operations.operations if one.procedure in ("create", "fork")), None),

@@ -23,16 +23,26 @@ class HistoryPage:
 
 
 def list_operations(
-    control: Control, project_id: str, service_id: str | None = None, limit: int = PAGE, cursor: str | None = None
+    control: Control,
+    project_id: str,
+    service_id: str | None = None,
+    limit: int = PAGE,
+    cursor: str | None = None,
+    *,
+    everything: bool = False,
 ) -> HistoryPage:
-    """Return operations of a project, or of one service even when it is gone. Raises NotFound, Invalid."""
+    """Return operations of a project, or of one service even when it is gone. Raises NotFound, Invalid.
+
+    What nobody asked for (snapshots on schedule, preparations, drills) is among them when it goes wrong, or when
+    `everything` is wanted.
+    """
     if not 1 <= limit <= _LARGEST_PAGE:
         raise Invalid("INVALID_LIMIT", f"limit cannot be {limit}.", f"Send 1 to {_LARGEST_PAGE}.")
     before = None if cursor is None else _position(cursor)
     with control.store.read() as tx:
         if service_id is not None and not history.was_ever(tx, project_id, service_id):
             raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
-        found = history.list_past(tx, project_id, service_id, limit + 1, before)
+        found = history.list_past(tx, project_id, service_id, limit + 1, before, everything=everything)
     page = found[:limit]
     return HistoryPage(page, _cursor(page[-1]) if len(found) > limit else None)
 

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.model.service import OperationStatus
+from ramet.model.snapshot import SnapshotKind
 from ramet.store.operations import Event
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 
@@ -34,18 +35,34 @@ class Past:
     events: tuple[Event, ...] = ()
 
 
+# What nobody asked for; as soon as something goes wrong with it, it is told like the rest.
+_by_itself = operation.c.procedure.in_(("prepare", "aftercare", "drill")) | (
+    (operation.c.procedure == "snapshot") & (operation.c.state["kind"].as_string() != SnapshotKind.MANUAL.value)
+)
+_asked_for = sa.not_(_by_itself) | operation.c.error.is_not(None)
+
+
 def list_past(
-    tx: sa.Connection, project_id: str, service_id: str | None, limit: int, before: Position | None
+    tx: sa.Connection,
+    project_id: str,
+    service_id: str | None,
+    limit: int,
+    before: Position | None,
+    *,
+    everything: bool,
 ) -> list[Past]:
     """Return up to `limit` operations of a project, of a service or of a set, newest first, with all their events.
 
-    `before` is where the last page ended: the time and the id of its last operation.
+    `before` is where the last page ended: the time and the id of its last operation. Unless `everything` is wanted,
+    what is done by itself is left out as long as all goes well with it.
     """
     own_service, own_project = (
         sa.func.coalesce(service.c[here], replica_set.c[there])
         for here, there in (("id", "service_id"), ("project_id", "project_id"))
     )
     wanted = own_project == project_id
+    if not everything:
+        wanted &= _asked_for
     if service_id is not None:
         sets = sa.select(replica_set.c.id).where(replica_set.c.service_id == service_id)
         wanted &= (operation.c.subject == service_id) | operation.c.subject.in_(sets)
