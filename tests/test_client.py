@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from ramet.client import ApiError, Client, TimedOut, WaitFailed
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Environment, Status
 from tests.cli.world import World, open_world
@@ -66,6 +66,29 @@ def test_a_refusal_carries_status_code_and_words_of_the_server(client: Client) -
     with pytest.raises(ApiError) as caught:
         client.create_service("")
     assert (caught.value.status, caught.value.code) == (400, "INVALID_NAME")
+
+
+@pytest.mark.parametrize("nothing", ["", ".", ".."])
+def test_an_identifier_that_is_none_is_refused(client: Client, nothing: str) -> None:
+    with pytest.raises(Invalid, match="id is needed"):
+        client.get_service(nothing)
+    with pytest.raises(Invalid, match="id is needed"):
+        client.list_operations(nothing)
+
+
+def test_what_this_host_has_not_is_empty_or_refused(client: Client) -> None:
+    assert (client.list_vpcs(), client.list_peerings("1")) == ([], [])
+    with pytest.raises(ApiError) as caught:
+        client.create_vpc("office", "10.0.0.0/16", "local")
+    assert caught.value.status == 400
+    with pytest.raises(ApiError) as caught:
+        client.get_vpc("1")
+    assert caught.value.status == 404
+
+
+def test_what_a_client_tells_of_itself_is_taken(client: Client) -> None:
+    client.logout()
+    assert client.identify_user({"agent": "test"}).status == client.track_event("tested").status == "success"
 
 
 def test_an_identifier_cannot_lead_to_another_address(client: Client) -> None:

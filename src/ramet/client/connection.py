@@ -55,8 +55,14 @@ class Connection:
         self._http.close()
 
     def path(self, *parts: str) -> str:
-        """Return the path of the project's services, or of one, or of a part of one."""
-        return "/".join(("/projects", quote(self.project_id, safe=""), "services", *(quote(p, safe="") for p in parts)))
+        """Return the path of the project's services, or of one, or of a part of one. Raises Invalid."""
+        return self.project_path("services", *parts)
+
+    def project_path(self, *parts: str) -> str:
+        """Return the path of a part of the project. Raises Invalid where a part would lead elsewhere."""
+        if any(part in ("", ".", "..") for part in (self.project_id, *parts)):
+            raise Invalid("BAD_ID", "An id is needed, not an empty text or dots.", "See list_services() for ids.")
+        return "/".join(("/projects", *(quote(part, safe="") for part in (self.project_id, *parts))))
 
     def call(
         self,

@@ -32,5 +32,5 @@ class Observation(Connection):
 
         `query` holds limit, cursor and all; without all=true what nobody asked for is among them only when it failed.
         """
-        path = self.path().removesuffix("/services") if service_id is None else self.path(service_id)
-        return self.call("GET", f"{path}/operations" + query_of(query), Operations)
+        path = self.project_path("operations") if service_id is None else self.path(service_id, "operations")
+        return self.call("GET", path + query_of(query), Operations)

@@ -1,6 +1,6 @@
-"""Services: listed, made, forked, changed and deleted; the project and the key."""
+"""Services: listed, made, forked, changed and deleted."""
 
-from ramet.api.wire import AuthInfo, Project, Service
+from ramet.api.wire import Service
 from ramet.api.wire_changes import Success
 from ramet.client.connection import Connection, given
 from ramet.model.credentials import Secret
@@ -10,14 +10,6 @@ from ramet.model.service import Environment, ServiceType
 
 class Services(Connection):
     """The verbs over services."""
-
-    def auth_info(self) -> AuthInfo:
-        """Return whose key this is."""
-        return self.call("GET", "/auth/info", AuthInfo)
-
-    def list_projects(self) -> list[Project]:
-        """Return the project that the key opens."""
-        return self.call("GET", "/projects", list[Project])
 
     def list_services(self) -> list[Service]:
         """Return the services of the project, oldest first."""

@@ -1,0 +1,74 @@
+"""The client has a method for every operation of the interface, and sends it where the interface has it."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ramet.client import ApiError, Client
+from ramet.model.credentials import Secret
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Environment
+
+INTERFACE = Path(__file__).parents[1] / "openapi.json"
+HELPERS = ("close", "path", "project_path", "call", "send")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SAMPLES: dict[str, object] = {
+    "strategy": ForkStrategy.NOW,
+    "environment": Environment.DEV,
+    "password": Secret("x"),
+    "begin": NOW,
+    "end": NOW,
+    "replica_count": 0,
+    "cpu_millis": "500",
+    "memory_gbs": "2",
+}
+
+
+def operations() -> dict[tuple[str, str], str]:
+    """Return the name of each operation by its method and its path."""
+    paths = json.loads(INTERFACE.read_text())["paths"]
+    return {(m.upper(), path): one["operationId"] for path, methods in paths.items() for m, one in methods.items()}
+
+
+def sample_arguments(verb: Callable[..., object]) -> dict[str, Any]:
+    """Return samples of the arguments that a method must be given."""
+    needed = [one for one in inspect.signature(verb).parameters.values() if one.default is inspect.Parameter.empty]
+    named = [one.name for one in needed if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    return {name: SAMPLES.get(name, "a123456789") for name in named}
+
+
+def test_every_operation_of_the_interface_has_a_method() -> None:
+    sent: list[tuple[str, str]] = []
+
+    def record(request: httpx.Request) -> httpx.Response:
+        sent.append((request.method, request.url.path))
+        return httpx.Response(400, json={"code": "NO", "message": "No."})
+
+    known = operations()
+    answering = httpx.MockTransport(record)
+    with Client("http://x/public/api/v1", "p123456789", "key", "secret", transport=answering) as client:
+        for name, verb in inspect.getmembers(client, inspect.ismethod):
+            if name not in HELPERS and not name.startswith(("_", "wait")):
+                _refused(verb)
+        _refused(client.list_operations, service_id="a123456789")
+    assert sorted({_operation(one, known) for one in sent}) == sorted(known.values())
+
+
+def _refused(verb: Callable[..., object], **more: object) -> None:
+    with pytest.raises(ApiError, match="No"):
+        verb(**sample_arguments(verb), **more)
+
+
+def _operation(sent: tuple[str, str], known: dict[tuple[str, str], str]) -> str:
+    method, path = sent
+    for (its_method, its_path), name in known.items():
+        if method == its_method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", its_path), path):
+            return name
+    return f"{method} {path} is no operation"
