@@ -152,3 +152,11 @@ def test_the_time_of_a_snapshot_is_before_all_that_commits_later(backend: LocalB
     (committed_at,) = append(backend, parent, 1)
     assert facts.taken_at < committed_at
     assert facts.taken_at <= now()
+
+
+def test_a_snapshot_whose_removal_was_killed_twice_is_dropped_whole(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    directory = paths_of(backend, parent).snapshots
+    (directory / snapshot_id).rename(directory / f".{snapshot_id}.unfinished.partial-00c0ffee")
+    backend.drop_snapshot(parent.service_id, snapshot_id)
+    assert not list(directory.iterdir())

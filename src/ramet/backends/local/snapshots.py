@@ -87,7 +87,7 @@ def drop_all(driver: Driver, paths: ServicePaths) -> None:
     """Remove every snapshot of a service, and what is half made. May run twice."""
     if paths.snapshots.is_dir():
         for path in list(paths.snapshots.iterdir()):
-            _remove(driver, path)
+            driver.remove_tree(path)
 
 
 def _unfinished(snapshot_id: str) -> str:
@@ -95,10 +95,4 @@ def _unfinished(snapshot_id: str) -> str:
 
 
 def _remove_unfinished(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
-    unfinished = paths.snapshots / _unfinished(snapshot_id)
-    if unfinished.exists():
-        _remove(driver, unfinished)
-
-
-def _remove(driver: Driver, directory: Path) -> None:
-    driver.remove_tree(directory)
+    driver.remove_tree(paths.snapshots / _unfinished(snapshot_id))
