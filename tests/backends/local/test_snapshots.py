@@ -154,7 +154,7 @@ def test_the_time_of_a_snapshot_is_before_all_that_commits_later(backend: LocalB
     assert facts.taken_at <= now()
 
 
-def test_a_snapshot_whose_removal_was_killed_twice_is_dropped_whole(backend: LocalBackend, parent: Server) -> None:
+def test_a_snapshot_whose_removal_was_killed_is_dropped_whole(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     directory = paths_of(backend, parent).snapshots
     (directory / snapshot_id).rename(directory / f".{snapshot_id}.unfinished.partial-00c0ffee")
