@@ -102,8 +102,11 @@ def test_rule_5_the_first_answer_is_never_the_target(ramet: Ramet, shop: Service
     ramet.delete(fork)
 
 
-def test_rule_6_a_failed_create_is_unstable_for_ten_seconds_then_gone_and_its_reason_stays(ramet: Ramet) -> None:
-    doomed = ramet.create(name="doomed")
+@pytest.mark.parametrize("operation", ["create", "fork"])
+def test_rule_6_what_failed_is_unstable_for_ten_seconds_then_gone_and_its_reason_stays(
+    ramet: Ramet, shop: Service, operation: str
+) -> None:
+    doomed = ramet.create(name="doomed") if operation == "create" else ramet.fork(shop, name="doomed")
     with socket.create_server(("127.0.0.1", doomed.endpoint.port)), socket.socket(socket.AF_INET6) as six:
         six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         six.bind(("::1", doomed.endpoint.port))
@@ -118,7 +121,7 @@ def test_rule_6_a_failed_create_is_unstable_for_ten_seconds_then_gone_and_its_re
     assert time.monotonic() - begun >= 10
     ramet.get(doomed, 404)
     (creation,) = ramet.call("GET", ramet.path(doomed.service_id, "operations"), 200, Operations).operations
-    assert (creation.status, creation.operation) == ("FAILED", "create")
+    assert (creation.status, creation.operation) == ("FAILED", operation)
     assert "could not bind" in creation.error
     assert doomed.service_id not in {service.service_id for service in ramet.services()}
 
