@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.server import Ramet, eventually
 from tests.conformance.shapes import Error, Logs, Message, Operations, ReplicaSet, Series, Service, decode
 
+READ_ONLY = "-c tsdb_admin.read_only_connection=true"
 SMALL = {"cpu_millis": 500, "memory_gbs": 1}
 
 
@@ -182,7 +183,7 @@ def test_several_nodes_share_one_endpoint(ramet: Ramet, service: Service) -> Non
     made = create(ramet, service, nodes=2)
     insert(ramet, service, 5)
     eventually(lambda: 5 in numbers(ramet, service, made.endpoint.port))
-    clients = [connect(ramet, service, made.endpoint.port) for _ in range(4)]
+    clients = [connect(ramet, service, made.endpoint.port, options=READ_ONLY) for _ in range(4)]
     try:
         assert len({client.execute("SHOW cluster_name").fetchone() for client in clients}) == 2
     finally:
@@ -208,6 +209,26 @@ def test_rule_1_a_service_and_a_set_have_poolers(ramet: Ramet, service: Service,
     assert ramet.get(service).connection_pooler is None
     with pytest.raises(psycopg.OperationalError):
         connect(ramet, service, pooler.endpoint.port)
+
+
+def test_rule_22_who_asks_a_pooler_to_read_only_does_so_or_is_refused(
+    ramet: Ramet, service: Service, reports: ReplicaSet
+) -> None:
+    ramet.post(service, "enablePooler", status=200, shape=Message)
+    ramet.call("POST", sets_path(ramet, service, reports.id, "enablePooler"), 200, Message)
+    of_service, of_set = ramet.get(service).connection_pooler, look(ramet, service, reports).connection_pooler
+    assert of_service is not None
+    assert of_set is not None
+    with pytest.raises(psycopg.OperationalError, match="options"):
+        connect(ramet, service, of_service.endpoint.port, options=READ_ONLY)
+    for database in ("tsdb", "tsdb_transaction"):
+        with (
+            connect(ramet, service, of_set.endpoint.port, options=READ_ONLY, dbname=database) as connection,
+            pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
+        ):
+            connection.execute("DELETE FROM ledger")
+    ramet.call("POST", sets_path(ramet, service, reports.id, "disablePooler"), 200, Message)
+    ramet.post(service, "disablePooler", status=200, shape=Message)
 
 
 def test_a_changed_password_opens_pooler_and_replica(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
