@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import ramet.api
 from ramet.api.body import parse
 from ramet.api.wire import Body, ForkServiceCreate, ServiceCreate
+from ramet.api.wire_metrics import MetricsSeriesRequest
 from ramet.errors import Invalid
 
 for _module in pkgutil.iter_modules(ramet.api.__path__):
@@ -35,7 +37,7 @@ def test_a_value_of_a_wrong_type_is_told_with_its_field_the_value_and_what_fits(
                 error = refusal(msgspec.json.encode({field.encode_name: value, **_without(sound, field)}), struct)
             else:
                 continue
-            assert error.message.startswith(f"{field.encode_name} cannot be "), error.message
+            assert re.match(rf"{field.encode_name}(\[\d+\])? cannot be ", error.message), error.message
             assert len(error.message) < 200
             assert error.details
             assert not {"`", "Expected", "Invalid", "$."} & set(error.message.split()), error.message
@@ -50,6 +52,21 @@ def test_an_unknown_word_is_told_with_those_that_are_known() -> None:
     error = refusal(b'{"fork_strategy": "SOMETIME"}', ForkServiceCreate)
     assert error.message == 'fork_strategy cannot be "SOMETIME".'
     assert error.details == "One of LAST_SNAPSHOT, NOW, PITR."
+
+
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        (b'["x"]', 'filters[0] cannot be "x".'),
+        (b'[{"key": "a", "value": "b"}, {"key": "a"}]', "filters[1].value is missing."),
+        (b'[{"key": 1, "value": "b"}]', "filters[0].key cannot be 1."),
+        (b'[{"key": "a", "value": "b", "colour": "red"}]', "filters[0] has no field colour."),
+    ],
+)
+def test_the_part_that_is_wrong_is_named(filters: bytes, message: str) -> None:
+    body = b'{"name": "a", "from": "b", "to": "c", "filters": ' + filters + b"}"
+    assert refusal(body, MetricsSeriesRequest).message == message
+    assert refusal(b'{"name": "a", "addons": ["ai", "nope"]}').message == 'addons[1] cannot be "nope".'
 
 
 @pytest.mark.parametrize(

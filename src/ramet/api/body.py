@@ -1,5 +1,6 @@
 """Reading request bodies: a JSON object checked field by field, so that errors name field, value and remedy."""
 
+import re
 from collections.abc import Iterable, Set
 from typing import Any, TypeVar
 
@@ -16,6 +17,10 @@ from ramet.model.project import ApiKey
 
 LIMIT_BYTES = 1024 * 1024
 _SHOWN_FIELDS = 8
+_PLACE = re.compile(r" - at `\$((?:\[\d+\]|\.\w+)+)`$")
+_STEP = re.compile(r"\[\d+\]|\.\w+")
+_MISSING = re.compile(r"Object missing required field `([^`]*)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`")
 
 BodyT = TypeVar("BodyT", bound=Body)
 
@@ -62,8 +67,18 @@ def _convert(field: FieldInfo, value: Any) -> Any:
     try:
         return msgspec.convert(value, field.type)
     except (ValueError, RecursionError) as error:
-        message = f"{field.encode_name} cannot be {shown(value)}."
-        raise Invalid("INVALID_FIELD", message, _remedy(field)) from error
+        raise Invalid("INVALID_FIELD", _complaint(field.encode_name, value, str(error)), _remedy(field)) from error
+
+
+def _complaint(name: str, value: Any, problem: str) -> str:
+    """Say what is wrong with a field, or with which part of it, as msgspec has found it."""
+    for step in _STEP.findall(place[1]) if (place := _PLACE.search(problem)) else ():
+        name, value = f"{name}{step}", value[int(step[1:-1])] if step[0] == "[" else value[step[1:]]
+    if found := _MISSING.match(problem):
+        return f"{name}.{found[1]} is missing."
+    if found := _UNKNOWN.match(problem):
+        return f"{name} has no field {found[1][:SHOWN_CHARACTERS]}."
+    return f"{name} cannot be {shown(value)}."
 
 
 def _remedy(field: FieldInfo) -> str:

@@ -103,11 +103,14 @@ def _stored(size: Size) -> list[int | None]:
 
 def _check_password(password: Secret) -> Secret:
     text = password.reveal()
-    if not text or len(text) > PASSWORD_LIMIT or not text.isprintable():
-        raise Invalid(
-            "INVALID_PASSWORD",
-            f"password must have 1 to {PASSWORD_LIMIT} printable characters, but it has {len(text)}, or one of another"
-            " kind.",
-            "Send another one; all letters, digits, signs and spaces are allowed.",
-        )
-    return password
+    if not text.isprintable():
+        wrong = "it holds one of another kind"
+    elif not 1 <= len(text) <= PASSWORD_LIMIT:
+        wrong = f"it has {len(text)}"
+    else:
+        return password
+    raise Invalid(
+        "INVALID_PASSWORD",
+        f"password must have 1 to {PASSWORD_LIMIT} printable characters, but {wrong}.",
+        "Send another one; all letters, digits, signs and spaces are allowed.",
+    )
