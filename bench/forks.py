@@ -68,6 +68,8 @@ def _measure(running: Instance, means: Bare, options: Options, size_mb: int, *, 
     parent = api.create(f"parent-{size_mb}")
     fill(means.programs, parent.service, size_mb)
     api.snapshot(parent.service_id)
+    first = api.fork(parent.service_id, "NOW")  # snapshots of what was never forked are not prepared
+    api.delete(first.service_id)
     time.sleep(1)
     repeats = options.repeats or (3 if size_mb > _LARGE_MB else 5)
     paths = running.paths(parent.service_id)

@@ -116,6 +116,21 @@ def test_holds_are_seen_until_they_are_dropped(store: Store) -> None:
         assert services.holders(tx, service.id) == [forks[1]]
 
 
+@pytest.mark.parametrize(("strategy", "counts"), [("NOW", True), ("LAST_SNAPSHOT", True), ("PITR", False)])
+def test_a_fork_is_remembered_of_its_parent_by_its_strategy_and_its_age(
+    store: Store, strategy: str, counts: bool
+) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        parent, other = a_service(tx, project), a_service(tx, project, port=20001)
+        fork = a_service(tx, project, port=20002, origin=Origin(project.id, parent.id, "shop", strategy=strategy))
+        assert services.was_forked(tx, parent.id, NOW - timedelta(seconds=1)) is counts
+        assert not services.was_forked(tx, parent.id, NOW)
+        assert not services.was_forked(tx, other.id, NOW - timedelta(seconds=1))
+        services.update_service(tx, fork.id, deleted_at=NOW)
+        assert services.was_forked(tx, parent.id, NOW - timedelta(seconds=1)) is counts
+
+
 def test_live_services_are_those_of_all_projects_that_are_neither_deleted_nor_failed(store: Store) -> None:
     with store.write() as tx:
         live = [a_service(tx, a_project(tx), port=20000 + number) for number in range(2)]

@@ -138,9 +138,9 @@ def _source(tools: Tools, work: Work, base: Snapshot | None) -> Source:
 
 
 def _replenish(tx: sa.Connection, work: Work) -> None:
-    """Let the parent's newest snapshot be made as quick to fork again as it was for this fork."""
-    captured, parent_id = capture_of(work), work.state["parent_id"]
-    if captured is None or "prepared" not in captured.facts or under_way(tx, parent_id, prepare.NAME):
+    """Let the parent's newest snapshot be made as quick to fork as it can be, for the next fork."""
+    parent_id = work.state["parent_id"]
+    if work.state["target"] is not None or under_way(tx, parent_id, prepare.NAME):
         return
     base = newest(snapshots.list_snapshots(tx, parent_id))
     if base is not None:

@@ -1,4 +1,4 @@
-"""Make the newest snapshot of a service quick to fork; older ones are quick no more.
+"""Make the newest snapshot of a service quick to fork.
 
 step      leaves behind                                     undo
 rest      a hold on the service, which forks do not mind    -
@@ -42,20 +42,12 @@ class Prepare:
             progress = self.tools.backend.prepare_snapshot(server_of(service), snapshot_id, PATIENCE_SECONDS)
             if progress is not None:
                 return Wait(0, progress)
-            self._unprepare_others(work)
         else:
             self.unprepare(work)
         return Done(changes=lambda tx: let_go(tx, work))
 
     def unprepare(self, work: Work) -> None:
         self.tools.backend.unprepare_snapshot(work.subject, work.state["snapshot_id"])
-
-    def _unprepare_others(self, work: Work) -> None:
-        with self.tools.store.read() as tx:
-            known = snapshots.list_snapshots(tx, work.subject)
-        for snapshot in known:
-            if snapshot.id != work.state["snapshot_id"]:
-                self.tools.backend.unprepare_snapshot(work.subject, snapshot.id)
 
     def _is_wanted(self, work: Work, service: Service) -> bool:
         """Tell whether nobody wants to change the service, and the snapshot is its newest one."""

@@ -1,8 +1,11 @@
 """Take a snapshot of a service, then let go of what its restore window no longer needs.
 
+Of a service that is forked it is made quick to fork; older ones are quick no more.
+
 step     leaves behind                                       undo
 take     the snapshot                                        drop it
-retire   no rows of snapshots that no moment needs           -
+retire   no prepared copies of older ones, and no rows of    -
+         those that no moment needs
 sweep    no files of them, and no WAL older than the window  -
 """
 
@@ -10,11 +13,13 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from ramet.model.snapshot import SnapshotKind, lsn_number, retired, rollable
+from ramet.model.snapshot import Snapshot, SnapshotKind, lsn_number, retired, rollable
 from ramet.model.window import RestoreSettings, settings_of
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import Tools, let_go, recording, submit_preparation, take_snapshot
 from ramet.store import services, snapshots
+
+_FORKED_WITHIN = timedelta(days=7)
 
 
 def procedure(tools: Tools, window: timedelta) -> Procedure:
@@ -30,6 +35,7 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
             if any(holder != work.operation_id for holder in services.holders(tx, work.subject)):
                 return Done(changes=lambda tx: end(tx, work))
             known = snapshots.list_snapshots(tx, work.subject)
+        _unprepare_older(tools, known)
         reach = settings_of(tools.service(work.subject).settings, default).window
         unneeded = [snapshot.id for snapshot in retired(known, tools.clock(), reach)]
         return Next(
@@ -50,7 +56,8 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
 
     def end(tx: sa.Connection, work: Work) -> None:
         let_go(tx, work)
-        submit_preparation(tx, work.subject, work.state["snapshot_id"])
+        if services.was_forked(tx, work.subject, tools.clock() - _FORKED_WITHIN):
+            submit_preparation(tx, work.subject, work.state["snapshot_id"])
 
     def drop(work: Work) -> None:
         tools.backend.drop_snapshot(work.subject, work.state["snapshot_id"])
@@ -63,3 +70,8 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
         on_failed=let_go,
         background=True,
     )
+
+
+def _unprepare_older(tools: Tools, known: list[Snapshot]) -> None:
+    for older in sorted(known, key=lambda snapshot: snapshot.taken_at)[:-1]:
+        tools.backend.unprepare_snapshot(older.service_id, older.id)

@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.model.credentials import Secret
+from ramet.model.fork import ForkStrategy
 from ramet.model.resources import Size
 from ramet.model.service import (
     FAILED_SHOWN_FOR,
@@ -98,6 +99,14 @@ def all_live_services(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects that are neither deleted nor failed, without their reports."""
     live = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
     return [_service(row) for row in tx.execute(_without_report.where(live).order_by(service.c.created_at))]
+
+
+def was_forked(tx: sa.Connection, service_id: str, since: datetime) -> bool:
+    """Tell whether a fork of a service as of now or of a snapshot, no other moment, was accepted after `since`."""
+    project_id = sa.select(service.c.project_id).where(service.c.id == service_id).scalar_subquery()
+    fork = (service.c.project_id == project_id) & (service.c.created_at > since)
+    fork &= (service.c.parent_service_id == service_id) & (service.c.fork_strategy != ForkStrategy.PITR.value)
+    return tx.scalar(sa.select(service.c.id).where(fork).limit(1)) is not None
 
 
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:

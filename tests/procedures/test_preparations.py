@@ -1,0 +1,98 @@
+"""Which snapshots are made quick to fork: the first one, and those of services that are forked."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.memory import MemoryBackend
+from ramet.control.requests import ForkRequest
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Service
+from ramet.model.snapshot import SnapshotKind
+from ramet.store import services, snapshots
+from tests.worlds import World, make_world
+
+NOW, LAST_SNAPSHOT = (ForkRequest(strategy) for strategy in (ForkStrategy.NOW, ForkStrategy.LAST_SNAPSHOT))
+
+
+class Preparing(MemoryBackend):
+    """Notes which snapshots are prepared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prepared: set[str] = set()
+
+    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+        """Note it."""
+        self.prepared.add(snapshot_id)
+        return super().prepare_snapshot(server, snapshot_id, patience_seconds)
+
+    def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        """Forget it."""
+        self.prepared.discard(snapshot_id)
+
+
+@pytest.fixture
+def backend() -> Preparing:
+    return Preparing()
+
+
+@pytest.fixture
+def world(tmp_path: Path, backend: Preparing) -> Iterator[World]:
+    made = make_world(tmp_path, backend)
+    yield made
+    made.store.close()
+
+
+def known(world: World, service: Service) -> list[str]:
+    """Return the ids of a service's snapshots, oldest first."""
+    with world.store.read() as tx:
+        return [one.id for one in sorted(snapshots.list_snapshots(tx, service.id), key=lambda one: one.taken_at)]
+
+
+def snapshot(world: World, service: Service) -> str:
+    """Take a snapshot, and return its id."""
+    world.backend.commit(service.id, "row")
+    world.upkeep.submit_snapshot(service, SnapshotKind.SCHEDULED)
+    world.worker.run_until_idle()
+    return known(world, service)[-1]
+
+
+def test_the_first_snapshot_is_prepared_and_later_ones_are_not_while_nobody_forks(
+    world: World, backend: Preparing
+) -> None:
+    service = world.create()
+    assert backend.prepared == set(known(world, service))
+    snapshot(world, service)
+    assert backend.prepared == set()
+
+
+@pytest.mark.parametrize("asked", [NOW, LAST_SNAPSHOT], ids=["now", "last snapshot"])
+def test_a_fork_has_the_newest_snapshot_of_its_parent_prepared_and_those_that_follow(
+    world: World, backend: Preparing, asked: ForkRequest
+) -> None:
+    service = world.create()
+    newest = snapshot(world, service)
+    fork = world.fork(service, asked)
+    assert backend.prepared == {newest}
+    assert backend.prepared.isdisjoint(known(world, fork))
+    assert backend.prepared == {snapshot(world, service)}
+
+
+def test_forks_of_other_moments_and_of_long_ago_have_nothing_prepared(world: World, backend: Preparing) -> None:
+    service = world.create()
+    snapshot(world, service)
+    past = world.control.clock().isoformat()
+    snapshot(world, service)
+    world.fork(service, ForkRequest(ForkStrategy.PITR, target_time=past))
+    snapshot(world, service)
+    assert backend.prepared == set()
+    old = world.fork(service)
+    assert backend.prepared == {known(world, service)[-1]}
+    with world.store.write() as tx:
+        services.update_service(tx, old.id, created_at=old.created_at - timedelta(days=8))
+    snapshot(world, service)
+    assert backend.prepared == set()
