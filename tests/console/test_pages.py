@@ -335,8 +335,13 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     visitor.send(f"/console/services/{service.id}/fork", strategy="NOW", name="doomed", environment="DEV")
     doomed = visitor.named("doomed")
     page = f"/console/services/{doomed.id}"
-    eventually(lambda: status_of(visitor.named("doomed")) is Status.UNSTABLE, 20)
-    assert "The disk has no room for a fork." in visitor.see(page)
+    eventually(lambda: visitor.named("doomed").failed_at is not None, 20)
+    assert status_of(visitor.named("doomed")) is Status.UNSTABLE
+    failed = visitor.see(page)
+    assert "The disk has no room for a fork." in failed
+    assert "shop was not touched" in failed
+    assert re.search(r'<li class="failed"><span>Capture the parent', failed)
+    assert not re.search(rf'href="{page}/(rename|password|pool|window)"', failed)
     with visitor.world.runtime.store.write() as tx:
         services.update_service(tx, doomed.id, failed_at=utc_now() - timedelta(minutes=1))
     gone = visitor.see(page, 404)

@@ -83,6 +83,9 @@ def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Host, browser: 
         "READY after",
     ):
         expect(story).to_contain_text(told)
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.get_by_role("link", name="shop-fork").first.click()
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Type shop-fork to confirm").fill("shop-fork")

@@ -80,17 +80,24 @@ def test_writes_are_drawn_when_they_were_measured_and_the_rest_evenly() -> None:
     writes = _writes(Growth(_at(10), _at(20), 3000), Growth(_at(45), _at(55), 500))
     told = [(one.begins_at, one.ends_at, round(one.size_bytes), one.measured) for one in writes]
     assert told == [
-        (_at(0), _at(10), 214, False),
+        (_at(0), _at(10), 250, False),
         (_at(10), _at(20), 3000, True),
-        (_at(20), _at(45), 536, False),
-        (_at(45), _at(50), 250, True),
-        (_at(50), _at(55), 250, True),
-        (_at(55), _at(100), 750, False),
+        (_at(20), _at(50), 750, False),
+        (_at(50), _at(100), 1000, False),
     ]
     line = draw(_window(), writes, None)
     assert line is not None
     assert max(line.bars, key=lambda bar: bar.height).x == 100.0
     assert [kind for kind, _ in line.paths] == ["even", "measured"]
+
+
+def test_short_averages_hide_nothing_and_long_ones_are_told_apart() -> None:
+    seconds = [replace(_snapshot(0, lsn), taken_at=_at(lsn / 600)) for lsn in range(0, 601, 60)]
+    short = RestoreWindow(_at(0), _at(1), seconds, (), RestoreSettings())
+    line = draw(short, written_over_time(seconds, [Growth(_at(0.1), _at(0.6), 9)], 0, _at(1)), None)
+    assert line is not None
+    assert {(bar.size_bytes, bar.measured) for bar in line.bars} == {(60, True)}
+    assert not line.has_averages
 
 
 def test_a_window_that_was_measured_throughout_hides_nothing_behind_averages() -> None:

@@ -91,6 +91,6 @@ def test_the_report_of_a_fork_has_a_page_and_what_is_no_fork_has_none(visitor: V
     visitor.send(f"/console/services/{shop.id}/fork", strategy="NOW", name="copy", environment="DEV")
     fork = visitor.settled("copy")
     page = visitor.see(f"/console/services/{fork.id}/report")
-    assert "What it holds" in page
+    assert "READY after" in page
     assert f'href="/console/services/{fork.id}/report"' in visitor.see(f"/console/services/{fork.id}")
     assert "is no fork" in visitor.see(f"/console/services/{shop.id}/report", 404)

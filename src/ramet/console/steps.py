@@ -93,7 +93,8 @@ def seconds_of(past: Past) -> float | None:
 
 def _step(past: Past, name: str) -> Step:
     title = STEPS.get(past.procedure, {}).get(name, name.replace("_", " ").capitalize())
-    last = next((event for event in reversed(past.events) if event.step == name), None)
+    own = [event for event in past.events if event.step == name]
+    last = next((event for event in reversed(own) if event.outcome == "ABANDONED"), own[-1] if own else None)
     error = "" if last is None else last.error or ""
     if past.status is OperationStatus.RUNNING and name == past.step:
         return Step(title, "active", None, past.progress or error)

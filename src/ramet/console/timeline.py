@@ -13,7 +13,8 @@ WIDTH = 1000.0
 HEIGHT = 56.0
 _NARROWEST = 1.5
 _FINEST = WIDTH / 250
-_TELLING_SECONDS = 120.0
+_SHORT_SECONDS = 90.0
+_SMALL = WIDTH / 50
 SPANS = ((None, "all"), (86_400, "day"), (3600, "hour"), (600, "10 minutes"), (60, "minute"))
 
 
@@ -21,7 +22,7 @@ SPANS = ((None, "all"), (86_400, "day"), (3600, "hour"), (600, "10 minutes"), (6
 class Bar:
     """Writes between two moments: the height tells bytes a second, on a square-root scale.
 
-    Those that are not `measured` may have come at any time between the two.
+    Those that are not `measured` may have come at any time between the two, which lie far apart.
     """
 
     x: float
@@ -73,9 +74,8 @@ class Timeline:
 
     @property
     def has_averages(self) -> bool:
-        """Whether a bar covers so long a time that it may mislead."""
-        seconds = (self.latest - self.earliest).total_seconds()
-        return any(not bar.measured and bar.width / WIDTH * seconds > _TELLING_SECONDS for bar in self.bars)
+        """Whether a bar covers so long a time that it may hide something."""
+        return any(not bar.measured for bar in self.bars)
 
     @property
     def first_milli(self) -> int:
@@ -145,7 +145,13 @@ def _bars(scale: _Scale, writes: Sequence[Written]) -> list[Bar]:
     rates = [one.size_bytes / max(one.seconds, 1e-3) for one in stretches]
     highest = max(rates, default=0.0)
     return [
-        Bar(scale.x(one.begins_at), width, round(HEIGHT * sqrt(rate / highest), 1), one.size_bytes, one.measured)
+        Bar(
+            scale.x(one.begins_at),
+            width,
+            round(HEIGHT * sqrt(rate / highest), 1),
+            one.size_bytes,
+            one.measured or one.seconds <= _SHORT_SECONDS or width <= _SMALL,
+        )
         for one, rate in zip(stretches, rates, strict=True)
         if one.size_bytes > 0 and (width := scale.width(one.begins_at, one.ends_at)) > 0
     ]

@@ -35,31 +35,33 @@ class Written:
 def written_over_time(
     snapshots: Sequence[Snapshot], growth: Sequence[Growth], since_newest: int | None, latest: datetime
 ) -> list[Written]:
-    """Return the writes in order of time. `snapshots` are oldest first; `since_newest` was written after the last."""
+    """Return the writes in order of time. `snapshots` are oldest first; `since_newest` was written after the last.
+
+    Between two snapshots the bytes are known exactly. Samples tell how they were spread, as far as they lie between.
+    """
     measured = [Written(one.begins_at, one.ends_at, one.size_bytes, True) for one in growth]
     if not snapshots:
         return measured
-    found = _parts(measured, measured[0].begins_at if measured else latest, snapshots[0].taken_at)
-    for before, after in pairwise(snapshots):
-        total = lsn_number(after.end_lsn) - lsn_number(before.end_lsn)
-        found += _filled(measured, before.taken_at, after.taken_at, total)
-    return found + _filled(measured, snapshots[-1].taken_at, latest, since_newest)
+    ends = [(one.taken_at, lsn_number(one.end_lsn)) for one in snapshots]
+    if since_newest is not None:
+        ends.append((latest, ends[-1][1] + since_newest))
+    found = [one for one in measured if one.ends_at <= ends[0][0]]
+    for (begin, before), (end, after) in pairwise(ends):
+        found += _filled(
+            [one for one in measured if begin <= one.begins_at and one.ends_at <= end], begin, end, after - before
+        )
+    return found + [one for one in measured if one.begins_at >= ends[-1][0]]
 
 
-def _filled(measured: Sequence[Written], begin: datetime, end: datetime, total: int | None) -> list[Written]:
+def _filled(parts: Sequence[Written], begin: datetime, end: datetime, total: int) -> list[Written]:
     """Return what was measured between two moments, and what is missing to the total, spread over the holes."""
-    parts = _parts(measured, begin, end)
-    rest = max(0.0, (total or 0) - sum(part.size_bytes for part in parts))
+    rest = max(0.0, total - sum(part.size_bytes for part in parts))
     holes = list(_holes(parts, begin, end))
     seconds = sum((until - since).total_seconds() for since, until in holes)
     even = [
         Written(since, until, rest * (until - since).total_seconds() / seconds, False) for since, until in holes if rest
     ]
     return sorted([*parts, *even], key=lambda part: part.begins_at)
-
-
-def _parts(measured: Sequence[Written], begin: datetime, end: datetime) -> list[Written]:
-    return [part for one in measured if (part := one.within(begin, end)) is not None]
 
 
 def _holes(parts: Sequence[Written], begin: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
