@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from ramet.backends.base import Readiness
 from ramet.backends.local import logs
@@ -123,7 +124,9 @@ def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
     When no server runs (any more) it raises, with the last lines of its log: Failed when it gave up, Unavailable when
     something ended it that it says nothing of, so that another start may go on.
     """
-    _watch(lambda: is_ready(paths) or find_server(paths) is None, patience_seconds)
+    starting = find_server(paths)
+    if starting is not None:
+        _await_word(paths, starting, patience_seconds)
     pid = running(paths)
     if pid is None:
         _watch(lambda: not inhabitants(paths.data), _LAST_WORDS_SECONDS)  # the log collector ends after its server
@@ -145,15 +148,30 @@ def _started_ns(paths: ServicePaths) -> int:
 
 
 def is_ready(paths: ServicePaths) -> bool:
-    """Tell whether the server runs and accepts connections on its private socket.
+    """Tell whether the server runs and accepts connections on its private socket."""
+    pid = find_server(paths)
+    return pid is not None and _says_ready(paths.pid_file, pid)
+
+
+def _says_ready(pid_file: Path, pid: int) -> bool:
+    """Tell whether a server says that it is ready.
 
     PostgreSQL keeps its pid in line 1 of its lock file and its state in line 8; the lines may be a killed server's.
     """
     try:
-        lines = paths.pid_file.read_text().splitlines()
-        return lines[7].strip() == "ready" and int(lines[0]) == find_server(paths)
+        lines = pid_file.read_text().splitlines()
+        return lines[7].strip() == "ready" and int(lines[0]) == pid
     except (OSError, IndexError, ValueError):
         return False
+
+
+def _await_word(paths: ServicePaths, pid: int, patience_seconds: float) -> None:
+    """Watch a starting server for at most `patience_seconds`, until it says that it is ready, or has ended."""
+    pid_file, deadline = paths.pid_file, time.monotonic() + patience_seconds
+    with _handle(pid) as handle:
+        while handle is not None and not _says_ready(pid_file, pid) and time.monotonic() < deadline:
+            if _has_ended(handle, _LOOK_EVERY_SECONDS):
+                return
 
 
 def _watch(seen: Callable[[], bool], patience_seconds: float) -> bool:
@@ -220,14 +238,15 @@ def _end(paths: ServicePaths, number: signal.Signals, patience_seconds: float) -
     with _handle(pid) as handle:
         if handle is not None and find_server(paths) == pid:
             signal.pidfd_send_signal(handle, number)
-            _await_end(handle, patience_seconds)
+            _has_ended(handle, patience_seconds)
     return running(paths) is None
 
 
-def _await_end(handle: int, patience_seconds: float) -> None:
+def _has_ended(handle: int, patience_seconds: float) -> bool:
+    """Watch a process for at most `patience_seconds`; True when it has ended."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
-    poll.poll(patience_seconds * 1000)
+    return bool(poll.poll(patience_seconds * 1000))
 
 
 def _signal(pid: int, number: signal.Signals, is_ours: Callable[[], bool]) -> bool:
