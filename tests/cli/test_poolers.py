@@ -72,6 +72,15 @@ def test_a_pooled_session_of_a_service_is_not_said_to_be_read_only(terminal: Ter
     assert (said.code, "create role" in said.err, "--role" in said.err) == (3, True, True)
 
 
+def test_connecting_to_what_is_paused_says_how_to_resume_it(terminal: Terminal) -> None:
+    made = terminal.made("service", "create", "asleep")
+    (reports,) = terminal.made("service", "replica", "create", "asleep", "reads")
+    terminal.ramet("service", "stop", "asleep")
+    for service in ("asleep", reports["id"]):
+        said = terminal.ramet("db", "connect", service)
+        assert (said.code, f"service start {made['service_id']}" in said.err) == (3, True)
+
+
 def test_a_connection_string_is_of_the_role_that_is_asked_for(terminal: Terminal) -> None:
     terminal.made("service", "create", "roles")
     assert "//a%2Fb@" in terminal.ramet("db", "connection-string", "roles", "--role", "a/b").out

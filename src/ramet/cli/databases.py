@@ -13,6 +13,7 @@ from ramet.cli.options import credentials_option, find_service, open_client, ser
 from ramet.cli.passwords import ADMIN, find_password, passwords_path, save_password
 from ramet.client import Client
 from ramet.errors import Error, Failed, Invalid, NotFound
+from ramet.model.service import Status
 
 _READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
 _pooled_option = click.option("--pooled", is_flag=True, help="Through the pooler of the service: its session pool.")
@@ -85,6 +86,8 @@ def connect(
     with open_client(credentials_file) as client:
         found = find_service(client, service)
         endpoint = _endpoint(client, found, pooled)
+    if found.status is Status.PAUSED:
+        raise Invalid("SERVICE_PAUSED", f"{found.name} is PAUSED.", _resume(found))
     if read_only and pooled and not _is_replica(found):
         raise _shared_sessions(found)
     program = _psql()
@@ -92,6 +95,12 @@ def connect(
     if find_password(endpoint) is not None:
         environ["PGPASSFILE"] = str(passwords_path())
     os.execve(program, ["psql", connection_string(endpoint, role=role), *psql_arguments], environ)  # noqa: S606 - no shell is meant
+
+
+def _resume(service: Service) -> str:
+    origin = service.forked_from
+    stopped = origin.service_id if origin is not None and origin.is_standby else service.service_id
+    return f"Resume it first: ramet service start {stopped}"
 
 
 def _shared_sessions(service: Service) -> Invalid:
