@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.base import Primary, Server
-from ramet.backends.local.configuration import Features, Phase, pg_hba_conf, pg_ident_conf, postgresql_conf
+from ramet.backends.local.configuration import Features, Phase, closing, pg_hba_conf, pg_ident_conf, postgresql_conf
 from ramet.backends.local.paths import ServicePaths
 from ramet.model.credentials import Secret
 from ramet.model.resources import Size
@@ -78,6 +78,12 @@ def test_many_chunks_can_be_locked_where_there_are_any() -> None:
     chunks = replace(SHARED, service_type=ServiceType.TIMESERIESDB)
     conf = postgresql_conf(chunks, PATHS, Features(has_tls=True, preload=("timescaledb",)), Phase.OPEN)
     assert settings_of(conf)["max_locks_per_transaction"] == "128"
+
+
+@pytest.mark.parametrize("features", [TLS, replace(TLS, has_tls=False)])
+def test_an_open_servers_configuration_is_closed_without_its_size(features: Features) -> None:
+    opened, closed = (postgresql_conf(SHARED, PATHS, features, phase) for phase in (Phase.OPEN, Phase.CLOSED))
+    assert closing(opened) == closing(closed) == closed != opened
 
 
 def test_odd_paths_and_names_are_quoted() -> None:

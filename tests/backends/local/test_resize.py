@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import sql
+from ramet.backends.local import logs, sql
 from ramet.backends.local.rows import value
 from ramet.backends.local.servers import Servers
 from ramet.errors import Unavailable
@@ -49,7 +49,10 @@ def test_a_size_that_postgresql_takes_at_its_start_only_asks_for_a_restart(
     resized = replace(server, size=size)
     assert not servers.resize(resized)
     assert not servers.resize(resized)
+    servers.close(resized)
     assert servers.stop(server, 10)
+    told = [str(entry["message"]) for entry in logs.entries(servers.paths(server.service_id))]
+    assert not any("without restarting" in message or "contains errors" in message for message in told)
     servers.start(resized)
     eventually(lambda: servers.await_ready(resized, 0.5).ready)
     servers.open(resized)

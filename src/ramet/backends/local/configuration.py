@@ -4,6 +4,7 @@ Nothing is read and nothing is written here. What holds for one run only (recove
 given to the process when it starts; see `first_boot`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +25,7 @@ _LOOPBACK = "localhost"
 # What PostgreSQL calls a port names the socket too, also of a server that has no endpoint.
 _SOCKET_NAME = 5432
 _IDENT_MAP = "platform"
+_OPENED = re.compile(r"^(ssl|autovacuum|cron\.launch_active_jobs) = 'on'$", re.MULTILINE)
 
 
 class Phase(StrEnum):
@@ -61,6 +63,14 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
     # `hold_file` lies there, now and then; a missing file that is named is noted in the log by each process.
     lines += ["", f"include_dir = {_quoted(str(paths.sockets))}"]
     return "\n".join(lines) + "\n"
+
+
+def closing(text: str) -> str:
+    """Return an open server's configuration file for a closed one, with the size that it runs with.
+
+    What takes a restart would be noted in its log at the reload.
+    """
+    return _OPENED.sub(r"\1 = 'off'", text)
 
 
 def pg_hba_conf(features: Features, phase: Phase) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ramet.backends.base import Readiness, Server
@@ -97,7 +98,8 @@ class Servers:
 
     def open(self, server: Server) -> None:
         """Let clients in, and return when the endpoint asks them for their password."""
-        self._switch(server, Phase.OPEN, probe.Answer.ASKS_PASSWORD)
+        self.write_configuration(server, Phase.OPEN)
+        self._reload_until(server, probe.Answer.ASKS_PASSWORD)
 
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Give the admin of a serving server another password."""
@@ -108,20 +110,29 @@ class Servers:
         paths = self.paths(server.service_id)
         if not processes.is_ready(paths):
             return False
+        in_force = paths.config_file.read_text()
         self.write_configuration(server, Phase.OPEN)
+        if self._takes_a_start(server, paths):
+            self._put(paths.config_file, in_force)  # what cannot be applied would be noted at the reload that closes it
+            return False
+        processes.reload(paths)
+        return True
+
+    def _takes_a_start(self, server: Server, paths: ServicePaths) -> bool:
+        """Tell whether the size that was written cannot be had while the server goes on."""
         try:
             self._limit_all(server, paths)
             with sql.connect(paths) as connection:
-                kept_back = connection.execute("SELECT FROM pg_file_settings WHERE NOT applied").fetchone()
+                return connection.execute("SELECT FROM pg_file_settings WHERE NOT applied").fetchone() is not None
         except (OSError, Unavailable):  # memory in use cannot be taken away from processes that go on
-            return False
-        if kept_back is None:
-            processes.reload(paths)
-        return kept_back is None
+            return True
 
     def close(self, server: Server) -> None:
         """Turn new clients away, and return when the endpoint does so; sessions go on, see `sessions.end_all`."""
-        self._switch(server, Phase.CLOSED, probe.Answer.REFUSES)
+        paths = self.paths(server.service_id)
+        self._put(paths.config_file, configuration.closing(paths.config_file.read_text()))
+        self._put(paths.hba_file, configuration.pg_hba_conf(self.features(server), Phase.CLOSED))
+        self._reload_until(server, probe.Answer.REFUSES)
 
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
         """Give the server credentials of its own, and quiet a fork; return what was neutralised. May run again."""
@@ -205,8 +216,7 @@ class Servers:
             (paths.hba_file, configuration.pg_hba_conf(features, phase)),
             (paths.ident_file, configuration.pg_ident_conf(users)),
         ):
-            if not path.exists() or path.read_text() != text:
-                self.account.write(path, text, durable=False)
+            self._put(path, text)
 
     def _limit_all(self, server: Server, paths: ServicePaths) -> None:
         # Children that were born before the first of them was moved are still outside.
@@ -214,9 +224,12 @@ class Servers:
         if pid is not None:
             self.limits.apply(server.service_id, server.size, [pid, *(child for child, _ in children_of(pid))])
 
-    def _switch(self, server: Server, phase: Phase, wanted: probe.Answer) -> None:
+    def _put(self, path: Path, text: str) -> None:
+        if not path.exists() or path.read_text() != text:
+            self.account.write(path, text, durable=False)
+
+    def _reload_until(self, server: Server, wanted: probe.Answer) -> None:
         paths = self.paths(server.service_id)
-        self.write_configuration(server, phase)
         processes.reload(paths)
         tls = self._installation(server).has_tls
         deadline = time.monotonic() + _OPEN_WITHIN_SECONDS
