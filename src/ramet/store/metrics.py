@@ -74,12 +74,14 @@ def list_values(
     """Return a value of the samples of a subject, the last one in each part of the time, oldest first."""
     micros = sa.type_coerce(metric_sample.c.at, sa.BigInteger)
     length = part // timedelta(microseconds=1)
-    place = sa.func.row_number().over(partition_by=micros - micros % length, order_by=micros.desc())
-    value = metric_sample.c.measured[key].as_float()
     own = (metric_sample.c.subject == subject) & metric_sample.c.at.between(begin, end)
-    ranked = sa.select(metric_sample.c.at, value.label("value"), place.label("place")).where(own).subquery()
-    query = sa.select(ranked.c.at, ranked.c.value).where(ranked.c.place == 1, ranked.c.value.is_not(None))
-    return [(row.at, row.value) for row in tx.execute(query.order_by(ranked.c.at))]
+    lasts = (
+        sa.select(sa.func.max(metric_sample.c.at).label("at")).where(own).group_by(micros - micros % length).subquery()
+    )
+    value = metric_sample.c.measured[key].as_float()
+    query = sa.select(metric_sample.c.at, value.label("value")).join(lasts, lasts.c.at == metric_sample.c.at)
+    there = (metric_sample.c.subject == subject) & value.is_not(None)
+    return [(row.at, row.value) for row in tx.execute(query.where(there).order_by(metric_sample.c.at))]
 
 
 def last_sample(tx: sa.Connection, subject: str, since: datetime) -> Sample | None:
