@@ -39,9 +39,10 @@ class Links:
 
     def make(self, public_key: str) -> str:
         """Return the token of a new link for the holder of a key."""
-        token = secrets.token_urlsafe(24)
+        token, now = secrets.token_urlsafe(24), self._clock()
         with self._lock:
-            self._keys[digest_token(token)] = (public_key, self._clock() + LINK_SECONDS)
+            self._keys = {kept: (key, until) for kept, (key, until) in self._keys.items() if now < until}
+            self._keys[digest_token(token)] = (public_key, now + LINK_SECONDS)
         return token
 
     def use(self, token: str) -> str | None:
