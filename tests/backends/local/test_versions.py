@@ -22,6 +22,7 @@ ATTEMPTS = (
     "ALTER ROLE ramet PASSWORD 'x'",
     "CREATE ROLE escape SUPERUSER",
     "CREATE ROLE escape REPLICATION",
+    "DO $$BEGIN LOCK TABLE pg_catalog.pg_authid; END$$",
 )
 
 

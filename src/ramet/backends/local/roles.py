@@ -12,7 +12,8 @@ from ramet.model.credentials import Secret, verifier_of_nobody
 # Without a row nobody can ever be a member; a name that begins with pg_ cannot be created.
 _HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
-_ADMIN_MEMBERSHIPS = {"pg_monitor": 15, "pg_signal_backend": 15, "pg_checkpoint": 15, "pg_maintain": 17}
+# Not pg_maintain: who may lock pg_authid keeps the platform out of the server.
+_ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
 _TEMPLATE = "template1"
 _ADMIN_LOCK = 0x52616D6574
 _ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_role")
@@ -75,9 +76,7 @@ def _ensure_admin(connection: Connection, verifier: Secret) -> None:
         ADMIN_ROLE,
     )
     _set_verifier(connection, ADMIN_ROLE, verifier)
-    major = connection.info.server_version // 10000
-    memberships = ", ".join(role for role, since in _ADMIN_MEMBERSHIPS.items() if major >= since)
-    sql.run(connection, f"GRANT {memberships} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
+    sql.run(connection, f"GRANT {', '.join(_ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
     sql.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)
 
 
