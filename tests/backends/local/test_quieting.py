@@ -74,6 +74,21 @@ def test_a_prepared_transaction_that_locks_roles_does_not_hold_up_a_quiet_fork(
     assert found["prepared_transactions_rolled_back"] == 1
 
 
+def test_a_prepared_transaction_that_locks_the_tenants_database_does_not_hold_up_a_fork(
+    servers: Servers, server: Server
+) -> None:
+    paths = servers.paths(server.service_id)
+    with sql.connect(paths) as connection:
+        connection.execute("BEGIN")
+        connection.execute("ALTER DATABASE tsdb RENAME TO gone")
+        connection.execute("PREPARE TRANSACTION 'renames'")
+    kept = servers.secure(server, newborn=False, quiet=False)
+    assert kept["prepared_transactions"] == ["postgres: renames"]
+    assert servers.secure(server, newborn=False, quiet=True)["prepared_transactions_rolled_back"] == 1
+    with sql.connect(paths, "tsdb") as connection:
+        assert connection.execute("SELECT count(*) FROM pg_prepared_xacts").fetchone() == (0,)
+
+
 def test_foreign_credentials_are_removed_without_asking_the_wrapper(servers: Servers, server: Server) -> None:
     paths = servers.paths(server.service_id)
     with sql.connect(paths, "tsdb") as connection:

@@ -16,6 +16,8 @@ REPLICA_ROLE = "ramet_replica"
 ADMIN_ROLE = "tsdbadmin"
 DATABASE = "tsdb"
 
+_LOCKED_SECONDS = 3  # a prepared transaction that renames a database keeps everybody waiting at its door
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 # Tenants may ALTER DATABASE ... SET almost anything; what a client asks for on connecting wins over that.
@@ -88,13 +90,13 @@ def connect(
 
 @contextmanager
 def connect_inside(paths: ServicePaths) -> Iterator[Connection]:
-    """Open a connection to the tenants' database, or where that is gone or closed to the platform's own.
+    """Open a connection to the tenants' database, or where that is gone, closed or locked to the platform's own.
 
     The first session in a database after a start takes long: who needs one only takes that of the tenants.
     """
     with ExitStack() as stack:
         try:
-            connection = stack.enter_context(connect(paths, DATABASE))
+            connection = stack.enter_context(connect(paths, DATABASE, patience_seconds=_LOCKED_SECONDS))
         except Unavailable:
             connection = stack.enter_context(connect(paths))
         yield connection
