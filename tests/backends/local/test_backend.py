@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,6 +149,28 @@ def test_a_fork_whose_server_is_killed_in_recovery_recovers_again(backend: Local
     for _ in range(3):
         assert backend.recover(child, captured, 0.0).facts is None
         assert processes.kill(paths_of(backend, child), 10)
+    assert run_fork(backend, child, captured)["last_commit_time"] is not None
+    assert rows_of(backend, child) == [1]
+
+
+@pytest.mark.parametrize("pause_seconds", [0.0, 0.002, 0.01, 0.03])
+def test_a_fork_that_is_killed_as_its_recovery_ends_holds_what_it_should(
+    backend: LocalBackend, parent: Server, pause_seconds: float
+) -> None:
+    """PostgreSQL forgets the target before it has left the old timeline."""
+    snapshot_id, _ = snapshot(backend, parent)
+    (moment,) = append(backend, parent, 1)
+    append(backend, parent, 2)
+    child = new_server(backend.servers)
+    captured = backend.capture(child, Source(parent, snapshot_id=snapshot_id, target=moment))
+    assert captured is not None
+    assert backend.recover(child, captured, 0.0).facts is None
+    told = paths_of(backend, child).data / "recovery.signal"
+    deadline = time.monotonic() + 20
+    while told.exists():
+        assert time.monotonic() < deadline
+    time.sleep(pause_seconds)
+    assert processes.kill(paths_of(backend, child), 10)
     assert run_fork(backend, child, captured)["last_commit_time"] is not None
     assert rows_of(backend, child) == [1]
 

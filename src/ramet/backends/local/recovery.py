@@ -45,8 +45,10 @@ def recover(place: Standalone, capture: Capture, patience_seconds: float) -> Rec
 
 def recovered(place: Standalone, capture: Capture, patience_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
     """Recover a data directory; return its control file and the proven facts, or how far it is."""
+    settings = recovery_settings(capture)
+    leaves_timeline = capture.facts["timeline"] if settings else None
     try:
-        found = place.recover(recovery_settings(capture), f"{_LAST_COMMIT};", patience_seconds)
+        found = place.recover(settings, f"{_LAST_COMMIT};", patience_seconds, leaves_timeline=leaves_timeline)
     except Failed as failure:
         raise explained(place.messages(), capture, failure) from failure
     return found if isinstance(found, str) else (found, check_stop_point(place.messages(), capture, found))
@@ -123,9 +125,12 @@ def _check_target(
         raise _wrong(f"It stopped before a transaction of {shown(excluded)}; the WAL has one of {expected['time']}.")
     if timeline <= capture.facts["timeline"]:
         raise _wrong(f"It is still on timeline {timeline}.")
+    # A database that was killed after it had recovered has forgotten which commit was the last one.
+    included = capture.facts["cut"]["last_included"]
+    known = _shown(last_commit) or (included and included["time"])
     return {
         "timeline": timeline,
-        "last_commit_time": _shown(last_commit),
+        "last_commit_time": known,
         "first_excluded_time": shown(excluded),
         "first_excluded_xid": int(stop[1]),
     }

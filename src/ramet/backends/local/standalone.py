@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ramet.backends.local import owned
 from ramet.backends.local.account import Account
 from ramet.backends.local.controldata import ControlData, read_control_data
 from ramet.backends.local.installation import Installation
@@ -47,8 +48,12 @@ class Standalone:
     installation: Installation
     account: Account
 
-    def recover(self, settings: Mapping[str, str], query: str, patience_seconds: float) -> ControlData | str:
+    def recover(
+        self, settings: Mapping[str, str], query: str, patience_seconds: float, *, leaves_timeline: int | None = None
+    ) -> ControlData | str:
         """Recover the data directory, and ask `query` at the end; its answer is in the log.
+
+        `leaves_timeline` is the timeline that archive recovery begins on and does not end on.
 
         May be called again as often as needed. Returns the control file of a cleanly stopped cluster, or as long as
         recovery is under way a text that changes when it gets on. Raises Failed, with the log, when PostgreSQL gave
@@ -60,6 +65,7 @@ class Standalone:
             control = self._recovered()
             if control is not None:
                 return control
+            self._tell_again(leaves_timeline)
             pid = self._start(settings, query)
         if not _ended(pid, patience_seconds):
             return f"work {transferred_bytes(pid) + cpu_ticks(pid)}"
@@ -72,8 +78,22 @@ class Standalone:
         """Return the lines that the last recovery wrote, the answer to its query among them."""
         return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
 
+    def _tell_again(self, leaves_timeline: int | None) -> None:
+        """Have archive recovery go on that was killed near its end.
+
+        PostgreSQL removes the signal before the checkpoint that begins the new timeline: without it, it would replay
+        the old one to its end, beyond every target.
+        """
+        if leaves_timeline is None or self._is_told_to_recover():
+            return
+        if read_control_data(self.installation.program("pg_controldata"), self.data).timeline == leaves_timeline:
+            owned.write_file(self.data, RECOVERY_SIGNAL)
+
+    def _is_told_to_recover(self) -> bool:
+        return (self.data / LABEL).exists() or (self.data / RECOVERY_SIGNAL).exists()
+
     def _recovered(self) -> ControlData | None:
-        if (self.data / LABEL).exists() or (self.data / RECOVERY_SIGNAL).exists():
+        if self._is_told_to_recover():
             return None
         control = read_control_data(self.installation.program("pg_controldata"), self.data)
         return control if control.is_clean else None
@@ -84,7 +104,9 @@ class Standalone:
         command = [self.installation.program("postgres"), "--single", "-D", str(self.data)]
         command += [part for name, value in wanted.items() for part in ("-c", f"{name}={value}")]
         lent, identity = self.account.lend([*command, _DATABASE])
-        with self.log.open("wb") as log, _said(query) as asked:
+        # What was killed after it had recovered, while it stopped, does not say once more where recovery ended.
+        mode = "wb" if self._is_told_to_recover() else "ab"
+        with self.log.open(mode) as log, _said(query) as asked:
             self.account.own(self.log)
             child = subprocess.Popen(
                 lent, env=ENVIRONMENT, cwd=self.data, stdin=asked, stdout=log, stderr=log,
