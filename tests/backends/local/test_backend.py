@@ -10,7 +10,7 @@ import psutil
 import psycopg
 import pytest
 
-from ramet.backends.base import Server, Source
+from ramet.backends.base import Capture, Server, Source
 from ramet.backends.local import processes, sql
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.process_identity import find_server
@@ -139,13 +139,19 @@ def test_all_wal_of_a_stopped_service_is_archived(backend: LocalBackend, parent:
     assert (paths_of(backend, parent).archive / row[0]).exists()
 
 
-def test_a_fork_whose_server_is_killed_in_recovery_recovers_again(backend: LocalBackend, parent: Server) -> None:
+def captured_between_two_rows(backend: LocalBackend, parent: Server) -> tuple[Server, Capture]:
+    """Capture for a fork to the moment after row 1 and before row 2."""
     snapshot_id, _ = snapshot(backend, parent)
     (moment,) = append(backend, parent, 1)
     append(backend, parent, 2)
     child = new_server(backend.servers)
     captured = backend.capture(child, Source(parent, snapshot_id=snapshot_id, target=moment))
     assert captured is not None
+    return child, captured
+
+
+def test_a_fork_whose_server_is_killed_in_recovery_recovers_again(backend: LocalBackend, parent: Server) -> None:
+    child, captured = captured_between_two_rows(backend, parent)
     for _ in range(3):
         assert backend.recover(child, captured, 0.0).facts is None
         assert processes.kill(paths_of(backend, child), 10)
@@ -158,12 +164,7 @@ def test_a_fork_that_is_killed_as_its_recovery_ends_holds_what_it_should(
     backend: LocalBackend, parent: Server, pause_seconds: float
 ) -> None:
     """PostgreSQL forgets the target before it has left the old timeline."""
-    snapshot_id, _ = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 1)
-    append(backend, parent, 2)
-    child = new_server(backend.servers)
-    captured = backend.capture(child, Source(parent, snapshot_id=snapshot_id, target=moment))
-    assert captured is not None
+    child, captured = captured_between_two_rows(backend, parent)
     assert backend.recover(child, captured, 0.0).facts is None
     told = paths_of(backend, child).data / "recovery.signal"
     deadline = time.monotonic() + 20

@@ -168,9 +168,9 @@ def _says_ready(pid_file: Path, pid: int) -> bool:
 def _await_word(paths: ServicePaths, pid: int, patience_seconds: float) -> None:
     """Watch a starting server for at most `patience_seconds`, until it says that it is ready, or has ended."""
     pid_file, deadline = paths.pid_file, time.monotonic() + patience_seconds
-    with _handle(pid) as handle:
+    with handle_of(pid) as handle:
         while handle is not None and not _says_ready(pid_file, pid) and time.monotonic() < deadline:
-            if _has_ended(handle, _LOOK_EVERY_SECONDS):
+            if has_ended(handle, _LOOK_EVERY_SECONDS):
                 return
 
 
@@ -235,14 +235,14 @@ def _end(paths: ServicePaths, number: signal.Signals, patience_seconds: float) -
     if pid is None:
         reap(paths)
         return True
-    with _handle(pid) as handle:
+    with handle_of(pid) as handle:
         if handle is not None and find_server(paths) == pid:
             signal.pidfd_send_signal(handle, number)
-            _has_ended(handle, patience_seconds)
+            has_ended(handle, patience_seconds)
     return running(paths) is None
 
 
-def _has_ended(handle: int, patience_seconds: float) -> bool:
+def has_ended(handle: int, patience_seconds: float) -> bool:
     """Watch a process for at most `patience_seconds`; True when it has ended."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
@@ -251,7 +251,7 @@ def _has_ended(handle: int, patience_seconds: float) -> bool:
 
 def _signal(pid: int, number: signal.Signals, is_ours: Callable[[], bool]) -> bool:
     """Signal a process that is checked after its handle is open, so that a reused pid cannot be hit."""
-    with _handle(pid) as handle:
+    with handle_of(pid) as handle:
         if handle is None or not is_ours():
             return False
         with contextlib.suppress(ProcessLookupError):
@@ -260,7 +260,7 @@ def _signal(pid: int, number: signal.Signals, is_ours: Callable[[], bool]) -> bo
 
 
 @contextmanager
-def _handle(pid: int) -> Iterator[int | None]:
+def handle_of(pid: int) -> Iterator[int | None]:
     """Open a handle of a process, None when it is gone."""
     try:
         handle = os.pidfd_open(pid)

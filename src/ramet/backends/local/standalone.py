@@ -7,7 +7,6 @@ meanwhile, for what is not READY can be made again; the file system is flushed b
 import contextlib
 import os
 import re
-import select
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from ramet.backends.local.account import Account
 from ramet.backends.local.controldata import ControlData, read_control_data
 from ramet.backends.local.installation import Installation
 from ramet.backends.local.process_identity import cpu_ticks, inhabitants, transferred_bytes
-from ramet.backends.local.processes import ENVIRONMENT
+from ramet.backends.local.processes import ENVIRONMENT, handle_of, has_ended
 from ramet.errors import Failed, Unavailable
 
 LABEL = "backup_label"
@@ -138,17 +137,9 @@ def _said(text: str) -> Iterator[int]:
 
 def _ended(pid: int, patience_seconds: float) -> bool:
     """Watch a process for at most `patience_seconds`; True when it is gone, and reaped if it is our child."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        if not poll.poll(patience_seconds * 1000):
+    with handle_of(pid) as handle:
+        if handle is not None and not has_ended(handle, patience_seconds):
             return False
-    finally:
-        os.close(handle)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     return True
