@@ -13,7 +13,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, Status, status_of, status_reason
 from ramet.model.snapshot import Snapshot
 from ramet.operations.worker import Worker
-from ramet.store import snapshots
+from ramet.store import services, snapshots
 from tests import procedure_laws as laws
 from tests.worlds import World
 
@@ -135,6 +135,18 @@ def test_a_snapshot_is_due_only_when_something_was_written(world: World) -> None
     eager.take_due_snapshots()
     world.worker.run_until_idle()
     assert len(known_snapshots(world, service)) == 2
+
+
+def test_no_snapshot_is_due_while_the_storage_is_nearly_full(world: World) -> None:
+    service = world.create()
+    eager = Upkeep(world.store, world.backend, Cadence(timedelta(0)), world.worker.wake, world.upkeep.clock)
+    world.backend.commit(service.id, "row")
+    for warning, wanted in (("The storage has 3 MiB left", 1), (None, 2)):
+        with world.store.write() as tx:
+            services.update_service(tx, service.id, storage_warning=warning)
+        eager.take_due_snapshots()
+        world.worker.run_until_idle()
+        assert len(known_snapshots(world, service)) == wanted
 
 
 def test_a_service_that_came_to_rest_gets_a_snapshot(world: World) -> None:

@@ -69,10 +69,13 @@ class Upkeep:
         self._observe_replicas()
 
     def take_due_snapshots(self) -> None:
-        """Submit a snapshot of each service for which one is due: by time, by WAL, or because it came to rest."""
+        """Submit a snapshot of each service for which one is due: by time, by WAL, or because it came to rest.
+
+        None while the storage is nearly full: it would keep what tenants drop to make room.
+        """
         self._written_before, self._written = self._written, {}
         for service in self._serving_services():
-            if service.down_reason is None and self._is_due(service):
+            if service.down_reason is None and service.storage_warning is None and self._is_due(service):
                 self.submit_snapshot(service, SnapshotKind.SCHEDULED)
 
     def trim_logs(self) -> None:

@@ -12,7 +12,8 @@ from ramet.backends.local.paths import ServicePaths
 _MIB = 1024**2
 _SHARE = 20
 _LEAST_BYTES, _MOST_BYTES = 128 * _MIB, 2048 * _MIB
-_READ_ONLY = "default_transaction_read_only = 'on'\n"
+# Frequent checkpoints: each gives the room back of WAL that is archived.
+_SETTINGS = "default_transaction_read_only = 'on'\ncheckpoint_timeout = '30s'\n"
 
 
 def shortage(free_bytes: int, total_bytes: int, *, lasting: bool) -> str | None:
@@ -22,14 +23,15 @@ def shortage(free_bytes: int, total_bytes: int, *, lasting: bool) -> str | None:
         return None
     return (
         f"The storage has {free_bytes // _MIB} MiB left: sessions are read-only until it has {2 * limit // _MIB} MiB."
-        " Delete services, enlarge the storage, or drop tables after SET default_transaction_read_only = off."
+        " Delete services, enlarge the storage, or drop tables after SET default_transaction_read_only = off,"
+        " whose room comes back when no snapshot of the restore window holds them."
     )
 
 
 def hold(paths: ServicePaths, account: Account) -> None:
     """Make new transactions read-only, and end the sessions whose older ones write. May run again."""
     if not paths.hold_file.exists():
-        account.write(paths.hold_file, _READ_ONLY, durable=False)
+        account.write(paths.hold_file, _SETTINGS, durable=False)
         processes.reload(paths)
     since = datetime.fromtimestamp(paths.hold_file.stat().st_mtime, UTC)
     with sql.connect(paths) as connection:
