@@ -28,7 +28,8 @@ _visible = _with_activity.where(
 ).order_by(replica_set.c.created_at, replica_set.c.id)
 _visible_of_project = _visible.where(replica_set.c.project_id == sa.bindparam("owner_id"))
 _visible_of_service = _visible.where(replica_set.c.service_id == sa.bindparam("owner_id"))
-_live = replica_set.c.deleted_at.is_(None) & replica_set.c.failed_at.is_(None)
+_LIVE = replica_set.c.deleted_at.is_(None) & replica_set.c.failed_at.is_(None)
+_PORTS = sa.select(replica_set.c.port, replica_set.c.pooler_port, replica_set.c.nodes).where(_LIVE)
 
 
 def insert_set(tx: sa.Connection, new: ReplicaSet) -> None:
@@ -71,14 +72,14 @@ def list_of_service(tx: sa.Connection, service_id: str, now: datetime) -> list[R
 
 def live_sets(tx: sa.Connection, service_id: str | None = None) -> list[ReplicaSet]:
     """Return the sets that are neither deleted nor failed, of one service or of all."""
-    wanted = _live if service_id is None else _live & (replica_set.c.service_id == service_id)
+    wanted = _LIVE if service_id is None else _LIVE & (replica_set.c.service_id == service_id)
     return [_set(row) for row in tx.execute(_with_activity.where(wanted).order_by(replica_set.c.created_at))]
 
 
 def used_ports(tx: sa.Connection) -> set[int]:
     """Return the ports of all sets that are neither deleted nor failed: of endpoints, nodes and poolers."""
     found: set[int] = set()
-    for row in tx.execute(sa.select(replica_set.c.port, replica_set.c.pooler_port, replica_set.c.nodes).where(_live)):
+    for row in tx.execute(_PORTS):
         found |= {row.port, *(port for _, port in row.nodes)}
         found |= set() if row.pooler_port is None else {row.pooler_port}
     return found

@@ -47,6 +47,16 @@ def _selected(report: sa.ColumnElement[Any]) -> sa.Select[Any]:
 _whole = _selected(service.c.report)
 _without_report = _selected(sa.null())  # reports are long, and nobody reads those of many services
 _one = _whole.where(service.c.id == sa.bindparam("service_id"))
+_INSERT = service.insert()
+_SAME = service.c.id == sa.bindparam("same_id")
+_UPDATE = service.update().where(_SAME)
+_FINISH = _UPDATE.where(service.c.operation_id == sa.bindparam("same_operation"))
+_LOCK = locking(sa.select(service.c.id).where(_SAME))
+_LIVE = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
+_PORTS = sa.select(service.c.port, service.c.pooler_port).where(_LIVE)
+_ADD_HOLD = hold.insert()
+_DROP_HOLDS = hold.delete().where(hold.c.operation_id == sa.bindparam("same_operation"))
+_HOLDERS = sa.select(hold.c.operation_id).where(hold.c.service_id == sa.bindparam("same_id"))
 _visible = _without_report.where(
     service.c.project_id == sa.bindparam("project_id"),
     service.c.deleted_at.is_(None),
@@ -57,34 +67,32 @@ _visible = _without_report.where(
 def insert_service(tx: sa.Connection, new: Service) -> None:
     """Add a service."""
     origin = new.origin
-    tx.execute(
-        service.insert().values(
-            id=new.id,
-            project_id=new.project_id,
-            name=new.name,
-            region_code=new.region_code,
-            service_type=new.service_type.value,
-            environment=new.environment.value,
-            cpu_millis=new.size.cpu_millis,
-            memory_gbs=new.size.memory_gbs,
-            volume_type=new.volume_type,
-            host=new.host,
-            port=new.port,
-            pooler_port=new.pooler_port,
-            pg_major=new.pg_major,
-            created_at=new.created_at,
-            verifier=new.verifier.reveal(),
-            paused=new.paused,
-            settings=new.settings,
-            **({} if origin is None else _origin_columns(origin)),
-        )
-    )
+    columns = {
+        "id": new.id,
+        "project_id": new.project_id,
+        "name": new.name,
+        "region_code": new.region_code,
+        "service_type": new.service_type.value,
+        "environment": new.environment.value,
+        "cpu_millis": new.size.cpu_millis,
+        "memory_gbs": new.size.memory_gbs,
+        "volume_type": new.volume_type,
+        "host": new.host,
+        "port": new.port,
+        "pooler_port": new.pooler_port,
+        "pg_major": new.pg_major,
+        "created_at": new.created_at,
+        "verifier": new.verifier.reveal(),
+        "paused": new.paused,
+        "settings": new.settings,
+    } | ({} if origin is None else _origin_columns(origin))
+    tx.execute(_INSERT, columns)
 
 
 def get_service(tx: sa.Connection, service_id: str, *, lock: bool = False) -> Service | None:
     """Return a service, deleted or not, or None. `lock` keeps others from changing it until the transaction ends."""
     if lock:
-        tx.execute(locking(sa.select(service.c.id).where(service.c.id == service_id)))
+        tx.execute(_LOCK, {"same_id": service_id})
     row = tx.execute(_one, {"service_id": service_id}).one_or_none()
     return None if row is None else _service(row)
 
@@ -97,8 +105,7 @@ def list_services(tx: sa.Connection, project_id: str, now: datetime) -> list[Ser
 
 def all_live_services(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects that are neither deleted nor failed, without their reports."""
-    live = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
-    return [_service(row) for row in tx.execute(_without_report.where(live).order_by(service.c.created_at))]
+    return [_service(row) for row in tx.execute(_without_report.where(_LIVE).order_by(service.c.created_at))]
 
 
 def was_forked(tx: sa.Connection, service_id: str, since: datetime) -> bool:
@@ -111,13 +118,13 @@ def was_forked(tx: sa.Connection, service_id: str, since: datetime) -> bool:
 
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
     """Set columns of a service."""
-    tx.execute(service.update().where(service.c.id == service_id).values(**columns))
+    tx.execute(_UPDATE, {"same_id": service_id, **columns})
 
 
 def finish_operation(tx: sa.Connection, service_id: str, operation_id: str, **columns: Any) -> None:
     """End an operation's claim on a service and set columns; does nothing when a later operation has claimed it."""
-    claimed = (service.c.id == service_id) & (service.c.operation_id == operation_id)
-    tx.execute(service.update().where(claimed).values(operation_id=None, **columns))
+    same = {"same_id": service_id, "same_operation": operation_id}
+    tx.execute(_FINISH, {**same, "operation_id": None, **columns})
 
 
 def used_ports(tx: sa.Connection) -> set[int]:
@@ -127,24 +134,22 @@ def used_ports(tx: sa.Connection) -> set[int]:
     """
     if tx.dialect.name == "postgresql":
         tx.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _PORTS_LOCK})
-    live = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
-    rows = tx.execute(sa.select(service.c.port, service.c.pooler_port).where(live))
-    return {port for row in rows for port in row if port is not None} | replicas.used_ports(tx)
+    return {port for row in tx.execute(_PORTS) for port in row if port is not None} | replicas.used_ports(tx)
 
 
 def add_hold(tx: sa.Connection, service_id: str, operation_id: str) -> None:
     """Keep a service from being stopped, started, trimmed or deleted while an operation copies from it."""
-    tx.execute(hold.insert().values(service_id=service_id, operation_id=operation_id))
+    tx.execute(_ADD_HOLD, {"service_id": service_id, "operation_id": operation_id})
 
 
 def drop_holds(tx: sa.Connection, operation_id: str) -> None:
     """Release every service that an operation holds."""
-    tx.execute(hold.delete().where(hold.c.operation_id == operation_id))
+    tx.execute(_DROP_HOLDS, {"same_operation": operation_id})
 
 
 def holders(tx: sa.Connection, service_id: str) -> list[str]:
     """Return the operations that hold a service."""
-    return list(tx.scalars(sa.select(hold.c.operation_id).where(hold.c.service_id == service_id)))
+    return list(tx.scalars(_HOLDERS, {"same_id": service_id}))
 
 
 def _origin_columns(origin: Origin) -> dict[str, Any]:

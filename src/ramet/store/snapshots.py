@@ -8,6 +8,8 @@ from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.store.services import holders
 from ramet.store.tables import snapshot
 
+_OF_SERVICE = snapshot.select().where(snapshot.c.service_id == sa.bindparam("same_id")).order_by(snapshot.c.taken_at)
+
 
 def insert_snapshot(tx: sa.Connection, new: Snapshot) -> None:
     """Add a snapshot."""
@@ -29,7 +31,6 @@ def insert_snapshot(tx: sa.Connection, new: Snapshot) -> None:
 
 def list_snapshots(tx: sa.Connection, service_id: str) -> list[Snapshot]:
     """Return the snapshots of a service, oldest first."""
-    query = snapshot.select().where(snapshot.c.service_id == service_id).order_by(snapshot.c.taken_at)
     return [
         Snapshot(
             id=row.id,
@@ -43,7 +44,7 @@ def list_snapshots(tx: sa.Connection, service_id: str) -> list[Snapshot]:
             size_bytes=row.size_bytes,
             name=row.name,
         )
-        for row in tx.execute(query)
+        for row in tx.execute(_OF_SERVICE, {"same_id": service_id})
     ]
 
 

@@ -5,6 +5,7 @@ import hashlib
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ramet.errors import Failed
@@ -19,82 +20,82 @@ class ServicePaths:
     root: Path
     sockets: Path
 
-    @property
+    @cached_property
     def service_id(self) -> str:
         """The service whose places these are."""
         return self.root.name
 
-    @property
+    @cached_property
     def data(self) -> Path:
         """The data directory (PGDATA)."""
         return self.root / "data"
 
-    @property
+    @cached_property
     def conf(self) -> Path:
         """The generated configuration; outside the data directory, so that no copy of that inherits it."""
         return self.root / "conf"
 
-    @property
+    @cached_property
     def config_file(self) -> Path:
         """The main configuration file."""
         return self.conf / "postgresql.conf"
 
-    @property
+    @cached_property
     def hba_file(self) -> Path:
         """Who may connect."""
         return self.conf / "pg_hba.conf"
 
-    @property
+    @cached_property
     def ident_file(self) -> Path:
         """Which users of the host are the platform."""
         return self.conf / "pg_ident.conf"
 
-    @property
+    @cached_property
     def tls(self) -> Path:
         """The service's certificate and key."""
         return self.root / "tls"
 
-    @property
+    @cached_property
     def archive(self) -> Path:
         """The WAL archive, written by this service's server only."""
         return self.root / "archive"
 
-    @property
+    @cached_property
     def snapshots(self) -> Path:
         """One directory for each snapshot."""
         return self.root / "snapshots"
 
-    @property
+    @cached_property
     def log(self) -> Path:
         """The server's log files."""
         return self.root / "log"
 
-    @property
+    @cached_property
     def start_log(self) -> Path:
         """What the server says before its log collector runs."""
         return self.log / "start.log"
 
-    @property
+    @cached_property
     def recovery_log(self) -> Path:
         """What PostgreSQL says while it recovers a fork's data."""
         return self.log / "recovery.log"
 
-    @property
+    @cached_property
     def hold_file(self) -> Path:
         """Settings that hold while the storage is nearly full; outside of it, so that there is room for them."""
         return self.sockets / "hold.conf"
 
-    @property
+    @cached_property
     def pid_file(self) -> Path:
         """The lock file of PostgreSQL; a copied one names another server's process."""
         return self.data / "postmaster.pid"
 
-    @property
+    @cached_property
     def start_lock(self) -> Path:
         """Held while a server is started here."""
         return self.root / "start.lock"
 
-    @property
+    @cached_property
     def process_record(self) -> Path:
         """Which process was started here last."""
         return self.root / "process.json"

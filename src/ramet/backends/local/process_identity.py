@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from ramet.backends.local.account import Account
@@ -36,6 +37,7 @@ def record_of(pid: int) -> ProcessRecord | None:
     return ProcessRecord(pid, int(fields[_START_TICKS_FIELD]), boot_id())
 
 
+@cache
 def boot_id() -> str:
     """Return what the kernel calls the time since the host was last started."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

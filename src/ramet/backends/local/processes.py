@@ -159,8 +159,8 @@ def _says_ready(pid_file: Path, pid: int) -> bool:
     PostgreSQL keeps its pid in line 1 of its lock file and its state in line 8; the lines may be a killed server's.
     """
     try:
-        lines = pid_file.read_text().splitlines()
-        return lines[7].strip() == "ready" and int(lines[0]) == pid
+        lines = pid_file.read_bytes().splitlines()
+        return lines[7].strip() == b"ready" and int(lines[0]) == pid
     except (OSError, IndexError, ValueError):
         return False
 
