@@ -135,5 +135,8 @@ def _memory_mb(running: Instance, fork: Timed) -> float:
 
 
 def _pss_kb(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # a session that has ended meanwhile
+        return 0
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
