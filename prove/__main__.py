@@ -53,7 +53,8 @@ def _prove(arguments: argparse.Namespace, results: Results) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="script/prove", description=__doc__)
+    others = ", ".join(f"script/prove {name} --help" for name in sorted(_PROOFS_OF_PROCESSES))
+    parser = argparse.ArgumentParser(prog="script/prove", description=__doc__, epilog=f"The other proofs: {others}")
     parser.add_argument("proof", choices=sorted(_PROOFS), help="which forks to try")
     parser.add_argument("--trials", type=int, default=30, help="how many forks (30)")
     parser.add_argument("--seed", type=int, help="the same seed chooses the same moments again")
