@@ -1,6 +1,7 @@
 """`ramet db create role`: roles of a service's database, read-only ones too."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -15,6 +16,17 @@ from ramet.errors import Failed, NotFound
 from ramet.model.credentials import Secret, new_password, scram_verifier
 
 _SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+
+
+@dataclass(frozen=True)
+class NewRole:
+    """A role that is to be, which can log in."""
+
+    name: str
+    password: Secret
+    read_only: bool = False
+    parents: tuple[str, ...] = ()
+    statement_timeout: str | None = None
 
 
 @click.group("create")
@@ -56,32 +68,36 @@ def create_role(
             f"The admin's password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}.",
             "Set another one with 'ramet service update-password'.",
         )
-    try:
-        with psycopg.connect(connection_string(endpoint, admin)) as connection:
-            for statement in _statements(connection, name, password, read_only, parents, statement_timeout):
-                connection.execute(statement)
-    except psycopg.Error as error:
-        raise Failed("ROLE_NOT_CREATED", f"Role {name!r} was not created.", str(error).strip()) from error
+    wanted = NewRole(name, password, read_only, parents, statement_timeout)
+    make_role(connection_string(endpoint, admin), wanted)
     say(f"Role {name} is created{' and reads only' if read_only else ''}.", "green")
     if not from_stdin:
         click.echo(password.reveal())
 
 
-def _statements(
-    connection: psycopg.Connection[tuple[str]],
-    name: str,
-    password: Secret,
-    read_only: bool,
-    parents: tuple[str, ...],
-    statement_timeout: str | None,
-) -> list[sql.Composed]:
-    role, verifier = sql.Identifier(name), sql.Literal(scram_verifier(password).reveal())
+def make_role(uri: str, wanted: NewRole) -> None:
+    """Make a role in one transaction. Raises Failed with the server's reason, which never quotes the verifier."""
+    try:
+        with psycopg.connect(uri) as connection:
+            for statement in _statements(connection, wanted):
+                connection.execute(statement)
+    except psycopg.Error as error:
+        raise Failed("ROLE_NOT_CREATED", f"Role {wanted.name!r} was not created.", _reason(error)) from error
+
+
+def _reason(error: psycopg.Error) -> str:
+    parts = (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint)
+    return " ".join(part for part in parts if part) or ("" if error.sqlstate else str(error).strip())
+
+
+def _statements(connection: psycopg.Connection[tuple[str]], new: NewRole) -> list[sql.Composed]:
+    role, verifier = sql.Identifier(new.name), sql.Literal(scram_verifier(new.password).reveal())
     wanted = [sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, verifier)]
-    wanted += [sql.SQL("GRANT {} TO {}").format(sql.Identifier(parent), role) for parent in parents]
-    if statement_timeout is not None:
+    wanted += [sql.SQL("GRANT {} TO {}").format(sql.Identifier(parent), role) for parent in new.parents]
+    if new.statement_timeout is not None:
         setting = sql.SQL("ALTER ROLE {} SET statement_timeout = {}")
-        wanted.append(setting.format(role, sql.Literal(statement_timeout)))
-    if read_only:
+        wanted.append(setting.format(role, sql.Literal(new.statement_timeout)))
+    if new.read_only:
         for parameter, value in (("tsdb_admin.read_only_role", "true"), ("default_transaction_read_only", "on")):
             setting = sql.SQL(f"ALTER ROLE {{}} SET {parameter} = {value}")
             wanted.append(setting.format(role))
