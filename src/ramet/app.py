@@ -38,6 +38,7 @@ _SNAPSHOT_CHECK_SECONDS = 5.0
 _ARCHIVE_SECONDS = 10.0
 _LOG_SECONDS = 20.0
 _DRILL_CHECK_SECONDS = 60.0
+_RENEWAL_SECONDS = 60.0
 _HISTORY_SECONDS = 600.0
 _GIVE_BACK_SECONDS = 3600.0
 _GIB = 1024**3
@@ -167,6 +168,7 @@ def _duties(settings: Settings, store: Store, backend: Backend, wake: Callable[[
     check_seconds = min(_SNAPSHOT_CHECK_SECONDS, settings.snapshot_seconds)
     return [
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
+        Duty("renewal", _RENEWAL_SECONDS, upkeep.renew_servers),
         Duty("room", _OBSERVE_SECONDS, upkeep.guard_room),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
         Duty("disk", _GIVE_BACK_SECONDS, backend.give_back),

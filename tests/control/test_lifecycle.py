@@ -120,6 +120,22 @@ def test_a_lost_volume_is_said_and_never_made_anew(world: World) -> None:
     assert service.id not in world.backend.volumes
 
 
+def test_servers_of_an_earlier_process_are_renewed_once(world: World) -> None:
+    serving, paused = world.create(), world.create()
+    world.control.stop_service(world.project.id, paused.id)
+    world.worker.run_until_idle()
+    later = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.upkeep.clock)
+    young = world.create()
+    volumes = world.backend.volumes
+    for _ in range(2):
+        later.renew_servers()
+        assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 0, 0]
+    world.control.start_service(world.project.id, paused.id)
+    world.worker.run_until_idle()
+    later.renew_servers()
+    assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 1, 0]
+
+
 def test_a_ready_service_has_its_first_snapshot(world: World) -> None:
     assert len(known_snapshots(world, world.create())) == 1
 

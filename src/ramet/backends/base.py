@@ -175,6 +175,9 @@ class Backend(Protocol):
         passwords, and with `quiet` whatever acts on the outside world is disabled.
         """
 
+    def renew(self, server: Server) -> None:
+        """Give a serving server that an earlier release made what this one gives to new ones; may run again."""
+
     def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return what a serving fork's report should add: what did not come along, where its history ends."""
 

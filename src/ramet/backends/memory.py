@@ -41,6 +41,7 @@ class Volume:
     running: bool = False
     is_open: bool = False
     secured: bool = False
+    renewals: int = 0
     starts_in: int = 0
     verifier: Secret | None = None
     memory_gbs: int | None = None
@@ -168,6 +169,10 @@ class MemoryBackend:
         """Give the server its own credentials."""
         self._running(server.service_id).secured = True
         return {"newborn": newborn, "quiet": quiet}
+
+    def renew(self, server: Server) -> None:
+        """Count it."""
+        self._running(server.service_id).renewals += 1
 
     def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Find nothing that did not come along."""

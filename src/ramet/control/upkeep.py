@@ -51,9 +51,23 @@ class Upkeep:
     wake: Callable[[], None]
     clock: Callable[[], datetime]
     remembered: timedelta = timedelta(days=30)
+    _renewed: set[str] = field(default_factory=set)
+    _begun: datetime = field(init=False)
     _next_restart: dict[str, tuple[datetime, timedelta]] = field(default_factory=dict)
     _written: dict[str, int] = field(default_factory=dict)
     _written_before: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Remember when this process began."""
+        self._begun = self.clock()
+
+    def renew_servers(self) -> None:
+        """Give each serving service of earlier processes, once, what this release gives to new ones."""
+        for service in self._serving_services():
+            is_older = service.born_at is not None and service.born_at < self._begun
+            if is_older and service.down_reason is None and service.id not in self._renewed:
+                self._renewed.add(service.id)
+                self.backend.renew(server_of(service))
 
     def observe(self) -> None:
         """Look at each server that should be serving; restart those that are not, ever less often."""

@@ -175,3 +175,9 @@ def test_databases_that_tenants_make_are_guarded_too(tenant: Tenant) -> None:
     tenant.run("CREATE TABLE t (id int)", dbname="second")
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         tenant.run("INSERT INTO t VALUES (1)", dbname="second", options=READ_ONLY)
+
+
+def test_tables_that_come_with_their_schema_are_guarded_too(tenant: Tenant) -> None:
+    tenant.run("CREATE SCHEMA quick CREATE TABLE t (id int)")
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        tenant.run("INSERT INTO quick.t VALUES (1)", options=READ_ONLY)

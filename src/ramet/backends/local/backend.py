@@ -170,6 +170,10 @@ class LocalBackend(Past, Companions):
         """Give the server its own credentials; return what was neutralised, for the report."""
         return self.servers.secure(server, newborn=newborn, quiet=quiet)
 
+    def renew(self, server: Server) -> None:
+        """Give a serving server that an earlier release made what this one gives to new ones."""
+        self.servers.renew(server.service_id)
+
     def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return what a serving fork's report should add: what did not come along, where its history ends."""
         paths = self.servers.paths(child.service_id)

@@ -5,9 +5,16 @@ A hidden statement trigger on every table, and event triggers, refuse to write w
 for two look-ups of a setting in a statement that writes. What remains possible: docs/read-only.md.
 """
 
+import hashlib
+import logging
+
+import psycopg
+
 from ramet.backends.local import sql
 from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.sql import Connection
+from ramet.backends.local.sql import PLATFORM_ROLE, Connection
+
+_log = logging.getLogger(__name__)
 
 _LOGIN_TRIGGERS_SINCE = 17
 _CARRIES_NEITHER = (
@@ -97,25 +104,81 @@ END $$
 """
 _EVENT_TRIGGERS = {
     "ramet_refuse_definitions": "ddl_command_start",
-    "ramet_guard_tables": "ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO')",
+    "ramet_guard_tables": "ddl_command_end"
+    " WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE SCHEMA')",
     "ramet_begin_session": "login",
 }
 
 
+_GUARD = """
+CREATE TRIGGER ramet_read_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {}.{}
+FOR EACH STATEMENT EXECUTE FUNCTION pg_catalog.ramet_refuse_writes()
+"""
+_MAKE_INTERNAL = """
+UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_catalog.ramet_refuse_writes'::regproc AND NOT tgisinternal
+"""
+_FUNCTIONS = (_READS_ONLY, _REFUSE_WRITES, _REFUSE_DEFINITIONS, _GUARD_TABLES)
+# Kept in the text of a function, where a look-up costs a tenth of a millisecond on the way of each fork.
+_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, _EVENT_TRIGGERS)).encode()).hexdigest()[:16]
+_IS_CURRENT = """
+SELECT prosrc LIKE %s FROM pg_proc WHERE oid = to_regproc('pg_catalog.ramet_guard_tables')
+"""
+_UNGUARDED = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND c.relowner <> %s::regrole
+  AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = 'ramet_read_only')
+"""
+
+
 def install(paths: ServicePaths, database: str) -> None:
     """Make a database, and those that are made from it, heed the settings; may run again."""
-    with sql.connect(paths, database) as connection, connection.transaction():
-        has_login = connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE
-        functions = [_READS_ONLY, _REFUSE_WRITES, _REFUSE_DEFINITIONS, _GUARD_TABLES]
-        for function in (*functions, *([_BEGIN_SESSION] if has_login else [])):
-            connection.execute(function.encode())
+    with sql.connect(paths, database) as connection:
+        _install(connection)
+
+
+def renew(paths: ServicePaths) -> None:
+    """Give a serving server that an earlier release made what this one gives to new ones, and its tables their guards.
+
+    A table that stays locked for a second is left as it is.
+    """
+    with sql.connect(paths) as connection:
+        databases = ["template1", *sql.tenant_databases(connection)]
+    for database in databases:
+        with sql.connect(paths, database, lock_timeout="1s") as connection:
+            if not is_current(connection):
+                _install(connection)
+            for schema, table in connection.execute(_UNGUARDED, (PLATFORM_ROLE,)).fetchall():
+                _guard(connection, schema, table)
+
+
+def is_current(connection: Connection) -> bool:
+    """Tell whether the database of a connection heeds the settings as this release has it."""
+    return connection.execute(_IS_CURRENT, (f"%{_VERSION}%",)).fetchone() == (True,)
+
+
+def _install(connection: Connection) -> None:
+    has_login = connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE
+    with connection.transaction():
+        for function in (*_FUNCTIONS, *([_BEGIN_SESSION] if has_login else [])):
+            connection.execute(function.replace("AS $$", f"AS $$ -- {_VERSION}", 1).encode())
         for name, event in _EVENT_TRIGGERS.items():
             if event != "login" or has_login:
-                _ensure_event_trigger(connection, name, event)
+                _put_event_trigger(connection, name, event)
 
 
-def _ensure_event_trigger(connection: Connection, name: str, event: str) -> None:
-    if connection.execute("SELECT FROM pg_event_trigger WHERE evtname = %s", (name,)).fetchone() is None:
-        sql.run(connection, f"CREATE EVENT TRIGGER {{}} ON {event} EXECUTE FUNCTION pg_catalog.{name}()", name)
-        # A member of an extension is left out of dumps, which a tenant could not restore.
-        sql.run(connection, "ALTER EXTENSION plpgsql ADD EVENT TRIGGER {}", name)
+def _put_event_trigger(connection: Connection, name: str, event: str) -> None:
+    if connection.execute("SELECT FROM pg_event_trigger WHERE evtname = %s", (name,)).fetchone() is not None:
+        sql.run(connection, "ALTER EXTENSION plpgsql DROP EVENT TRIGGER {}", name)
+        sql.run(connection, "DROP EVENT TRIGGER {}", name)
+    sql.run(connection, f"CREATE EVENT TRIGGER {{}} ON {event} EXECUTE FUNCTION pg_catalog.{name}()", name)
+    # A member of an extension is left out of dumps, which a tenant could not restore.
+    sql.run(connection, "ALTER EXTENSION plpgsql ADD EVENT TRIGGER {}", name)
+
+
+def _guard(connection: Connection, schema: str, table: str) -> None:
+    try:
+        with connection.transaction():
+            sql.run(connection, _GUARD, schema, table)
+            connection.execute(_MAKE_INTERNAL)
+    except psycopg.Error as error:
+        _log.warning("read-only sessions can write to %s.%s: %s", schema, table, error)

@@ -4,6 +4,7 @@ What is in its data directory (capture, recovery) and in its database (roles) is
 """
 
 import contextlib
+import logging
 import shutil
 import time
 from collections.abc import Mapping
@@ -13,8 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from ramet.backends.base import Readiness, Server
-from ramet.backends.local import configuration, logs, probe, processes, quieting, roles, sql
+from ramet.backends.local import configuration, logs, probe, processes, quieting, readonly, roles, sql
 from ramet.backends.local.account import Account
 from ramet.backends.local.chores import Chores
 from ramet.backends.local.configuration import Features, Phase
@@ -28,6 +31,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.model.credentials import Secret
 from ramet.model.service import ServiceType
 
+_log = logging.getLogger(__name__)
 _OPEN_WITHIN_SECONDS = 5.0
 _PROBE_EVERY_SECONDS = 0.002
 
@@ -147,7 +151,17 @@ class Servers:
             with connection.transaction():
                 found["subscriptions"] = quieting.detach_subscriptions(connection)
                 found["roles_rotated"] = roles.rotate(connection, server.verifier)
+            is_current = connection.info.dbname != DATABASE or readonly.is_current(connection)
+        if not is_current:
+            self.renew(server.service_id)
         return found
+
+    def renew(self, service_id: str) -> None:
+        """Give a serving server that an earlier release made what this one gives to new ones. May run again."""
+        try:
+            readonly.renew(self.paths(service_id))
+        except (psycopg.Error, Unavailable) as error:
+            _log.warning("service %s keeps the read-only guards of an earlier release: %s", service_id, error)
 
     def stop(self, server: Server, patience_seconds: float) -> bool:
         """Ask for a clean stop, and watch for at most `patience_seconds`; True when the server is gone."""
