@@ -165,6 +165,10 @@ def test_the_guard_belongs_to_the_platform(tenant: Tenant) -> None:
         "DROP EXTENSION plpgsql CASCADE",
         "DROP FUNCTION pg_catalog.ramet_reads_only()",
         "CREATE OR REPLACE FUNCTION pg_catalog.ramet_reads_only() RETURNS boolean LANGUAGE sql AS 'SELECT false'",
+        "DROP TRIGGER ramet_read_only ON orders",
+        "ALTER TRIGGER ramet_read_only ON orders RENAME TO mine",
+        "ALTER TABLE orders DISABLE TRIGGER ramet_read_only",
+        "CREATE OR REPLACE TRIGGER ramet_read_only BEFORE INSERT ON orders EXECUTE FUNCTION tsvector_update_trigger()",
     ):
         with pytest.raises(psycopg.Error):
             tenant.run(statement)
@@ -181,3 +185,24 @@ def test_tables_that_come_with_their_schema_are_guarded_too(tenant: Tenant) -> N
     tenant.run("CREATE SCHEMA quick CREATE TABLE t (id int)")
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         tenant.run("INSERT INTO quick.t VALUES (1)", options=READ_ONLY)
+
+
+def test_guards_go_with_their_tables_and_hinder_no_other_triggers(tenant: Tenant) -> None:
+    tenant.run(
+        "CREATE SCHEMA going",
+        "CREATE TABLE going.one (id int)",
+        "CREATE TABLE going.two (id int)",
+        "CREATE TRIGGER own BEFORE UPDATE ON going.one EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "ALTER TRIGGER own ON going.one RENAME TO another",
+        "DROP TRIGGER another ON going.one",
+        "ALTER TABLE going.one ALTER id TYPE bigint, ADD COLUMN more int",
+        "DROP TABLE going.one",
+        "DROP SCHEMA going CASCADE",
+        "CREATE ROLE leaver",
+        "GRANT leaver TO tsdbadmin",
+        "CREATE TABLE left_behind (id int)",
+        "GRANT CREATE ON SCHEMA public TO leaver",
+        "ALTER TABLE left_behind OWNER TO leaver",
+        "DROP OWNED BY leaver",
+    )
+    assert tenant.run("SELECT to_regclass('left_behind')") == [(None,)]

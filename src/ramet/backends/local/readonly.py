@@ -92,6 +92,27 @@ EXCEPTION WHEN OTHERS THEN
     RAISE WARNING 'read-only sessions can write to %: %', made, SQLERRM;
 END $$
 """  # noqa: S608 - all of it is ours
+# What is dropped along with its table is no "original".
+_KEEP_GUARDS = f"""
+CREATE OR REPLACE FUNCTION pg_catalog.ramet_keep_guards() RETURNS event_trigger {_DEFINER} AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects() d
+        WHERE d.original AND d.object_type = 'trigger' AND starts_with(d.object_identity, 'ramet_read_only on '))
+    THEN
+        RAISE insufficient_privilege USING MESSAGE = 'trigger ramet_read_only belongs to the platform';
+    END IF;
+END $$
+"""
+_KEEP_NAMES = f"""
+CREATE OR REPLACE FUNCTION pg_catalog.ramet_keep_names() RETURNS event_trigger {_DEFINER} AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() d JOIN pg_trigger t ON t.oid = d.objid
+        WHERE d.classid = 'pg_trigger'::regclass AND t.tgfoid = 'ramet_refuse_writes'::regproc)
+    THEN
+        RAISE insufficient_privilege USING MESSAGE = 'trigger ramet_read_only belongs to the platform';
+    END IF;
+END $$
+"""
 _BEGIN_SESSION = f"""
 CREATE OR REPLACE FUNCTION pg_catalog.ramet_begin_session() RETURNS event_trigger {_DEFINER} AS $$
 BEGIN
@@ -107,6 +128,8 @@ _EVENT_TRIGGERS = {
     "ramet_guard_tables": "ddl_command_end"
     " WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE SCHEMA')",
     "ramet_begin_session": "login",
+    "ramet_keep_guards": "sql_drop WHEN TAG IN ('DROP TRIGGER')",
+    "ramet_keep_names": "ddl_command_end WHEN TAG IN ('ALTER TRIGGER')",
 }
 
 
@@ -117,7 +140,7 @@ FOR EACH STATEMENT EXECUTE FUNCTION pg_catalog.ramet_refuse_writes()
 _MAKE_INTERNAL = """
 UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_catalog.ramet_refuse_writes'::regproc AND NOT tgisinternal
 """
-_FUNCTIONS = (_READS_ONLY, _REFUSE_WRITES, _REFUSE_DEFINITIONS, _GUARD_TABLES)
+_FUNCTIONS = (_READS_ONLY, _REFUSE_WRITES, _REFUSE_DEFINITIONS, _GUARD_TABLES, _KEEP_GUARDS, _KEEP_NAMES)
 # Kept in the text of a function, where a look-up costs a tenth of a millisecond on the way of each fork.
 _VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, _EVENT_TRIGGERS)).encode()).hexdigest()[:16]
 _IS_CURRENT = """
