@@ -14,7 +14,13 @@ from ramet.store.tables import last_usage, metric_sample, replica_set, service
 KEPT_WHOLE = timedelta(days=2)
 KEPT_THINNED = timedelta(days=30)
 _SLICE_MICROS = 600_000_000
-_USAGE = (last_usage.c.subject, last_usage.c.cpu_millis, last_usage.c.memory_mb, last_usage.c.storage_mb)
+_USAGES = sa.select(
+    last_usage.c.subject, last_usage.c.cpu_millis, last_usage.c.memory_mb, last_usage.c.storage_mb
+).where(last_usage.c.at >= sa.bindparam("since"))
+_USAGE = _USAGES.where(last_usage.c.subject == sa.bindparam("same_subject"))
+_USAGES_IN_PROJECT = _USAGES.join(service, service.c.id == last_usage.c.subject).where(
+    service.c.project_id == sa.bindparam("same_project")
+)
 
 
 def due_subjects(tx: sa.Connection, measured_before: datetime) -> list[str]:
@@ -49,16 +55,14 @@ def put_usage(tx: sa.Connection, usages: Mapping[str, Usage], at: datetime) -> N
 
 def usage_of(tx: sa.Connection, subject: str, since: datetime) -> Usage | None:
     """Return what a subject uses now, None when nothing is known that is as new as `since`."""
-    own = (last_usage.c.subject == subject) & (last_usage.c.at >= since)
-    row = tx.execute(sa.select(*_USAGE).where(own)).one_or_none()
+    row = tx.execute(_USAGE, {"same_subject": subject, "since": since}).one_or_none()
     return None if row is None else _usage(*row[1:])
 
 
 def usage_in_project(tx: sa.Connection, project_id: str, since: datetime) -> dict[str, Usage | None]:
     """Return what the services of a project use now, as far as that is as new as `since`."""
-    own = last_usage.join(service, service.c.id == last_usage.c.subject)
-    query = sa.select(*_USAGE).select_from(own).where(service.c.project_id == project_id, last_usage.c.at >= since)
-    return {row[0]: _usage(*row[1:]) for row in tx.execute(query)}
+    rows = tx.execute(_USAGES_IN_PROJECT, {"same_project": project_id, "since": since})
+    return {row[0]: _usage(*row[1:]) for row in rows}
 
 
 def list_samples(tx: sa.Connection, subject: str, begin: datetime, end: datetime) -> list[Sample]:
