@@ -3,8 +3,10 @@
 import html
 import re
 
+import pytest
+
 from ramet.console.restoring import AMOUNTS
-from ramet.control import windows
+from ramet.control import changes, windows
 from ramet.control.windows import list_snapshots
 from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status
 from ramet.model.resources import Size
@@ -206,6 +208,14 @@ def test_a_snapshot_that_the_window_needs_says_why_it_stays(visitor: Visitor) ->
     refused = visitor.send(path)
     assert refused.status_code == 422
     assert "only manual snapshots are deleted by hand" in refused.text
+
+
+def test_a_password_is_taken_exactly_as_it_was_typed(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    monkeypatch.setattr(changes, "update_password", lambda *given: taken.append(given[-1].reveal()))
+    visitor.sign_in()
+    visitor.send(f"{_base(visitor.ready())}/password", password="  correct horse ")
+    assert taken == ["  correct horse "]
 
 
 def test_a_password_that_was_changed_is_told(visitor: Visitor) -> None:
