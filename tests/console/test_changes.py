@@ -13,6 +13,7 @@ from ramet.model.resources import Size
 from ramet.model.service import Environment, Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.window import BOUNDS, RestoreSettings
+from ramet.store import services
 from tests.backends.local.hosts import eventually
 from tests.console.visitor import Visitor
 
@@ -208,6 +209,18 @@ def test_a_snapshot_that_the_window_needs_says_why_it_stays(visitor: Visitor) ->
     refused = visitor.send(path)
     assert refused.status_code == 422
     assert "only manual snapshots are deleted by hand" in refused.text
+
+
+def test_a_name_is_confirmed_whatever_white_space_it_has(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready("shop")
+    for name, typed in (("old  shop", "old shop"), (" outer ", "outer"), ("same  same", "same  same")):
+        with visitor.world.runtime.store.write() as tx:
+            services.update_service(tx, service.id, name=name, environment=Environment.PROD)
+        assert f'<b class="typed">{name}</b>' in visitor.see(f"{_base(service)}/unpool")
+        answer = visitor.send(f"{_base(service)}/environment", environment="DEV", confirmation=typed)
+        assert answer.status_code == 303, answer.text
+    assert visitor.send(f"{_base(service)}/delete", confirmation="samesame").status_code == 422
 
 
 def test_a_password_is_taken_exactly_as_it_was_typed(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:

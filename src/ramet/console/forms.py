@@ -130,6 +130,6 @@ def environment_of(values: Mapping[str, str]) -> Environment:
 
 
 def confirm(thing: Guarded, values: Mapping[str, str]) -> None:
-    """Raise Invalid unless the thing's name was typed."""
-    if values.get("confirmation") != thing.name:
+    """Raise Invalid unless the thing's name was typed, whatever white space stands in and around it."""
+    if values.get("confirmation", "").split() != thing.name.split():
         raise Invalid("CONFIRMATION_NEEDED", f"Type {thing.name!r} to confirm.")
