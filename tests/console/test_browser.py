@@ -260,6 +260,25 @@ def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers
     expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT00:00:00\+05:30"))
 
 
+def test_another_stretch_of_the_time_line_keeps_what_was_typed(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?span=60")
+    page.get_by_label("A moment").check()
+    page.get_by_label("Exact moment").fill("2026-02-03T14:05:06.123456Z")
+    page.get_by_label("Name").fill("back-then")
+    page.get_by_label("Environment").select_option("PROD")
+    page.get_by_role("link", name="all", exact=True).click()
+    page.wait_for_url("**span=")
+    expect(page.get_by_label("A moment")).to_be_checked()
+    expect(page.get_by_label("Exact moment")).to_have_value("2026-02-03T14:05:06.123456Z")
+    expect(page.get_by_label("Name")).to_have_value("back-then")
+    expect(page.get_by_label("Environment")).to_have_value("PROD")
+    assert "_token" not in page.url
+    assert "key=" not in page.url
+
+
 def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")

@@ -181,8 +181,8 @@ def test_a_snapshot_is_taken_forked_and_deleted(visitor: Visitor) -> None:
     (taken,) = _manual(visitor, service)
     page = visitor.see(f"{_base(service)}/snapshots")
     assert "before the migration" in page
-    fork = f"{_base(service)}/fork?snapshot={taken.id}"
-    assert f"{_base(service)}/fork?snapshot={taken.id}" in page
+    fork = f"{_base(service)}/fork?snapshot_id={taken.id}"
+    assert f"{_base(service)}/fork?snapshot_id={taken.id}" in page
     assert "before the migration" in visitor.see(fork)
     answer = visitor.send(fork, strategy="LAST_SNAPSHOT", name="rescued")
     assert answer.status_code == 200, answer.text

@@ -1,7 +1,9 @@
 """The pages as a browser without scripts sees them."""
 
+import html
 import re
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from msgspec.structs import replace
@@ -9,11 +11,12 @@ from msgspec.structs import replace
 from ramet.console.changes import VERBS
 from ramet.console.parts import FORM_MARK
 from ramet.control.control import utc_now
+from ramet.control.windows import list_snapshots
 from ramet.errors import Failed
 from ramet.model.service import Environment, Status, status_of
 from ramet.operations.procedure import submit
 from ramet.store import services
-from ramet.store.tables import operation
+from ramet.store.tables import operation, snapshot
 from tests.backends.local.hosts import eventually
 from tests.console.visitor import Visitor
 
@@ -70,6 +73,26 @@ def test_an_unknown_choice_begins_with_now(visitor: Visitor) -> None:
     visitor.sign_in()
     page = visitor.see(f"/console/services/{visitor.ready().id}/fork?strategy=XX")
     assert re.search(r'value="NOW" checked', page)
+
+
+def test_another_stretch_of_the_time_line_keeps_what_was_chosen(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    with visitor.world.runtime.store.write() as tx:
+        age = timedelta(days=2)
+        tx.execute(snapshot.update().values(taken_at=utc_now() - age))
+    first = list_snapshots(visitor.world.runtime.control, service.project_id, service.id)[0]
+    asked = {"name": "back & then", "environment": "PROD", "size": "500/2", "snapshot_id": first.id}
+    path = f"/console/services/{service.id}/fork"
+    links = re.findall(r'data-span href="([^"]+)"', visitor.see(f"{path}?{urlencode(asked)}"))
+    assert len(links) > 1
+    for link in links:
+        page = visitor.see(path + html.unescape(link))
+        assert re.search(r'value="LAST_SNAPSHOT" checked', page)
+        assert f'name="snapshot_id" value="{first.id}"' in page
+        assert 'value="back &amp; then"' in page
+        assert re.search(r'value="PROD" selected', page)
+        assert re.search(r'value="500/2" selected', page)
 
 
 def test_every_page_is_strict_whole_and_light(visitor: Visitor) -> None:

@@ -114,7 +114,7 @@ def test_where_to_go_after_signing_in_stays_here(visitor: Visitor) -> None:
 
 
 def test_signing_in_leads_back_to_the_page_with_its_query(visitor: Visitor) -> None:
-    wanted = "/console/services/abcdefghij/fork?strategy=PITR&at=2026-01-15T10:30:00%2B02:00"
+    wanted = "/console/services/abcdefghij/fork?strategy=PITR&target_time=2026-01-15T10:30:00%2B02:00"
     where = visitor.client.get(wanted).headers["location"]
     page = visitor.client.get(where).text
     assert f'name="next" value="{html.escape(wanted)}"' in page

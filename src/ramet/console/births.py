@@ -18,6 +18,8 @@ from ramet.errors import Error, Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, ServiceType, fork_name
 
+_ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment")
+
 
 @read("/new", sync_to_thread=True)
 def create_page(parts: ConsoleParts, session: SignedIn) -> Response[str]:
@@ -39,20 +41,14 @@ def create(parts: ConsoleParts, session: SignedIn, fields: Fields) -> Response[s
 
 @read("/services/{service_id:str}/fork", sync_to_thread=True)
 def fork_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
-    """Show the fork dialog; `at`, `snapshot`, `strategy` and `span` in the query choose what it begins with."""
-    query = request.query_params
+    """Show the fork dialog; its fields in the query, and `span`, choose what it begins with."""
+    query = {name: str(value) for name, value in request.query_params.items()}
     parent = parts.control.get_service(session.project_id, service_id)
-    implied = "PITR" if "at" in query else "LAST_SNAPSHOT" if "snapshot" in query else "NOW"
-    values = {
-        "key": new_key(),
-        "strategy": chosen if (chosen := str(query.get("strategy", implied))) in tuple(ForkStrategy) else implied,
-        "snapshot_id": str(query.get("snapshot", "")),
-        "target_time": str(query.get("at", "")),
-        "name": fork_name(parent.name),
-        "environment": "DEV",
-        "size": "",
-    }
-    return _fork_page(parts, session, parent, Form(values), span=_span(str(query.get("span", ""))))
+    implied = "PITR" if "target_time" in query else "LAST_SNAPSHOT" if "snapshot_id" in query else "NOW"
+    values = {"name": fork_name(parent.name), **query, "key": new_key()}
+    if query.get("strategy") not in tuple(ForkStrategy):
+        values["strategy"] = implied
+    return _fork_page(parts, session, parent, Form(values), span=_span(query.get("span", "")))
 
 
 @read("/services/{service_id:str}/fork/preview", sync_to_thread=True)
@@ -100,6 +96,7 @@ def _fork_page(
         session,
         parent=parent,
         form=form,
+        asked={name: form[name] for name in _ASKED},
         past=past,
         chosen=next((one for one in past.snapshots if one.id == form["snapshot_id"]), None),
         now=parts.control.clock(),

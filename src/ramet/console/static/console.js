@@ -94,7 +94,15 @@
     const box = line.getBoundingClientRect();
     const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
     const at = new Date(Number(line.dataset.first) + share * (line.dataset.last - line.dataset.first));
-    location.assign(line.href + "&at=" + encodeURIComponent(local(at)));
+    location.assign(line.href + "&target_time=" + encodeURIComponent(local(at)));
+  });
+  /* another stretch of the time line keeps what the form says */
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-span]");
+    if (!link) return;
+    const asked = new URLSearchParams(link.search);
+    for (const [name, value] of new FormData(link.closest("form"))) if (asked.has(name)) asked.set(name, value);
+    link.search = asked;
   });
   function bindAll() {
     document.querySelectorAll("form").forEach(bind);
