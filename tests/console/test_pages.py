@@ -241,7 +241,9 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     visitor.sign_in()
     service = visitor.ready()
     monkeypatch.setattr(visitor.world.backend, "capture", refuse)
-    visitor.send(f"/console/services/{service.id}/fork", strategy="NOW", name="doomed", environment="DEV")
+    (first,) = list_snapshots(visitor.world.runtime.control, service.project_id, service.id)
+    chosen = {"strategy": "LAST_SNAPSHOT", "name": "doomed", "environment": "PROD", "size": "500/2"}
+    visitor.send(f"/console/services/{service.id}/fork", **chosen)
     doomed = visitor.named("doomed")
     page = f"/console/services/{doomed.id}"
     eventually(lambda: visitor.named("doomed").failed_at is not None, 20)
@@ -257,7 +259,27 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     assert "It could not be made." in gone
     assert "The disk has no room for a fork." in gone
     assert "the parent was not touched" in gone
-    assert f'href="/console/services/{service.id}/fork"' in gone
+    (again,) = re.findall(r'href="([^"]+)">Fork shop again', gone)
+    dialog = visitor.see(html.unescape(again))
+    for text in ('"LAST_SNAPSHOT" checked', f'"snapshot_id" value="{first.id}"', '"PROD" selected', '"500/2" selected'):
+        assert text in dialog
+    assert 'value="doomed"' in dialog
+
+
+def test_what_could_not_be_made_can_be_made_again_as_it_was(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Failed("NO_BLOCKS", "The disk has no room.")
+
+    visitor.sign_in()
+    monkeypatch.setattr(visitor.world.backend, "initialize", refuse)
+    chosen = {"name": "a shop", "service_type": "VECTOR", "size": "500/2", "environment": "PROD"}
+    assert visitor.send("/console/new", **chosen).status_code == 200
+    eventually(lambda: visitor.named("a shop").failed_at is not None, 20)
+    failed = visitor.see(f"/console/services/{visitor.named('a shop').id}")
+    (again,) = re.findall(r'href="([^"]+)">Make it again', failed)
+    form = visitor.see(html.unescape(again))
+    for text in ('value="a shop"', '"VECTOR" checked', '"500/2" selected', '"PROD" selected'):
+        assert text in form
 
 
 def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:

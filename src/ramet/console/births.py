@@ -22,11 +22,11 @@ _ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment
 
 
 @read("/new", sync_to_thread=True)
-def create_page(parts: ConsoleParts, session: SignedIn) -> Response[str]:
-    """Show the form for a new service."""
-    return _create_page(
-        parts, session, Form({"key": new_key(), "service_type": ServiceType.POSTGRES, "size": "shared"})
-    )
+def create_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn) -> Response[str]:
+    """Show the form for a new service; its fields in the query choose what it begins with."""
+    query = {name: str(value) for name, value in request.query_params.items()}
+    values = {"service_type": ServiceType.POSTGRES, "size": "shared", **query, "key": new_key()}
+    return _create_page(parts, session, Form(values))
 
 
 @post("/new", sync_to_thread=True, status_code=200)

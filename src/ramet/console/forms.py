@@ -4,12 +4,14 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
+from urllib.parse import urlencode
 
 from ramet.console.texts import size_text
 from ramet.control.control import Control
 from ramet.errors import Error, Invalid
+from ramet.model.fork import ForkStrategy
 from ramet.model.resources import PUBLIC_SIZES, SHARED, Size
-from ramet.model.service import Environment
+from ramet.model.service import Environment, Service
 
 _FIELDS: Mapping[str, str] = {
     "INVALID_NAME": "name",
@@ -83,6 +85,20 @@ def sentence_of(error: Error) -> str:
 def new_key() -> str:
     """Return a key for a form that makes a service: sent twice, it makes one."""
     return f"console-{secrets.token_urlsafe(18)}"
+
+
+def again_path(service: Service) -> str:
+    """Return the address of the form that makes a service again, filled in as it was."""
+    asked = {"name": service.name, "size": size_value(service.size), "environment": service.environment}
+    origin = service.origin
+    if origin is None:
+        return f"/console/new?{urlencode({**asked, 'service_type': service.service_type})}"
+    asked["strategy"] = origin.strategy
+    if origin.strategy == ForkStrategy.LAST_SNAPSHOT and origin.snapshot_id:
+        asked["snapshot_id"] = origin.snapshot_id
+    if origin.target_time:
+        asked["target_time"] = origin.target_time
+    return f"/console/services/{origin.service_id}/fork?{urlencode(asked)}"
 
 
 def sizes(

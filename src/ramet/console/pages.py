@@ -14,6 +14,7 @@ from markupsafe import Markup
 from ramet import __version__
 from ramet.console.assets import asset_path
 from ramet.console.family import as_of
+from ramet.console.forms import again_path
 from ramet.console.parts import Parts, Visit
 from ramet.console.steps import seconds_of, steps_of, title_of
 from ramet.console.texts import ago_text, bytes_text, seconds_text, size_text
@@ -98,6 +99,7 @@ def _environment() -> Environment:
         title_of,
         seconds_of,
         as_of,
+        again_path,
     )
     environment.globals.update({function.__name__: function for function in functions})
     environment.globals.update(asset=asset_path, utc_text=shown, version=__version__, type_names=_TYPES)
