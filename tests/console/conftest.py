@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.cli.world import World, open_world
 from tests.console.browsers import CHROMIUM, MISSING, open_browser
@@ -34,3 +34,11 @@ def browser() -> Iterator[Browser]:
     expect.set_options(timeout=_PATIENCE_MILLIS)
     with open_browser() as made:
         yield made
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 900}, timezone_id="Asia/Kolkata")
+    made.set_default_timeout(20_000)
+    yield made
+    made.close()

@@ -1,8 +1,7 @@
 """What people do in a real browser, over the memory backend: live changes, keyboard, narrow screens, accessibility."""
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from importlib.resources import files
 from typing import Any
 
@@ -22,14 +21,6 @@ from tests.console.visitor import Visitor
 
 _AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-
-
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    made = browser.new_context(viewport={"width": 1280, "height": 900}, timezone_id="Asia/Kolkata")
-    made.set_default_timeout(20_000)
-    yield made
-    made.close()
 
 
 def _family(visitor: Visitor) -> None:
@@ -168,115 +159,6 @@ def test_a_second_tab_sees_what_the_first_one_does(visitor: Visitor, context: Br
     expect(first.get_by_text("The password, shown this once")).to_be_visible()
     expect(first.locator("#progress .pill.ok")).to_have_text("READY")
     expect(second.locator("tr", has_text="shop").locator(".pill.ok")).to_have_text("READY")
-
-
-def test_the_keyboard_alone_forks_a_moment(visitor: Visitor, context: BrowserContext) -> None:
-    visitor.sign_in()
-    shop = visitor.ready("shop")
-    visitor.world.backend.commit(shop.id, "kept")
-    page = enter(context, visitor.link)
-    complaints = watch(page)
-    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=PITR&span=60")
-    handle = page.get_by_label("Moment to go back to")
-    exact = page.get_by_label("Exact moment")
-    handle.focus()
-    latest = exact.input_value()
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30", latest)
-    page.keyboard.press("ArrowLeft")
-    expect(exact).not_to_have_value(latest)
-    expect(page.locator("#preview")).to_contain_text("READY in about")
-    page.keyboard.press("End")
-    expect(exact).to_have_value(latest)
-    page.get_by_role("button", name="Fork", exact=True).focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("#progress .pill.ok")).to_have_text("READY")
-    fork = visitor.named("shop-fork")
-    assert fork.origin is not None
-    assert fork.origin.target_time == latest
-    assert visitor.world.backend.values(fork.id) == ["kept"]
-    assert complaints == []
-
-
-def test_a_click_on_the_time_line_and_another_one_fork_that_moment(visitor: Visitor, context: BrowserContext) -> None:
-    visitor.sign_in()
-    shop = visitor.ready("shop")
-    visitor.world.backend.commit(shop.id, "kept")
-    page = enter(context, visitor.link)
-    page.goto(f"{visitor.origin}/console/services/{shop.id}")
-    line = page.locator("a.pick")
-    first, last = (int(str(line.get_attribute(f"data-{end}"))) for end in ("first", "last"))
-    box = line.bounding_box()
-    assert box is not None
-    line.click(position={"x": box["width"] * 0.75, "y": box["height"] / 2})
-    exact = page.get_by_label("Exact moment")
-    expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30"))
-    chosen = datetime.fromisoformat(exact.input_value()).timestamp() * 1000
-    latest = datetime.now(UTC).timestamp() * 1000  # the line may have been drawn anew before the click
-    early, late = (first + 0.75 * (end - first) for end in (last, latest))
-    tolerance = 0.02 * (latest - first) + 1
-    assert early - tolerance <= chosen <= late + tolerance
-    page.get_by_role("button", name="Fork", exact=True).click()
-    expect(page.locator("#progress .pill.ok")).to_have_text("READY")
-    origin = visitor.named("shop-fork").origin
-    assert origin is not None
-    assert datetime.fromisoformat(str(origin.target_time)).timestamp() * 1000 == chosen
-
-
-def test_an_unknown_choice_is_no_fault_of_the_script(visitor: Visitor, context: BrowserContext) -> None:
-    visitor.sign_in()
-    shop = visitor.ready("shop")
-    page = enter(context, visitor.link)
-    complaints = watch(page)
-    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=XX")
-    expect(page.get_by_label("Now")).to_be_checked()
-    expect(page.locator("#preview")).to_contain_text("READY in about")
-    assert complaints == []
-
-
-def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers(
-    visitor: Visitor, context: BrowserContext
-) -> None:
-    visitor.sign_in()
-    shop = visitor.ready("shop")
-    page = enter(context, visitor.link)
-    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
-    expect(page.get_by_label("Now")).to_be_checked()
-    page.get_by_label("Moment to go back to").focus()
-    page.keyboard.press("Home")
-    expect(page.get_by_label("A moment")).to_be_checked()
-    exact = page.get_by_label("Exact moment")
-    for typed, understood in (
-        ("2026-02-03 4:05", "2026-02-03T04:05:00+05:30"),
-        ("2026-02-03T14:05:06.123456", "2026-02-03T14:05:06.123456+05:30"),
-        ("2026-02-03T14:05:06Z", "2026-02-03T14:05:06Z"),
-        ("yesterday", "yesterday"),
-    ):
-        exact.fill(typed)
-        exact.press("Tab")
-        expect(exact).to_have_value(understood)
-    expect(page.locator("#preview")).to_contain_text("yesterday")
-    exact.fill("0:00")
-    exact.press("Tab")
-    expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT00:00:00\+05:30"))
-
-
-def test_another_stretch_of_the_time_line_keeps_what_was_typed(visitor: Visitor, context: BrowserContext) -> None:
-    visitor.sign_in()
-    shop = visitor.ready("shop")
-    page = enter(context, visitor.link)
-    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?span=60")
-    page.get_by_label("A moment").check()
-    page.get_by_label("Exact moment").fill("2026-02-03T14:05:06.123456Z")
-    page.get_by_label("Name").fill("back-then")
-    page.get_by_label("Environment").select_option("PROD")
-    page.get_by_role("link", name="all", exact=True).click()
-    page.wait_for_url("**span=")
-    expect(page.get_by_label("A moment")).to_be_checked()
-    expect(page.get_by_label("Exact moment")).to_have_value("2026-02-03T14:05:06.123456Z")
-    expect(page.get_by_label("Name")).to_have_value("back-then")
-    expect(page.get_by_label("Environment")).to_have_value("PROD")
-    assert "_token" not in page.url
-    assert "key=" not in page.url
 
 
 def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: BrowserContext) -> None:
