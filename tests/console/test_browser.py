@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from importlib.resources import files
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ramet.console import watching
 from ramet.control import replicas
 from ramet.control.control import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.logs import LogEntry, LogPage
 from ramet.store import services
@@ -247,6 +249,30 @@ def test_a_page_of_a_service_that_is_deleted_elsewhere_says_so(visitor: Visitor,
     expect(page.locator("#head .pill.ok")).to_have_text("READY")
     visitor.world.runtime.control.delete_service(shop.project_id, shop.id)
     expect(page.get_by_text("This service is deleted.")).to_be_visible()
+
+
+def test_who_waits_for_a_fork_that_fails_is_told_so(
+    visitor: Visitor, context: BrowserContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Event()
+
+    def refuse(*_: object, **__: object) -> None:
+        held.wait(20)
+        raise Failed("NO_BLOCKS", "The disk has no room for a fork.")
+
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    monkeypatch.setattr(visitor.world.backend, "capture", refuse)
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page.get_by_text("The password, shown this once")).to_be_visible()
+    held.set()
+    expect(page.get_by_text("It could not be made. The disk has no room for a fork.")).to_be_visible()
+    expect(page.get_by_text("shop was not touched")).to_be_visible()
+    expect(page.get_by_role("link", name="Fork shop again")).to_be_visible()
+    expect(page.get_by_text("is on its way")).to_have_count(0)
+    expect(page.get_by_text("The password, shown this once")).to_have_count(0)
 
 
 def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -> None:

@@ -252,9 +252,12 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     assert "The disk has no room for a fork." in failed
     assert "shop was not touched" in failed
     assert re.search(r'<li class="failed"><span>Capture the parent', failed)
+    awaited = {"HX-Request": "true", "HX-Target": "progress"}
+    assert visitor.client.get(page, headers=awaited).headers["hx-redirect"] == page
     assert not re.search(rf'href="{page}/(rename|password|pool|window)"', failed)
     with visitor.world.runtime.store.write() as tx:
         services.update_service(tx, doomed.id, failed_at=utc_now() - timedelta(minutes=1))
+    assert visitor.client.get(page, headers=awaited).headers["hx-redirect"] == page
     gone = visitor.see(page, 404)
     assert "It could not be made." in gone
     assert "The disk has no room for a fork." in gone

@@ -5,7 +5,7 @@ from litestar.params import FromQuery
 
 from ramet.console.changes import VERBS
 from ramet.console.pages import HEADERS, page
-from ramet.console.parts import ConsoleParts, Parts, ServiceId, SignedIn, Visit, read
+from ramet.console.parts import AnyRequest, ConsoleParts, Parts, ServiceId, SignedIn, Visit, read
 from ramet.console.past import past_of
 from ramet.console.reports import Story, story_of
 from ramet.console.restoring import settings_text
@@ -22,16 +22,19 @@ _SNAPSHOTS = 12
 
 @read("/services/{service_id:str}", sync_to_thread=True)
 def service_page(
-    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
+    request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str] | Response[None]:
     """Show a service; one that failed or was deleted leaves its history and what to do next.
 
-    The id of a set of read replicas leads to its page. `done` names a change that was just accepted.
+    Who waits for one that fails is led here: what the page of a newborn shows is no longer true. The id of a set of
+    read replicas leads to its page. `done` names a change that was just accepted.
     """
     try:
         service = parts.control.get_service(session.project_id, service_id)
     except NotFound:
-        return _gone(parts, session, service_id)
+        return _led_here(request) if _is_awaited(request) else _gone(parts, session, service_id)
+    if service.failed_at is not None and _is_awaited(request):
+        return _led_here(request)
     if service.origin is not None and service.origin.is_standby:
         where = f"/console/services/{service.origin.service_id}/replicas/{service.id}"
         return Response(None, status_code=303, headers={**HEADERS, "Location": where})
@@ -53,6 +56,15 @@ def service_page(
         story=_story(parts, service),
         birth=next((one for one in operations.operations if one.procedure in ("create", "fork")), None),
     )
+
+
+def _is_awaited(request: AnyRequest) -> bool:
+    """Tell whether the page of a newborn asks how far it is."""
+    return request.headers.get("hx-target") == "progress"
+
+
+def _led_here(request: AnyRequest) -> Response[None]:
+    return Response(None, status_code=200, headers={**HEADERS, "HX-Redirect": request.url.path})
 
 
 def _gone(parts: Parts, session: Visit, service_id: str) -> Response[str]:

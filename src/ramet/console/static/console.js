@@ -148,9 +148,9 @@
     if (source) source.close();
     source = null;
   }
-  /* what a page showed is gone: the page made anew says so. One that shows progress has its place for the reason. */
+  /* what a page showed is gone: the page made anew says so */
   document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.xhr.status !== 404 || event.detail.target.id === "progress") return;
+    if (event.detail.xhr.status !== 404) return;
     event.detail.shouldSwap = false;
     location.reload();
   });
