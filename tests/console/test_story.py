@@ -52,6 +52,16 @@ def test_a_moment_is_told_with_the_transactions_on_both_sides(tmp_path: Path) ->
     assert any("2026-01-01T10:30:00.000000Z" in check for check in story.checks)
 
 
+def test_a_moment_without_a_commit_since_the_snapshot_says_so(tmp_path: Path) -> None:
+    cut = {"last_included": None, "first_excluded": _FIRST}
+    recovery = {"first_excluded_time": _FIRST["time"], "last_commit_time": None, "timeline": 2}
+    report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture={"cut": cut}, recovery=recovery)
+    origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T10:30:00Z")
+    checks = story_of(replace(report, origin=origin)).checks
+    assert not any("None" in check for check in checks)
+    assert any("No commit was replayed" in check for check in checks)
+
+
 def test_what_is_empty_is_not_told(tmp_path: Path) -> None:
     nothing = {"prepared_transactions": [], "subscriptions": [], "jobs": [], "user_mappings": 0, "roles_rotated": 1}
     cut: dict[str, Any] = {"last_included": None, "first_excluded": None, "behind_with_earlier_time": []}

@@ -86,9 +86,10 @@ def checks_of(report: ForkReport) -> list[str]:
         return [*checks, "Recovery reached the last transaction in the parent's WAL, and went on from there."]
     target = "" if report.origin.target_time is None else shown(parse_target_time(report.origin.target_time))
     excluded, last = recovered.get("first_excluded_time"), recovered.get("last_commit_time")
+    latest = f"The last transaction in the fork is of {last}, not after {target}."
     return [
         *checks,
         f"Recovery stopped before the transaction of {excluded}, which ended after {target}.",
-        f"The last transaction in the fork is of {last}, not after {target}.",
+        latest if last else f"No commit was replayed: the WAL from the snapshot on has none up to {target}.",
         f"The fork is on a timeline of its own, {recovered.get('timeline')}.",
     ]
