@@ -13,6 +13,7 @@ from ramet.console.parts import FORM_MARK
 from ramet.control.control import utc_now
 from ramet.control.windows import list_snapshots
 from ramet.errors import Failed
+from ramet.model.fork import shown
 from ramet.model.service import Environment, Status, status_of
 from ramet.operations.procedure import submit
 from ramet.store import services
@@ -306,6 +307,18 @@ def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
     assert "Nothing matches" in visitor.see("/console/lineage?q=hay")
     for path in ("/console/", "/console/lineage"):
         assert len(visitor.see(path)) < _LIMIT_BYTES / 2
+
+
+def test_the_lineage_tells_when_a_fork_was_made_and_as_of_when(visitor: Visitor) -> None:
+    visitor.sign_in()
+    shop = visitor.ready()
+    answer = visitor.send(f"/console/services/{shop.id}/fork", strategy="LAST_SNAPSHOT", name="copy")
+    assert answer.status_code == 200, answer.text
+    fork = visitor.settled("copy")
+    moments = re.findall(r'<time datetime="([^"]+)"', visitor.see("/console/lineage?q=copy").split(">copy</a>")[1])
+    assert fork.origin is not None
+    assert fork.origin.data_time is not None
+    assert moments == [shown(fork.created_at), shown(fork.origin.data_time)]
 
 
 def test_every_operation_can_be_reached_also_of_what_is_gone(visitor: Visitor) -> None:
