@@ -241,6 +241,18 @@ def test_details_stay_open_when_something_changes(visitor: Visitor, context: Bro
     expect(page.locator("#snapshots")).to_have_attribute("open", "")
 
 
+def test_the_list_says_at_every_width_whether_a_restore_was_proven(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    with visitor.world.runtime.store.write() as tx:
+        services.update_service(tx, shop.id, drill_failure="It stopped elsewhere.")
+    page = enter(context, visitor.link)
+    for width in (1280, 1024, 768, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        expect(page.locator("#listing .proof .pill.bad")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_a_page_of_a_service_that_is_deleted_elsewhere_says_so(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
