@@ -120,5 +120,24 @@ def test_signing_in_leads_back_to_the_page_with_its_query(visitor: Visitor) -> N
     assert f'name="next" value="{html.escape(wanted)}"' in page
     part = {"HX-Request": "true", "HX-Current-URL": f"{visitor.origin}/console/?q=shop"}
     led = visitor.client.get("/console/services/abcdefghij/logs?few", headers=part)
-    assert (led.status_code, led.headers["hx-redirect"]) == (401, "/console/sign-in?next=/console/%3Fq%3Dshop")
+    door = "/console/sign-in?next=/console/%3Fq%3Dshop&ended=yes"
+    assert (led.status_code, led.headers["hx-redirect"]) == (401, door)
     assert visitor.client.get("/console/").headers["location"] == "/console/sign-in"
+    assert "Your session has ended" not in visitor.see("/console/sign-in")
+
+
+def test_a_form_of_a_session_that_ended_leads_back_to_the_form(visitor: Visitor) -> None:
+    for path, form in (("/console/services/abcdefghij/fork",) * 2, ("/console/sign-out", "/console/")):
+        answer = visitor.client.post(path, data={"name": "late"})
+        assert answer.status_code == 303
+        page = visitor.see(answer.headers["location"])
+        assert "Your session has ended" in page
+        assert f'name="next" value="{form}"' in page
+
+
+def test_a_form_of_an_older_session_is_opened_again_not_sent_again(visitor: Visitor) -> None:
+    visitor.sign_in()
+    refused = visitor.client.post("/console/new", data={"name": "late"})
+    assert refused.status_code == 403
+    assert 'href="/console/new">Open the form again' in refused.text
+    assert "Open the form again" not in visitor.client.post("/console/sign-out").text

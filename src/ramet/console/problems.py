@@ -2,17 +2,19 @@
 
 import logging
 from collections.abc import Mapping
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
 from ramet.console.pages import HEADERS, page
-from ramet.console.parts import AnyRequest, SignedOut
+from ramet.console.parts import FORM_EXPIRED, AnyRequest, SignedOut
+from ramet.console.session import COOKIE
 from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from ramet.ids import new_id
 
+SIGN_OUT = "/console/sign-out"
 _log = logging.getLogger(__name__)
 _STATUSES: Mapping[type[Error], int] = {
     Invalid: 400,
@@ -52,11 +54,16 @@ def _on_signed_out(request: AnyRequest, _: SignedOut) -> Response[None]:
 
 
 def _next(request: AnyRequest, is_part: bool) -> str:
-    """Return the query that leads back: to the page itself, or to the one that asked for a part of it."""
+    """Return the query that leads back: to the page itself, or to the one that asked for a part of it.
+
+    It tells that a session ended where there was one: a form, a part of a page, or a cookie came from it.
+    """
     asked = urlsplit(request.headers.get("hx-current-url", "") if is_part else str(request.url))
     wanted = f"{asked.path}?{asked.query}" if asked.query else asked.path
-    leads = (is_part or request.method == "GET") and wanted.startswith("/console/") and wanted != "/console/"
-    return f"?next={quote(wanted)}" if leads else ""
+    leads = wanted.startswith("/console/") and wanted not in ("/console/", SIGN_OUT)
+    ended = is_part or request.method == "POST" or COOKIE in request.cookies
+    query = urlencode(({"next": wanted} if leads else {}) | ({"ended": "yes"} if ended else {}), safe="/")
+    return f"?{query}" if query else ""
 
 
 def _on_error(request: AnyRequest, error: Error) -> Response[str]:
@@ -66,7 +73,8 @@ def _on_error(request: AnyRequest, error: Error) -> Response[str]:
         return page("problem.html", title="This failed", error=error, status_code=500)
     if status == 500:
         return _on_fault(request, error)
-    return page("problem.html", title=_title(status), error=error, status_code=status)
+    form_path = request.url.path if error.code == FORM_EXPIRED and request.url.path != SIGN_OUT else ""
+    return page("problem.html", title=_title(status), error=error, form_path=form_path, status_code=status)
 
 
 def on_http_exception(request: AnyRequest, exception: HTTPException) -> Response[str]:

@@ -23,9 +23,9 @@ _KEY_LIMIT = 200
 
 @read("/sign-in", sync_to_thread=False)
 def sign_in_page(request: AnyRequest) -> Response[str]:
-    """Show the form; `next` in the query says where to go afterwards."""
-    wanted = str(request.query_params.get("next", _HOME))
-    return page("sign_in.html", next_path=_local(wanted), problem=None, public_key="")
+    """Show the form; `next` in the query says where to go afterwards, `ended` that a session came to its end."""
+    wanted, ended = str(request.query_params.get("next", _HOME)), "ended" in request.query_params
+    return page("sign_in.html", next_path=_local(wanted), problem=None, public_key="", ended=ended)
 
 
 @post("/sign-in", status_code=200)
