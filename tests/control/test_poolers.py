@@ -117,6 +117,13 @@ def test_a_pooler_that_fell_is_started_again(world: World) -> None:
     assert pooler_port(world, service.id) == port
 
 
+def test_one_that_is_being_enabled_is_not_called_down(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    service = world.create()
+    enable_pooler(world.control, world.project.id, service.id)
+    world.upkeep.observe()
+    assert "down" not in caplog.text
+
+
 def test_one_that_cannot_be_started_is_taken_back_with_its_reason(world: World) -> None:
     service = world.create()
     operation_id = enable_pooler(world.control, world.project.id, service.id)

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from ramet.backends.base import NOT_FOLLOWING, Observation, Server
 from ramet.backends.memory import KEPT_ENTRIES
 from ramet.control import replicas as verbs
+from ramet.control.replica_repair import submit_restart
 from ramet.control.replicas import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
 from ramet.errors import Invalid, NotFound, WrongState
@@ -188,6 +189,30 @@ def test_a_set_has_a_pooler_of_its_own(world: World) -> None:
     world.worker.run_until_idle()
     assert look(world, made).pooler_port is None
     assert not world.backend.pooler_serves(made.id)
+
+
+def test_nothing_else_is_done_to_a_set_while_its_pooler_is_changed(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = world.create()
+    made = create(world, service)
+    verbs.enable_pooler(world.control, world.project.id, service.id, made.id)
+    world.upkeep.observe()
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
+    for change in (
+        lambda: verbs.resize_set(world.control, world.project.id, service.id, made.id, 1000, 4),
+        lambda: verbs.delete_set(world.control, world.project.id, service.id, made.id),
+    ):
+        with pytest.raises(WrongState, match="pooler"):
+            change()
+    world.worker.run_until_idle()
+    world.upkeep.observe()
+    assert "down" not in caplog.text
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
+    pooled = look(world, made)
+    verbs.disable_pooler(world.control, world.project.id, service.id, made.id)
+    world.worker.run_until_idle()
+    assert not submit_restart(world.store, pooled, "what was seen before")
 
 
 @pytest.mark.parametrize("part", ["node", "balancer", "pooler"])

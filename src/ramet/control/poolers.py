@@ -46,14 +46,16 @@ def disable_pooler(control: Control, project_id: str, service_id: str) -> str | 
     return operation_id
 
 
-def submit_repair(store: Store, service: Service) -> None:
-    """Submit that a pooler which was found not running is started, unless an operation is at it already."""
+def submit_repair(store: Store, service: Service) -> bool:
+    """Submit that a pooler which was found not running is started; False when an operation is at it already."""
     with store.write() as tx:
         current = services.get_service(tx, service.id, lock=True)
         if current is None or current.pooler_port is None or current.activity is not None or current.paused:
-            return
-        if not operations.under_way(tx, service.id, "pooler"):
-            _submit(tx, service.id, enabling=False)
+            return False
+        if operations.under_way(tx, service.id, "pooler"):
+            return False
+        _submit(tx, service.id, enabling=False)
+        return True
 
 
 def await_end(store: Store, operation_id: str | None, patience_seconds: float) -> bool:

@@ -6,7 +6,7 @@ from ramet.backends.base import NOT_FOLLOWING, Backend
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.followers import RESTART, RESTART_BEGINS, servers_of_set, submit_for_set
-from ramet.store import replicas, services
+from ramet.store import operations, replicas, services
 from ramet.store.database import Store
 
 
@@ -46,13 +46,18 @@ def note(store: Store, replica_set: ReplicaSet, reason: str | None) -> None:
             replicas.update_set(tx, current.id, down_reason=reason)
 
 
-def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> None:
-    """Submit that a set is started again, unless an operation is at it, or at its service."""
+def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> bool:
+    """Submit that a set is started again; False when an operation is at it, at its pooler or at its service."""
     with store.write() as tx:
         parent = services.get_service(tx, replica_set.service_id, lock=True)
         current = replicas.get_set(tx, replica_set.id)
         if parent is None or current is None or parent.activity is not None or parent.paused:
-            return
-        if current.activity is None and current.deleted_at is None and current.failed_at is None:
-            replicas.update_set(tx, current.id, down_reason=reason)
-            submit_for_set(tx, current, RESTART, RESTART_BEGINS, {})
+            return False
+        if current.activity is not None or current.deleted_at is not None or current.failed_at is not None:
+            return False
+        has_changed = current.pooler_port != replica_set.pooler_port
+        if has_changed or operations.under_way(tx, current.id, "replica_pooler"):
+            return False
+        replicas.update_set(tx, current.id, down_reason=reason)
+        submit_for_set(tx, current, RESTART, RESTART_BEGINS, {})
+        return True

@@ -15,7 +15,7 @@ from ramet.operations.procedure import request_cancel, submit
 from ramet.procedures.followers import submit_for_set
 from ramet.procedures.registry import FIRST_STEPS
 from ramet.procedures.servers import server_of
-from ramet.store import replicas, services
+from ramet.store import operations, replicas, services
 
 Amount = str | int
 
@@ -66,6 +66,7 @@ def delete_set(control: Control, project_id: str, service_id: str, set_id: str) 
             request_cancel(tx, found.activity.operation_id)
             return
         _check_idle(found, "deleteReplicaSet")
+        _check_pooler_idle(tx, found, "deleteReplicaSet")
         submit_for_set(tx, found, "delete_replicas", FIRST_STEPS["delete_replicas"], {})
     control.wake()
 
@@ -79,6 +80,7 @@ def resize_set(
         parent = _ready(control, tx, project_id, service_id, "resizeReplicaSet")
         found = _find(control, tx, parent, set_id)
         _check_idle(found, "resizeReplicaSet")
+        _check_pooler_idle(tx, found, "resizeReplicaSet")
         before = [found.size.cpu_millis, found.size.memory_gbs]
         replicas.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
         submit_for_set(tx, found, "resize_replicas", FIRST_STEPS["resize_replicas"], {"before": before})
@@ -172,6 +174,15 @@ def _check_idle(replica_set: ReplicaSet, verb: str) -> None:
         raise WrongState(
             "INVALID_STATE",
             f"Read replica set {replica_set.id} is {status}, and {verb} needs it to be active.",
+            "Wait until its operation is finished, then try again.",
+        )
+
+
+def _check_pooler_idle(tx: sa.Connection, replica_set: ReplicaSet, verb: str) -> None:
+    if operations.under_way(tx, replica_set.id, "replica_pooler"):
+        raise WrongState(
+            "INVALID_STATE",
+            f"The pooler of read replica set {replica_set.id} is being changed, and {verb} needs that to be over.",
             "Wait until its operation is finished, then try again.",
         )
 

@@ -186,18 +186,16 @@ class Upkeep:
             note(self.store, replica_set, None)
         elif not fault.needs_restart:
             note(self.store, replica_set, fault.reason)
-        elif self._is_due_again(replica_set.id):
+        elif self._is_due_again(replica_set.id) and submit_restart(self.store, replica_set, fault.reason):
             _log.warning("read replica set %s is down, restarting it: %s", replica_set.id, fault.reason)
-            submit_restart(self.store, replica_set, fault.reason)
             self.wake()
 
     def _repair_pooler(self, service: Service) -> None:
         key = f"pooler of {service.id}"
         if service.pooler_port is None or self.backend.pooler_serves(service.id):
             self._next_restart.pop(key, None)
-        elif self._is_due_again(key):
+        elif self._is_due_again(key) and submit_repair(self.store, service):
             _log.warning("the %s is down, restarting it", key)
-            submit_repair(self.store, service)
             self.wake()
 
     def _is_due_again(self, key: str) -> bool:
