@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from ramet.backends.base import Server
@@ -50,3 +51,32 @@ def test_what_fails_shows_no_part_of_the_verifier(place: Place, name: str, timeo
     assert "SCRAM" not in told
     assert "CREATE ROLE" not in told
     assert caught.value.details
+
+
+def test_a_read_only_role_reads_what_the_admin_may_give_and_the_rest_is_told(place: Place) -> None:
+    place.run(
+        "CREATE TABLE orders (id serial)",
+        "CREATE SCHEMA sales CREATE TABLE totals (id int)",
+        "CREATE ROLE other LOGIN",
+        "GRANT other TO tsdbadmin",
+        "CREATE SCHEMA private",
+        "CREATE TABLE private.notes (id int)",
+        "CREATE TABLE theirs (id int)",
+        "CREATE TABLE shown (id int)",
+        "GRANT SELECT ON shown TO PUBLIC",
+        "GRANT CREATE ON SCHEMA public, private TO other",
+        *(f"ALTER TABLE {table} OWNER TO other" for table in ("private.notes", "theirs", "shown")),
+        "GRANT CREATE ON DATABASE tsdb TO other",
+        "ALTER SCHEMA private OWNER TO other",
+        "REVOKE other FROM tsdbadmin",
+    )
+    reader = NewRole("reader", new_password(), read_only=True)
+    assert make_role(place.uri, reader) == ["schema private", "private.notes", "public.theirs"]
+    place.run("CREATE SCHEMA later CREATE TABLE t (id int)", "CREATE TABLE also (id serial)")
+    for readable in ("orders", "orders_id_seq", "sales.totals", "shown", "later.t", "also", "also_id_seq"):
+        place.run(f"SELECT * FROM {readable}", role=reader)
+    for unreadable in ("theirs", "private.notes"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            place.run(f"SELECT * FROM {unreadable}", role=reader)
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        place.run("INSERT INTO orders VALUES (1)", role=reader)
