@@ -45,7 +45,7 @@ def show_connection_string(
     if with_password and role != ADMIN:
         raise click.UsageError(f"Only the password of {ADMIN} is kept, so --with-password goes without --role.")
     with open_client(credentials_file) as client:
-        endpoint = _endpoint(client, find_service(client, service), pooled)
+        endpoint = endpoint_of(client, find_service(client, service), pooled)
     password = find_password(endpoint) if with_password else None
     if with_password and password is None:
         raise NotFound(
@@ -85,7 +85,7 @@ def connect(
     """
     with open_client(credentials_file) as client:
         found = find_service(client, service)
-        endpoint = _endpoint(client, found, pooled)
+        endpoint = endpoint_of(client, found, pooled)
     if found.status is Status.PAUSED:
         raise Invalid("SERVICE_PAUSED", f"{found.name} is PAUSED.", _resume(found))
     if read_only and pooled and not _is_replica(found):
@@ -116,7 +116,7 @@ def _is_replica(service: Service) -> bool:
     return service.forked_from is not None and service.forked_from.is_standby
 
 
-def _endpoint(client: Client, found: Service, pooled: bool) -> Endpoint:
+def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoint:
     """Return where to connect, with the password of the service kept for that address too.
 
     The pooler of a service, its replicas and their poolers open with the same passwords at other ports.

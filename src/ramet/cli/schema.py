@@ -1,14 +1,19 @@
 """`ramet db schema`: the definitions in a service's database."""
 
 import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from ramet.backends.local.installation import find_installations
 from ramet.cli.connection import connection_string
+from ramet.cli.databases import endpoint_of
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument
-from ramet.cli.passwords import find_password, passwords_path
+from ramet.cli.passwords import ADMIN, find_password, passwords_path
 from ramet.errors import Failed
 
 
@@ -25,19 +30,34 @@ def show_schema(service: str, dump_arguments: tuple[str, ...], credentials_file:
       ramet db schema shop -- --table orders
     """
     with open_client(credentials_file) as client:
-        endpoint = find_service(client, service).endpoint
-    program = find_installations().default.bin / "pg_dump"
-    if not os.access(program, os.X_OK):
-        raise Failed("NO_PG_DUMP", f"{program} is missing.", "Install PostgreSQL's client programs.")
+        endpoint = endpoint_of(client, find_service(client, service))
     environ = dict(os.environ)
     if find_password(endpoint) is not None:
         environ["PGPASSFILE"] = str(passwords_path())
-    arguments = [
-        "pg_dump",
-        "--schema-only",
-        "--no-owner",
-        "--no-privileges",
-        *dump_arguments,
-        connection_string(endpoint),
-    ]
-    os.execve(program, arguments, environ)  # noqa: S606 - no shell is meant
+    dump_schema(service, connection_string(endpoint), environ, dump_arguments)
+
+
+def dump_schema(service: str, uri: str, environ: Mapping[str, str], dump_arguments: Sequence[str]) -> None:
+    """Print the schema at an address. Raises Failed, saying what helps where a table of another role is in the way."""
+    program = find_installations().default.bin / "pg_dump"
+    if not os.access(program, os.X_OK):
+        raise Failed("NO_PG_DUMP", f"{program} is missing.", "Install PostgreSQL's client programs.")
+    arguments = [str(program), "--schema-only", "--no-owner", "--no-privileges", *dump_arguments, uri]
+    done = subprocess.run(arguments, env=environ, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise _not_dumped(service, done.stderr)
+    sys.stderr.write(done.stderr)
+
+
+def _not_dumped(service: str, told: str) -> Failed:
+    errors = [line.partition("error: ")[2] for line in told.splitlines() if "error: " in line]
+    reason = errors[0].strip() if errors else told.strip()
+    denied = re.search(r"permission denied for (?:table|schema|sequence|view) (\S+)", told)
+    if denied is None:
+        return Failed("SCHEMA_NOT_READ", f"The schema of {service} could not be read.", reason)
+    return Failed(
+        "SCHEMA_NOT_READ",
+        f"The schema of {service} could not be read: {reason}",
+        f"Its owner may let {ADMIN} read it (GRANT SELECT ON {denied[1]} TO {ADMIN}; a schema: GRANT USAGE ON SCHEMA); "
+        f"or leave it out: ramet db schema {service} -- --exclude-table {denied[1]}, or --exclude-schema.",
+    )

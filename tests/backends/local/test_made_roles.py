@@ -1,5 +1,6 @@
-"""The roles that `ramet db create role` makes, on a real server."""
+"""`ramet db create role` and `ramet db schema` on a real server, where other roles own things too."""
 
+import os
 from collections.abc import Iterator
 
 import psycopg
@@ -9,6 +10,7 @@ from ramet.backends.base import Server
 from ramet.backends.local.installation import find_installations
 from ramet.backends.local.servers import Servers
 from ramet.cli.roles import NewRole, make_role
+from ramet.cli.schema import dump_schema
 from ramet.errors import Failed
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
@@ -80,3 +82,21 @@ def test_a_read_only_role_reads_what_the_admin_may_give_and_the_rest_is_told(pla
             place.run(f"SELECT * FROM {unreadable}", role=reader)
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         place.run("INSERT INTO orders VALUES (1)", role=reader)
+
+
+def test_a_schema_that_cannot_be_read_is_told_with_what_helps(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    place.run(
+        "CREATE SCHEMA IF NOT EXISTS shop",
+        "CREATE TABLE shop.goods (id int)",
+        "CREATE TABLE shop.hidden (id int)",
+        "CREATE ROLE hider",
+        "GRANT hider TO tsdbadmin",
+        "GRANT ALL ON SCHEMA shop TO hider",
+        "ALTER TABLE shop.hidden OWNER TO hider",
+        "REVOKE hider FROM tsdbadmin",
+    )
+    with pytest.raises(Failed, match="permission denied for table hidden") as caught:
+        dump_schema("shop", place.uri, os.environ, ["--schema", "shop"])
+    assert "GRANT SELECT ON hidden TO tsdbadmin" in (caught.value.details or "")
+    dump_schema("shop", place.uri, os.environ, ["--schema", "shop", "--exclude-table", "shop.hidden"])
+    assert "CREATE TABLE shop.goods" in capfd.readouterr().out
