@@ -16,6 +16,8 @@ from ramet.cli.options import credentials_option, find_service, open_client, ser
 from ramet.cli.passwords import ADMIN, find_password, passwords_path
 from ramet.errors import Failed
 
+_TOO_OLD = "server version mismatch"
+
 
 @click.command("schema", context_settings={"ignore_unknown_options": True})
 @service_argument
@@ -39,14 +41,29 @@ def show_schema(service: str, dump_arguments: tuple[str, ...], credentials_file:
 
 def dump_schema(service: str, uri: str, environ: Mapping[str, str], dump_arguments: Sequence[str]) -> None:
     """Print the schema at an address. Raises Failed, saying what helps where a table of another role is in the way."""
-    program = find_installations().default.bin / "pg_dump"
-    if not os.access(program, os.X_OK):
-        raise Failed("NO_PG_DUMP", f"{program} is missing.", "Install PostgreSQL's client programs.")
-    arguments = [str(program), "--schema-only", "--no-owner", "--no-privileges", *dump_arguments, uri]
-    done = subprocess.run(arguments, env=environ, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise _not_dumped(service, done.stderr)
-    sys.stderr.write(done.stderr)
+    options = ["--schema-only", "--no-owner", "--no-privileges", *dump_arguments, uri]
+    told = ""
+    for program in _programs():
+        done = subprocess.run([program, *options], env=environ, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode == 0:
+            sys.stderr.write(done.stderr)
+            return
+        told = done.stderr
+        if _TOO_OLD not in told:
+            break
+    raise _not_dumped(service, told)
+
+
+def _programs() -> list[str]:
+    """Return the pg_dump of each installation, the usual one first: an older one refuses a newer server."""
+    known = find_installations()
+    installed = sorted(known.found, key=lambda one: (one.major != known.default.major, one.major))
+    programs = [str(one.bin / "pg_dump") for one in installed if os.access(one.bin / "pg_dump", os.X_OK)]
+    if not programs:
+        raise Failed(
+            "NO_PG_DUMP", f"{known.default.bin / 'pg_dump'} is missing.", "Install PostgreSQL's client programs."
+        )
+    return programs
 
 
 def _not_dumped(service: str, told: str) -> Failed:

@@ -82,6 +82,7 @@ def test_a_read_only_role_reads_what_the_admin_may_give_and_the_rest_is_told(pla
             place.run(f"SELECT * FROM {unreadable}", role=reader)
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         place.run("INSERT INTO orders VALUES (1)", role=reader)
+    place.run("ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM reader")
 
 
 def test_a_schema_that_cannot_be_read_is_told_with_what_helps(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
