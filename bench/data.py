@@ -21,7 +21,7 @@ def scale_of(size_mb: int) -> int:
 
 def fill(programs: Path, service: Mapping[str, Any], size_mb: int) -> None:
     """Make pgbench's tables in a service, and flush them. Raises RuntimeError with what pgbench said."""
-    command = _pgbench(programs, service, "-i", "-I", "dtGvp", "-q", "-s", str(scale_of(size_mb)))
+    command = _pgbench(programs, service, "-i", "-I", "dtgvp", "-q", "-s", str(scale_of(size_mb)))
     done = subprocess.run(command, env=_environment(service), check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"pgbench could not fill {size_mb} MB: {done.stderr.strip()[-500:]}")
