@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from ramet.cli.credentials import Credentials, write_credentials
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -46,6 +47,42 @@ def test_where_a_value_comes_from_is_told(stranger: Terminal, monkeypatch: pytes
     assert told["output"] == {"value": "table", "from": "default"}
     said = stranger.ramet("config", "set", "public_key", "RKFILE")
     assert "RAMET_PUBLIC_KEY is set" in said.err
+
+
+def test_a_named_file_goes_before_everything_that_is_shown(
+    stranger: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = stranger.home / "ci.json"
+    credentials = Credentials("http://ci.example", "rp1pz7uyae", "RKCI", "hidden-of-ci")
+    write_credentials(named, credentials)
+    keep(stranger, world)
+    monkeypatch.setenv("RAMET_PUBLIC_KEY", "RKENV")
+    for words in (["--credentials-file", str(named)], []):
+        if not words:
+            monkeypatch.setenv("RAMET_CREDENTIALS_FILE", str(named))
+        told = stranger.made("config", "show", *words)
+        assert told["public_key"] == {"value": "RKCI", "from": str(named)}
+        assert told["base_url"] == {"value": "http://ci.example/public/api/v1", "from": str(named)}
+        assert told["secret_key"] == {"value": "***", "from": str(named)}
+    assert "RAMET_CREDENTIALS_FILE is set" in stranger.ramet("config", "set", "public_key", "RKFILE").err
+
+
+def test_the_address_of_a_host_is_enough_in_a_variable_too(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAMET_BASE_URL", world.base_url.removesuffix("/public/api/v1"))
+    assert terminal.ramet("service", "list").code == 0
+    assert terminal.made("config", "show")["base_url"]["value"] == world.base_url
+
+
+def test_a_page_for_browsers_is_not_printed_as_an_error(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAMET_BASE_URL", world.base_url.removesuffix("/public/api/v1") + "/console")
+    said = terminal.ramet("service", "list")
+    assert said.code != 0
+    assert "<" not in said.err
+    assert "check the address" in said.err
 
 
 def test_the_address_of_a_host_is_enough(stranger: Terminal) -> None:

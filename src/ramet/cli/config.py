@@ -4,19 +4,18 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import click
 
-from ramet.cli.credentials import VARIABLES, config_path, read_values, write_values
-from ramet.cli.options import output_option
+from ramet.cli.credentials import CREDENTIALS_VARIABLE, VARIABLES, config_path, full_address, read_values, write_values
+from ramet.cli.options import credentials_option, output_option
 from ramet.cli.output import FORMATS, print_data, print_rows, say
 from ramet.cli.preferences import OUTPUT_VARIABLE, keep_output, kept_output, preferences_path, preferred_output
-from ramet.client.connection import checked_address
 from ramet.errors import Invalid
 from ramet.ids import is_id
 
 _SECRET = "secret_key"  # noqa: S105 - a name
-_INTERFACE = "/public/api/v1"
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
@@ -26,8 +25,9 @@ def config_group() -> None:
 
 
 @config_group.command("show")
+@credentials_option
 @output_option
-def show(output: str) -> None:
+def show(credentials_file: Path | None, output: str) -> None:
     """Show what is in force, and where it comes from. The secret is never shown.
 
     \b
@@ -35,7 +35,7 @@ def show(output: str) -> None:
       ramet config show
       ramet config show -o json
     """
-    found = [*_credentials(os.environ), _output(os.environ)]
+    found = [*_credentials(credentials_file, os.environ), _output(os.environ)]
     if output != "table":
         print_data({name: {"value": value, "from": origin} for name, value, origin in found}, output)
     else:
@@ -69,17 +69,21 @@ def set_value(name: str, value: str | None) -> None:
         write_values(config_path(), {**(read_values(config_path()) or {}), name: wanted})
     say(f"{name} is kept in {preferences_path() if name == 'output' else config_path()}.")
     variable = {**VARIABLES, "output": OUTPUT_VARIABLE}[name]
-    if os.environ.get(variable):
-        say(f"{variable} is set, and goes before it.", "yellow")
+    for before in (variable, *([CREDENTIALS_VARIABLE] if name != "output" else [])):
+        if os.environ.get(before):
+            say(f"{before} is set, and goes before it.", "yellow")
 
 
-def _credentials(environ: Mapping[str, str]) -> list[tuple[str, str | None, str]]:
+def _credentials(named: Path | None, environ: Mapping[str, str]) -> list[tuple[str, str | None, str]]:
     """Return (name, value to show, where from); the value is None where there is none."""
-    path = config_path(environ)
+    path = config_path(environ) if named is None else named
     kept = read_values(path) or {}
+    variables = environ if named is None else {}
     found = []
     for name, variable in VARIABLES.items():
-        value, origin = (environ[variable], variable) if environ.get(variable) else (kept.get(name), str(path))
+        value, origin = (variables[variable], variable) if variables.get(variable) else (kept.get(name), str(path))
+        if name == "base_url" and value is not None:
+            value = full_address(value)
         shown = "***" if value is not None and name == _SECRET else value
         found.append((name, shown, "not set" if value is None else origin))
     return found
@@ -101,12 +105,6 @@ def _asked() -> str:
     return sys.stdin.readline().strip()
 
 
-def _address(value: str) -> str:
-    """Return the address of the interface; that of its host is enough."""
-    address = checked_address(value.strip())
-    return address if address.partition("://")[2].count("/") else address + _INTERFACE
-
-
 def _matching(name: str, wanted: str, holds: Callable[[str], bool]) -> Callable[[str], str]:
     def check(value: str) -> str:
         if not holds(value):
@@ -118,7 +116,7 @@ def _matching(name: str, wanted: str, holds: Callable[[str], bool]) -> Callable[
 
 
 _CHECKS: Mapping[str, Callable[[str], str]] = {
-    "base_url": _address,
+    "base_url": full_address,
     "project_id": _matching("project_id", "ten letters a-z and digits", is_id),
     "public_key": _matching("public_key", "letters and digits", lambda value: _KEY.fullmatch(value) is not None),
     _SECRET: _matching(_SECRET, "letters and digits", lambda value: _KEY.fullmatch(value) is not None),

@@ -10,8 +10,11 @@ from pathlib import Path
 import msgspec
 
 from ramet.cli.files import write_private
+from ramet.client.connection import checked_address
 from ramet.errors import Invalid, Unauthorized
 
+CREDENTIALS_VARIABLE = "RAMET_CREDENTIALS_FILE"
+_INTERFACE = "/public/api/v1"
 VARIABLES = {
     "base_url": "RAMET_BASE_URL",
     "project_id": "RAMET_PROJECT_ID",
@@ -58,7 +61,7 @@ def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ
         found = read_credentials(named)
         if found is None:
             raise Unauthorized("NO_CREDENTIALS", f"There is no credentials file at {named}.", _REMEDY)
-        return found
+        return _complete(found)
     values = read_values(config_path(environ)) or {}
     values |= {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}
     missing = [name for name in VARIABLES if name not in values]
@@ -68,7 +71,17 @@ def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ
             f"No credentials: {', '.join(missing)} is in neither {config_path(environ)} nor the environment.",
             _REMEDY,
         )
-    return Credentials(**values)
+    return _complete(Credentials(**values))
+
+
+def full_address(value: str) -> str:
+    """Return the address of the interface; that of its host is enough. Raises Invalid when it is none."""
+    address = checked_address(value.strip())
+    return address if address.partition("://")[2].count("/") else address + _INTERFACE
+
+
+def _complete(found: Credentials) -> Credentials:
+    return msgspec.structs.replace(found, base_url=full_address(found.base_url))
 
 
 def read_credentials(path: Path) -> Credentials | None:

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ramet.api.wire import Service
-from ramet.cli.credentials import find_credentials
+from ramet.cli.credentials import CREDENTIALS_VARIABLE, find_credentials
 from ramet.cli.output import FORMATS
 from ramet.cli.preferences import preferred_output
 from ramet.client import ApiError, Client
@@ -41,7 +41,7 @@ def credentials_option(command: Command) -> Command:
     return click.option(
         "--credentials-file",
         type=FILE,
-        envvar="RAMET_CREDENTIALS_FILE",
+        envvar=CREDENTIALS_VARIABLE,
         help="Server, project and key, as 'ramet up --credentials-file' writes them.",
     )(command)
 

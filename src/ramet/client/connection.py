@@ -120,8 +120,9 @@ def _refusal(answer: httpx.Response) -> ApiError:
     try:
         body = msgspec.json.decode(answer.content, type=ErrorBody)
     except msgspec.DecodeError:
-        text = answer.text[:200].strip()
-        return ApiError(answer.status_code, "UNKNOWN_ANSWER", f"The server answered {answer.status_code}.", text)
+        is_page = "html" in answer.headers.get("content-type", "")
+        told = "It looks like a page for browsers: check the address." if is_page else answer.text[:200].strip()
+        return ApiError(answer.status_code, "UNKNOWN_ANSWER", f"The server answered {answer.status_code}.", told)
     return ApiError(answer.status_code, body.code, body.message, body.details)
 
 
