@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from playwright.sync_api import BrowserContext, expect
 
@@ -94,6 +95,10 @@ def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers
         exact.press("Tab")
         expect(exact).to_have_value(understood)
     expect(page.locator("#preview")).to_contain_text("yesterday")
+    for nowhere in ("2026-02-30 10:00", "2026-02-03 24:30"):
+        exact.fill(nowhere)
+        exact.press("Tab")
+        expect(exact).to_have_value(nowhere)
     exact.fill("0:00")
     exact.press("Tab")
     expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT00:00:00\+05:30"))
@@ -116,3 +121,35 @@ def test_another_stretch_of_the_time_line_keeps_what_was_typed(visitor: Visitor,
     expect(page.get_by_label("Environment")).to_have_value("PROD")
     assert "_token" not in page.url
     assert "key=" not in page.url
+
+
+def test_looking_at_another_choice_keeps_the_moment_and_steps_keep_its_microseconds(
+    visitor: Visitor, context: BrowserContext
+) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    typed = "2026-02-03T14:05:06.123456+05:30"
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=PITR&target_time={quote(typed)}")
+    exact = page.get_by_label("Exact moment")
+    for choice in ("Last snapshot", "Now"):
+        page.get_by_label(choice).check()
+        page.get_by_label("A moment").check()
+        expect(exact).to_have_value(typed)
+    page.get_by_role("button", name="+1 s", exact=True).click()
+    expect(exact).to_have_value("2026-02-03T14:05:07.123456+05:30")
+
+
+def test_the_handle_moves_only_to_what_is_understood(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=PITR")
+    handle, exact = page.get_by_label("Moment to go back to"), page.get_by_label("Exact moment")
+    latest = handle.input_value()
+    for nonsense in ("2020", "1 May", "2020-02-30T00:00:00Z", "x"):
+        exact.fill(nonsense)
+        expect(handle).to_have_value(latest)
+        expect(handle).to_have_attribute("aria-valuetext", re.compile(r"\d{4}-\d\d-\d\d \d\d:"))
+    exact.fill("2020-02-03T00:00:00Z")
+    expect(handle).to_have_value(str(handle.get_attribute("min")))

@@ -5,7 +5,7 @@
   /* times in the viewer's zone; the title keeps UTC */
   const two = (n) => String(n).padStart(2, "0");
   const clock = (d) => two(d.getHours()) + ":" + two(d.getMinutes()) + ":" + two(d.getSeconds());
-  const day = (d) => d.getFullYear() + "-" + two(d.getMonth() + 1) + "-" + two(d.getDate());
+  const day = (d) => String(d.getFullYear()).padStart(4, "0") + "-" + two(d.getMonth() + 1) + "-" + two(d.getDate());
   function ago(d) {
     const seconds = Math.max(0, (Date.now() - d.getTime()) / 1000);
     const steps = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [Infinity, 86400, "d"]];
@@ -41,13 +41,23 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
 
-  /* a moment as typed: a time, or date and time, without an offset are the viewer's own; anything else stays */
+  /* a moment as typed: a time, or date and time, without an offset are the viewer's own; anything else stays, and what
+     no clock has shown here stays too: the server refuses it */
   function understood(text) {
     const found = /^(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d?:\d\d(?::\d\d)?)(\.\d{1,6})?$/.exec(text.trim());
     if (!found) return text.trim();
     const hours = found[2].length % 3 === 1 ? "0" + found[2] : found[2];
-    const d = new Date((found[1] || day(new Date())) + "T" + hours);
-    return Number.isNaN(d.getTime()) ? text.trim() : local(d).replace(/\.\d{3}/, found[3] || "");
+    const wanted = (found[1] || day(new Date())) + "T" + hours;
+    const exact = local(new Date(wanted));
+    return exact.startsWith(wanted) ? exact.replace(/\.\d{3}/, found[3] || "") : text.trim();
+  }
+
+  /* the millisecond of a whole moment that exists; NaN for any other text */
+  const whole = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,3}(\d{0,3}))?(?:Z|[+-]\d\d:\d\d)$/;
+  function milliOf(text) {
+    const [, clock] = whole.exec(text) || [];
+    const d = new Date(clock + "Z");
+    return !Number.isNaN(d.getTime()) && d.toISOString().startsWith(clock) ? Date.parse(text) : NaN;
   }
 
   /* the time line: handle, steps, exact text and the choice above them say the same */
@@ -61,18 +71,18 @@
     if (!range) return;
     const chosen = () => form.querySelector("[name=strategy]:checked")?.value;
     const choose = () => { form.querySelector("[name=strategy][value=PITR]").checked = true; };
-    const name = () => { range.setAttribute("aria-valuetext", exact.value.replace("T", " ")); };
-    const write = () => { exact.value = local(new Date(Number(range.value))); name(); };
+    const shown = () => local(new Date(Number(range.value)));
+    const move = (milli) => { range.value = milli; range.setAttribute("aria-valuetext", shown().replace("T", " ")); };
+    const write = () => { exact.value = shown(); move(range.value); };
     const read = () => {
-      const milli = Date.parse(understood(exact.value));
-      if (!Number.isNaN(milli)) { range.value = milli; name(); }
+      const milli = milliOf(understood(exact.value));
+      if (!Number.isNaN(milli)) move(milli);
     };
     const place = () => {
-      if (chosen() !== "NOW" && chosen() !== "LAST_SNAPSHOT") return;
-      range.value = chosen() === "NOW" ? range.max : range.dataset.snapshot;
-      write();
+      if (chosen() === "NOW") move(range.max);
+      else if (chosen() === "LAST_SNAPSHOT") move(range.dataset.snapshot);
+      else if (exact.value) read(); else write();
     };
-    if (exact.value) read(); else write();
     place();
     form.addEventListener("change", (event) => { if (event.target.name === "strategy") place(); });
     range.addEventListener("input", () => { choose(); write(); });
@@ -81,8 +91,10 @@
     form.addEventListener("click", (event) => {
       const step = event.target.closest("[data-step]");
       if (!step) return;
-      const from = Number.isNaN(Date.parse(exact.value)) ? Number(range.value) : Date.parse(exact.value);
-      exact.value = local(new Date(from + Number(step.dataset.step)));
+      const milli = milliOf(exact.value);
+      const [, , finer] = whole.exec(exact.value) || [];
+      const from = Number.isNaN(milli) ? Number(range.value) : milli;
+      exact.value = local(new Date(from + Number(step.dataset.step))).replace(/\.\d{3}/, "$&" + (finer || ""));
       read();
       tell();
     });
