@@ -162,6 +162,12 @@ def test_a_shorter_window_of_a_prod_service_needs_the_name(visitor: Visitor) -> 
     assert visitor.send(f"{_base(service)}/window", window_days="1", confirmation="shop").status_code == 303
 
 
+def test_the_sentence_about_snapshots_names_all_that_makes_one_due(visitor: Visitor) -> None:
+    visitor.sign_in()
+    page = visitor.see(_base(visitor.ready()))
+    assert "every 10 minutes, or after 128 MB; and one more when it comes to rest." in page
+
+
 def test_every_bound_can_be_typed() -> None:
     assert {amount.name for amount in AMOUNTS} == set(BOUNDS)
     for amount in AMOUNTS:

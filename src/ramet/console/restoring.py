@@ -55,7 +55,10 @@ def settings_text(settings: RestoreSettings) -> str:
     every = "minute" if minutes == "1" else f"{minutes} minutes"
     if settings.snapshot_interval_seconds < 60:
         every = f"{settings.snapshot_interval_seconds} seconds"
-    return f"Kept for {kept}. While something is written, a snapshot is taken every {every}, or after {megabytes} MB."
+    return (
+        f"Kept for {kept}. While something is written, a snapshot is taken every {every}, or after {megabytes} MB;"
+        " and one more when it comes to rest."
+    )
 
 
 def set_restore(control: Control, service: Service, values: Mapping[str, str]) -> None:
