@@ -287,6 +287,20 @@ def test_who_waits_for_a_fork_that_fails_is_told_so(
     expect(page.get_by_text("The password, shown this once")).to_have_count(0)
 
 
+def test_what_was_done_is_told_once(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/password")
+    page.get_by_label("New password").fill("correct horse")
+    page.get_by_role("button", name="Reset it").click()
+    expect(page.get_by_text("The password is changed")).to_be_visible()
+    page.wait_for_url(f"**/console/services/{shop.id}")
+    page.reload()
+    expect(page.get_by_role("heading", name="shop", level=1)).to_be_visible()
+    expect(page.get_by_text("The password is changed")).to_have_count(0)
+
+
 def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")

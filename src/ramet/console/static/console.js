@@ -170,6 +170,13 @@
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", connect);
 
+  /* what was just done is told once, not to who comes back to the address */
+  const address = new URL(location.href);
+  if (address.searchParams.has("done")) {
+    address.searchParams.delete("done");
+    history.replaceState(history.state, "", address);
+  }
+
   document.addEventListener("htmx:afterSettle", () => { localize(document); reopen(document); bindAll(); });
   localize(document);
   bindAll();
