@@ -96,6 +96,15 @@ def test_another_stretch_of_the_time_line_keeps_what_was_chosen(visitor: Visitor
         assert re.search(r'value="500/2" selected', page)
 
 
+def test_times_say_without_scripts_that_they_are_utc(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    for path in (f"/console/services/{service.id}", f"/console/services/{service.id}/fork", "/console/lineage"):
+        times = re.findall(r"<time [^>]*>([^<]+)<", visitor.see(path))
+        assert times
+        assert all(text.endswith((" UTC", " ago")) for text in times), times
+
+
 def test_every_page_is_strict_whole_and_light(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()

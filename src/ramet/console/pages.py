@@ -51,7 +51,7 @@ def moment(value: datetime | None, style: str = "full") -> Markup:
     exact = shown(value)
     day, clock = exact[:10], exact[11:19]
     title = f"{day} {exact[11:-1]} UTC"
-    text = {"clock": clock, "exact": title}.get(style, f"{day} {clock}")
+    text = {"clock": f"{clock} UTC", "exact": title}.get(style, f"{day} {clock} UTC")
     if style == "ago":
         text = ago_text((datetime.now(UTC) - value).total_seconds())
     return Markup(f'<time datetime="{exact}" data-style="{style}" title="{title}">{text}</time>')  # noqa: S704 - digits
