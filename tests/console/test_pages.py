@@ -229,7 +229,12 @@ def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
     service = visitor.ready()
     answer = visitor.send(f"/console/services/{service.id}/resume")
     assert answer.status_code == 409
-    assert "needs it to be PAUSED" in answer.text
+    assert "shop is not paused." in answer.text
+    visitor.send(f"/console/services/{service.id}/pause")
+    eventually(lambda: status_of(visitor.named("shop")) is Status.PAUSED, 20)
+    page = visitor.see(f"/console/services/{service.id}/pause")
+    assert "shop is paused already." in page
+    assert f'href="/console/services/{service.id}/resume">Resume</a>' in page
     assert visitor.client.get(f"/console/services/{service.id}/explode").status_code == 404
     assert "There is nothing here" in visitor.see("/console/nowhere/at/all", 404)
 

@@ -12,8 +12,9 @@ from ramet.console.restoring import AMOUNTS, default_settings, set_restore, type
 from ramet.console.verbs import Place, Values, Verb, ask, find_verb, perform
 from ramet.control import changes, poolers, replicas, windows
 from ramet.control.control import Control
+from ramet.errors import WrongState
 from ramet.model.credentials import Secret
-from ramet.model.service import Environment, Service
+from ramet.model.service import Environment, Service, Status, status_of
 
 
 def _pause(control: Control, service: Service, _: Values) -> None:
@@ -152,6 +153,13 @@ VERBS: Mapping[str, Verb[Service]] = {
 }
 
 
+_HELD_ALREADY: Mapping[tuple[str, Status], tuple[str, str]] = {
+    ("pause", Status.PAUSED): ("is paused already.", "resume"),
+    ("resume", Status.READY): ("is not paused.", "pause"),
+}
+"""What is said where a change would change nothing, and the change that would undo it."""
+
+
 @read("/services/{service_id:str}/{verb:str}", sync_to_thread=True)
 def change_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str]) -> Response[str]:
     """Ask what the change needs to know."""
@@ -193,4 +201,8 @@ def _offered(parts: Parts, service: Service, verb: str) -> Mapping[str, Any]:
     """Return what a form offers beyond its values."""
     if verb == "window":
         return {"amounts": AMOUNTS, "defaults": default_settings(parts.control)}
+    if (verb, status_of(service)) in _HELD_ALREADY:
+        told, instead = _HELD_ALREADY[verb, status_of(service)]
+        refusal = WrongState("INVALID_STATE", f"{service.name} {told}")
+        return {"refusal": refusal, "instead": (_place(service, instead).path, VERBS[instead].title)}
     return {"own_size": verb == "add-replicas", "present_size": service.size if verb == "resize" else None}
