@@ -311,6 +311,7 @@ def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -
     confirmation.fill("shpo")
     page.get_by_role("button", name="Delete it for good").click()
     expect(page.get_by_text("Type 'shop' to confirm.")).to_be_visible()
+    expect(confirmation).to_be_focused()
     confirmation.fill("shop")
     page.get_by_role("button", name="Delete it for good").click()
     expect(page.get_by_text("No services yet")).to_be_visible()

@@ -263,6 +263,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     page = f"/console/services/{doomed.id}"
     eventually(lambda: visitor.named("doomed").failed_at is not None, 20)
     assert status_of(visitor.named("doomed")) is Status.UNSTABLE
+    assert f":{doomed.port}<" not in visitor.see("/console/")
     failed = visitor.see(page)
     assert "The disk has no room for a fork." in failed
     assert "shop was not touched" in failed
@@ -312,7 +313,9 @@ def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
     assert page.text.count('class="name"') == 50
     assert "needle" in visitor.see("/console/?q=need+ready")
     assert visitor.see("/console/?q=straw-99").count('class="name"') == 11
-    assert "Nothing matches" in visitor.see("/console/?q=%22hay%22")
+    nothing = visitor.see("/console/?q=%22hay%22")
+    assert "Nothing matches" in nothing
+    assert "that match" not in nothing
     assert 'class="name"' in visitor.see("/console/?number=21")
     lineage = visitor.see("/console/lineage?number=11")
     assert lineage.count('<span class="who-and-when">') == 1

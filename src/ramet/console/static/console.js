@@ -180,5 +180,6 @@
   document.addEventListener("htmx:afterSettle", () => { localize(document); reopen(document); bindAll(); });
   localize(document);
   bindAll();
+  document.querySelector("[aria-invalid=true]")?.focus();
   setInterval(() => localize(document), 10000);
 })();
