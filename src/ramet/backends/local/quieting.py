@@ -17,10 +17,6 @@ from ramet.backends.local.sql import Connection
 _NOWHERE = "host=/nonexistent"
 _SESSIONS_AT_ONCE = 4
 
-_PREPARED_HERE = (
-    "SELECT gid FROM pg_prepared_xact() JOIN pg_database d ON d.oid = dbid WHERE datname = current_database()"
-)
-
 
 @dataclass(frozen=True)
 class _JobTable:
@@ -49,45 +45,74 @@ _JOB_TABLES = (
 )
 
 
-def remarkable(connection: Connection) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Surroundings:
+    """The databases of a server, and its prepared transactions by the oid of their database, oldest first."""
+
+    databases: list[sql.Database]
+    prepared: list[tuple[int, str]]
+
+    def prepared_in(self, database: sql.Database) -> list[str]:
+        """Return the names of the prepared transactions of a database."""
+        return [name for oid, name in self.prepared if oid == database.oid]
+
+    @property
+    def to_enter(self) -> list[sql.Database]:
+        """The databases that accept connections and that a tenant may have written to."""
+        return [each for each in self.databases if each.is_open and not (each.untouched and not self.prepared_in(each))]
+
+
+def look(connection: Connection) -> Surroundings:
+    """Return what is there to be quieted."""
+    prepared = connection.execute("SELECT prepared, dbid, gid FROM pg_prepared_xact()").fetchall()
+    return Surroundings(sql.databases(connection), [(oid, name) for _, oid, name in sorted(prepared)])
+
+
+def remarkable(found: Surroundings) -> dict[str, Any]:
     """Return what a fork's report should name: prepared transactions, and databases that nobody can enter."""
-    closed = "SELECT datname FROM pg_database WHERE NOT datallowconn AND datname <> 'template0' ORDER BY 1"
-    prepared = (
-        "SELECT datname || ': ' || gid FROM pg_prepared_xact() JOIN pg_database d ON d.oid = dbid ORDER BY prepared"
-    )
+    names = {each.oid: each.name for each in found.databases}
     return {
-        "prepared_transactions": _column(connection, prepared),
-        "databases_not_entered": _column(connection, closed),
+        "prepared_transactions": [f"{names[oid]}: {name}" for oid, name in found.prepared if oid in names],
+        "databases_not_entered": [each.name for each in found.databases if not each.is_open],
     }
 
 
-def calm(paths: ServicePaths, connection: Connection) -> dict[str, Any]:
+def calm(paths: ServicePaths, connection: Connection, found: Surroundings) -> dict[str, Any]:
     """End prepared transactions, and take foreign credentials and scheduled jobs away, in every database.
 
     Return what was found; `connection` is one that is open already.
     """
-    databases = sql.tenant_databases(connection)
     own = connection.info.dbname
     # The first session in a database after a start takes long: it fills the caches that all later ones read.
     with ThreadPoolExecutor(_SESSIONS_AT_ONCE, "calm") as sessions:
-        others = {name: sessions.submit(_enter_and_calm, paths, name) for name in databases if name != own}
-        calmed = [_calm_one(connection) if name == own else others[name].result() for name in databases]
+        others = {
+            each.name: sessions.submit(_enter_and_calm, paths, each.name, found.prepared_in(each))
+            for each in found.to_enter
+            if each.name != own
+        }
+        calmed = {
+            each.name: _calm_one(connection, found.prepared_in(each))
+            if each.name == own
+            else others[each.name].result()
+            for each in found.to_enter
+        }
     return {
-        "prepared_transactions_rolled_back": sum(one.rolled_back for one in calmed),
-        "user_mappings": sum(one.user_mappings for one in calmed),
-        "jobs": [f"{name}: {job}" for name, one in zip(databases, calmed, strict=True) for job in one.jobs],
+        "prepared_transactions_rolled_back": sum(one.rolled_back for one in calmed.values()),
+        "user_mappings": sum(one.user_mappings for one in calmed.values()),
+        "jobs": [f"{name}: {job}" for name, one in calmed.items() for job in one.jobs],
     }
 
 
-def _enter_and_calm(paths: ServicePaths, database: str) -> _Calmed:
+def _enter_and_calm(paths: ServicePaths, database: str, prepared: list[str]) -> _Calmed:
     with sql.connect(paths, database) as connection:
-        return _calm_one(connection)
+        return _calm_one(connection, prepared)
 
 
-def _calm_one(connection: Connection) -> _Calmed:
+def _calm_one(connection: Connection, prepared: list[str]) -> _Calmed:
     # A prepared transaction may hold locks that the others wait for.
-    rolled_back = _roll_back_prepared(connection)
-    return _Calmed(rolled_back, _clear_user_mappings(connection), _deactivate_jobs(connection))
+    for name in prepared:
+        sql.run(connection, "ROLLBACK PREPARED {name}", name=name)
+    return _Calmed(len(prepared), _clear_user_mappings(connection), _deactivate_jobs(connection))
 
 
 def detach_subscriptions(connection: Connection) -> list[str]:
@@ -104,13 +129,6 @@ def detach_subscriptions(connection: Connection) -> list[str]:
             "UPDATE pg_subscription SET subenabled = false, subslotname = NULL, subconninfo = %s", (_NOWHERE,)
         )
     return found
-
-
-def _roll_back_prepared(connection: Connection) -> int:
-    names = _column(connection, _PREPARED_HERE)
-    for name in names:
-        sql.run(connection, "ROLLBACK PREPARED {name}", name=name)
-    return len(names)
 
 
 def _clear_user_mappings(connection: Connection) -> int:

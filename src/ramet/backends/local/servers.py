@@ -145,9 +145,10 @@ class Servers:
             roles.bootstrap(paths, server.verifier, self._extensions(server))
             return {}
         with sql.connect_inside(paths) as connection:
-            found = quieting.remarkable(connection)
+            surroundings = quieting.look(connection)
+            found = quieting.remarkable(surroundings)
             # First of all: a prepared transaction may hold locks on the very rows that are changed below.
-            found |= quieting.calm(paths, connection) if quiet else {}
+            found |= quieting.calm(paths, connection, surroundings) if quiet else {}
             with connection.transaction():
                 found["subscriptions"] = quieting.detach_subscriptions(connection)
                 found["roles_rotated"] = roles.rotate(connection, server.verifier)

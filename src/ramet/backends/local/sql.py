@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -15,6 +16,10 @@ POOLER_ROLE = "ramet_pooler"
 REPLICA_ROLE = "ramet_replica"
 ADMIN_ROLE = "tsdbadmin"
 DATABASE = "tsdb"
+
+_TEMPLATES = ("template0", "template1")
+_BOOTSTRAP_SUPERUSER = 10  # the platform's role, which initdb has made
+_INVALID = -2  # datconnlimit of a database whose removal was interrupted
 
 _LOCKED_SECONDS = 3  # a prepared transaction that renames a database keeps everybody waiting at its door
 
@@ -142,18 +147,35 @@ def environment(paths: ServicePaths) -> dict[str, str]:
     }
 
 
-def tenant_databases(connection: Connection) -> list[str]:
-    """Return the databases that accept connections and that a tenant may have written to, in order of name.
+@dataclass(frozen=True)
+class Database:
+    """A database of a server. In one that is `untouched` nobody but the platform has ever created anything."""
 
-    In one of the platform's own with the usual rights nobody else creates anything; it may be left out.
+    oid: int
+    name: str
+    is_open: bool
+    untouched: bool
+
+
+def databases(connection: Connection) -> list[Database]:
+    """Return all databases but the templates, in order of name.
+
+    The query is plain because the caches of a server that was just started are empty: each operator takes its time.
     """
     rows = connection.execute(
-        "SELECT datname FROM pg_database WHERE datallowconn AND datconnlimit <> -2 AND datname <> 'template1'"
-        " AND (datdba <> %s::regrole OR datacl IS NOT NULL OR oid IN (SELECT dbid FROM pg_prepared_xact()))"
-        " ORDER BY datname",
-        (PLATFORM_ROLE,),
-    ).fetchall()
-    return [row[0] for row in rows]
+        "SELECT oid, datname, datallowconn, datconnlimit, datdba, datacl IS NULL FROM pg_database"
+    )
+    found = [
+        Database(oid, name, is_open and limit != _INVALID, owner == _BOOTSTRAP_SUPERUSER and is_private)
+        for oid, name, is_open, limit, owner, is_private in rows
+        if name not in _TEMPLATES
+    ]
+    return sorted(found, key=lambda database: database.name)
+
+
+def tenant_databases(connection: Connection) -> list[str]:
+    """Return the databases that accept connections and that a tenant may have written to, in order of name."""
+    return [each.name for each in databases(connection) if each.is_open and not each.untouched]
 
 
 def run(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> None:
