@@ -136,6 +136,9 @@ def test_zero_high_availability_replicas_are_accepted_and_more_refused(world: Wo
     refused = world.post(world.path(service["service_id"], "setHA"), {"sync_replica_count": 1})
     assert (refused.status_code, refused.json()["code"]) == (400, "HA_NOT_AVAILABLE")
     assert "Kubernetes" in refused.json()["details"]
+    negative = world.post(world.path(service["service_id"], "setHA"), {"sync_replica_count": -1})
+    assert negative.status_code == 400
+    assert "sync_replica_count" in negative.json()["message"]
 
 
 def test_there_are_no_private_networks_and_changes_say_which_backend_has_them(world: World) -> None:

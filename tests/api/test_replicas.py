@@ -176,3 +176,12 @@ def test_the_operations_of_a_set_are_read_by_its_id_also_when_it_is_gone(world: 
     assert world.get(world.path(made["id"])).status_code == 404
     found = world.get(world.path(made["id"], "operations")).json()["operations"]
     assert [one["operation"] for one in found] == ["delete_replicas", "create_replicas"]
+
+
+def test_verbs_of_services_say_where_those_of_a_set_are(world: World, service: JsonObject) -> None:
+    made = world.post(path(world, service), BODY).json()
+    world.worker.run_until_idle()
+    for verb, body in (("setHA", {"replica_count": 0}), ("resize", {"cpu_millis": 500, "memory_gbs": 2}), ("stop", {})):
+        refused = world.post(world.path(made["id"], verb), body)
+        assert (refused.status_code, refused.json()["code"]) == (404, "SERVICE_NOT_FOUND")
+        assert f"/services/{service['service_id']}/replicaSets/{made['id']}" in refused.json()["details"]

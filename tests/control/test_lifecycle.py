@@ -136,6 +136,17 @@ def test_servers_of_an_earlier_process_are_renewed_once(world: World) -> None:
     assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 1, 0]
 
 
+def test_what_to_do_in_a_wrong_state_can_be_done(world: World) -> None:
+    paused, going = world.create(), world.create()
+    world.control.stop_service(world.project.id, paused.id)
+    world.worker.run_until_idle()
+    world.control.delete_service(world.project.id, going.id)
+    for service, remedy in ((paused, "Bring it to READY first."), (going, "It is being deleted: use another service.")):
+        with pytest.raises(WrongState) as caught:
+            world.control.stop_service(world.project.id, service.id)
+        assert caught.value.details == remedy
+
+
 def test_a_ready_service_has_its_first_snapshot(world: World) -> None:
     assert len(known_snapshots(world, world.create())) == 1
 

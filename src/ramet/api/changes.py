@@ -108,7 +108,8 @@ def set_ha(
     control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.SetHAReplicaInput]
 ) -> Response[wire.Service]:
     """Accept zero, which is what every service on one host has, and refuse more."""
-    counts = [count for count in (data.sync_replica_count, data.replica_count) if count is not UNSET]
+    given = {"sync_replica_count": data.sync_replica_count, "replica_count": data.replica_count}
+    counts = {name: count for name, count in given.items() if count is not UNSET}
     return answer(service_shape(changes.set_ha(control, project_id, service_id, counts)), 202)
 
 

@@ -1,6 +1,6 @@
 """Changes to a service that need no operation, and those that this host has to refuse."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ramet.control.control import Control, wrong_state
@@ -40,15 +40,17 @@ def update_password(control: Control, project_id: str, service_id: str, password
     control.backend.set_password(server_of(service), verifier)
 
 
-def set_ha(control: Control, project_id: str, service_id: str, counts: Sequence[int]) -> Service:
+def set_ha(control: Control, project_id: str, service_id: str, counts: Mapping[str, int]) -> Service:
     """Accept zero high-availability replicas of each kind, which is what a service has. Raises Invalid for more."""
-    service = control.get_service(project_id, service_id)
-    if any(count < 0 for count in counts):
-        raise Invalid("INVALID_FIELD", f"The number of replicas cannot be {min(counts)}.", "Send 0.")
-    if any(counts):
+    with control.store.read() as tx:
+        service = control.find(tx, project_id, service_id)
+    for name, count in counts.items():
+        if count < 0:
+            raise Invalid("INVALID_FIELD", f"{name} cannot be {count}.", "Send 0.")
+    if any(counts.values()):
         raise Invalid(
             "HA_NOT_AVAILABLE",
-            f"{sum(counts)} high-availability replicas need more than one host, and this backend has one.",
+            f"{sum(counts.values())} high-availability replicas need more than one host, and this backend has one.",
             "Send 0; the Kubernetes backend has high availability.",
         )
     return service

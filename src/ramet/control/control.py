@@ -85,13 +85,12 @@ class Control:
     def get_service(self, project_id: str, service_id: str) -> Service:
         """Return a service of the project, or a read replica set of it as one. Raises NotFound."""
         with self.store.read() as tx:
-            try:
-                return self.find(tx, project_id, service_id)
-            except NotFound:
-                replica_set = set_as_service(tx, project_id, service_id, self.clock()) if is_id(service_id) else None
-                if replica_set is None:
-                    raise
-                return replica_set
+            found = self._look(tx, project_id, service_id, lock=False)
+            if found is None and is_id(service_id):
+                found = set_as_service(tx, project_id, service_id, self.clock())
+        if found is None:
+            raise _no_service(service_id)
+        return found
 
     def create_service(self, project_id: str, request: CreateRequest, idempotency_key: str | None = None) -> Accepted:
         """Accept a new, empty service."""
@@ -245,9 +244,16 @@ class Control:
 
     def find(self, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool = False) -> Service:
         """Return a service of the project that clients may see. Raises NotFound."""
+        found = self._look(tx, project_id, service_id, lock=lock)
+        if found is None:
+            replica_set = set_as_service(tx, project_id, service_id, self.clock()) if is_id(service_id) else None
+            raise _no_service(service_id, None if replica_set is None else replica_set.origin)
+        return found
+
+    def _look(self, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool) -> Service | None:
         service = services.get_service(tx, service_id, lock=lock) if is_id(service_id) else None
         if service is None or service.project_id != project_id or not is_visible(service, self.clock()):
-            raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
+            return None
         return with_sets(tx, service, self.clock())
 
     def _check_project(self, tx: sa.Connection, project_id: str) -> None:
@@ -343,14 +349,26 @@ def _operation_id(service: Service) -> str:
     return service.activity.operation_id
 
 
+def _no_service(service_id: str, parent: Origin | None = None) -> NotFound:
+    told = f"service_id {service_id[:64]!r}"
+    if parent is not None:
+        told += f" is a read replica set: see /services/{parent.service_id}/replicaSets/{service_id}"
+    return NotFound("SERVICE_NOT_FOUND", "no service with that id exists", told)
+
+
 def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:
     """Return the error for a verb that the present status does not allow."""
-    wanted = " or ".join(allowed)
-    return WrongState(
-        "INVALID_STATE",
-        f"Service {service.id} is {status_of(service)}, and {verb} needs it to be {wanted}.",
-        f"Bring it to {wanted} first." if service.activity is None else "Wait until its operation is finished.",
-    )
+    status, wanted = status_of(service), " or ".join(allowed)
+    if status is Status.DELETING:
+        remedy = "It is being deleted: use another service."
+    elif service.failed_at is not None:
+        remedy = "It could not be made: delete it, and make another one."
+    elif service.activity is not None:
+        remedy = "Wait until its operation is finished."
+    else:
+        reachable = [one for one in allowed if one is not Status.UNSTABLE]
+        remedy = f"Bring it to {' or '.join(reachable)} first."
+    return WrongState("INVALID_STATE", f"Service {service.id} is {status}, and {verb} needs it to be {wanted}.", remedy)
 
 
 def _digest(text: str) -> str:
