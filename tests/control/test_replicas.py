@@ -17,6 +17,7 @@ from ramet.model.logs import LogEntry
 from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status, replica_status_reason
 from ramet.model.service import Environment, Service, Status, status_of
 from ramet.operations.worker import Worker
+from ramet.procedures.followers import submit_restarts
 from ramet.store import services
 from tests import procedure_laws as laws
 from tests.worlds import World
@@ -154,8 +155,23 @@ def test_one_that_is_being_made_can_be_called_off(world: World) -> None:
     service = world.create()
     made = verbs.create_set(world.control, world.project.id, service.id, request())
     verbs.delete_set(world.control, world.project.id, service.id, made.id)
+    assert replica_status(look(world, made)) is ReplicaSetStatus.DELETING
+    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.DELETING
     world.worker.run_until_idle()
     assert list(world.backend.volumes) == [service.id]
+    assert sets_of(world, service) == []
+
+
+def test_one_that_starts_with_its_resumed_service_is_resuming(world: World) -> None:
+    service = world.create()
+    made = create(world, service)
+    with world.store.write() as tx:
+        submit_restarts(tx, service.id)
+    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.RESUMING
+    world.worker.run_until_idle()
+    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.READY
+    submit_restart(world.store, look(world, made), "It fell.")
+    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.UNSTABLE
 
 
 def test_a_resized_set_has_the_new_size(world: World) -> None:

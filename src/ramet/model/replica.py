@@ -74,6 +74,8 @@ def replica_status(replica_set: ReplicaSet) -> ReplicaSetStatus:
     if replica_set.failed_at is not None:
         return ReplicaSetStatus.ERROR
     if activity is not None:
+        if activity.called_off:
+            return ReplicaSetStatus.DELETING
         undoing = activity.status == OperationStatus.UNDOING
         return ReplicaSetStatus.ERROR if undoing else _UNDER_WAY[activity.procedure]
     serves = replica_set.down_reason is None and not replica_set.paused
@@ -103,6 +105,8 @@ def set_is_visible(replica_set: ReplicaSet, now: datetime) -> bool:
 def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
     """Return the set as clients see it where they ask for a service: with its own endpoint, and no restore window."""
     own = replica_set.activity
+    if own is not None and own.procedure == "restart_replicas" and replica_set.down_reason is None:
+        own = replace(own, procedure="start")  # it resumes with its service
     inherited = parent.activity if parent.activity and parent.activity.procedure in _PARENTS_OWN else None
     return replace(
         parent,

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from ramet.backends.base import Server
 from ramet.model.replica import ReplicaSet
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import CALLED_OFF, Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.followers import servers_of_set
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, let_go, outliving_kills
 from ramet.store import replicas, services
@@ -97,7 +97,10 @@ class Replicas:
             self.tools.backend.stop_pooler(work.subject)
 
     def unborn(self, tx: sa.Connection, work: Work, error: str) -> None:
-        _finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        if error == CALLED_OFF:
+            _finish(tx, work, deleted_at=self.tools.clock())
+        else:
+            _finish(tx, work, failed_at=self.tools.clock(), failure=error)
 
     def _servers(self, work: Work) -> list[Server]:
         replica_set = self._set(work)
