@@ -190,6 +190,7 @@ def test_a_chart_leaves_gaps_open_and_sums_labels() -> None:
     assert drawn is not None
     assert drawn.line.count("M") == 2
     assert (drawn.last, drawn.highest) == ("4.00 CPU", "4.00 CPU")
+    assert (drawn.begins_at, drawn.ends_at) == (_at(0), _at(2))
     assert chart(METRICS[0], [Series({}, [(_at(0), None)])]) is None
 
 

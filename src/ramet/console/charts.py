@@ -13,13 +13,15 @@ HEIGHT = 56.0
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart: the line, the area below it, and its last and highest value as text."""
+    """A chart: the line, the area below it, its last and highest value as text, and its ends; it stands on 0."""
 
     title: str
     line: str
     area: str
     last: str
     highest: str
+    begins_at: datetime
+    ends_at: datetime
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def chart(metric: Metric, series: Sequence[Series]) -> Chart | None:
         f"M{run[0][0]:g} {HEIGHT:g} L" + " L".join(f"{x:g} {y:g}" for x, y in run) + f" L{run[-1][0]:g} {HEIGHT:g} Z"
         for run in runs
     )
-    return Chart(metric.title, line, area, metric.text(values[-1]), metric.text(max(values)))
+    highest, last = metric.text(max(values)), metric.text(values[-1])
+    return Chart(metric.title, line, area, last, highest, points[0][0], points[-1][0])
 
 
 def _summed(series: Sequence[Series]) -> list[tuple[datetime, float | None]]:
