@@ -75,7 +75,8 @@ def test_a_bad_setting_ends_with_3_and_names_its_variable(stranger: Terminal, mo
 
 def test_doctor_tells_what_the_host_gives_and_changes_nothing(stranger: Terminal) -> None:
     told = stranger.made("doctor")
-    assert {"ramet", "data", "process", "storage", "postgresql", "tls", "limits", "pooler"} <= set(told)
+    assert {"ramet", "data", "process", "storage", "postgresql", "tls", "limits", "poolers"} <= set(told)
+    assert "pooler" not in told
     assert told["process"] == "Not up."
     assert not (stranger.home / "data").exists()
 

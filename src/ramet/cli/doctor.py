@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,10 +70,4 @@ def _rows(settings: Settings) -> Sequence[tuple[str, str]]:
         ("data", str(settings.data_dir)),
         ("process", process),
         *host,
-        ("pooler", _pooler()),
     ]
-
-
-def _pooler() -> str:
-    found = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    return f"PgBouncer at {found}." if found else "PgBouncer is not installed (Debian: pgbouncer): no poolers."

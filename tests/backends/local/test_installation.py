@@ -1,6 +1,7 @@
 """Which PostgreSQL is found, and what it can do."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,16 @@ def test_version_and_tls_are_read_from_the_programs(
         _script(tmp_path, name)
     found = probe(tmp_path)
     assert (found and (found.major, found.minor, found.has_tls)) == expected
+
+
+def test_the_versions_with_tls_and_those_without_are_named(tmp_path: Path) -> None:
+    with_tls = _installation(tmp_path, 15)
+    without = replace(_installation(tmp_path, 18), has_tls=False)
+    told = Installations((with_tls, without)).describe_tls()
+    assert "PostgreSQL 15 speak TLS" in told
+    assert "18 are without" in told
+    assert Installations((with_tls,)).describe_tls() == "Endpoints speak TLS."
+    assert "15" not in Installations((without,)).describe_tls()
 
 
 def _script(directory: Path, name: str, *lines: str) -> None:

@@ -106,11 +106,10 @@ class LocalBackend(Past, Companions):
     def describe(self) -> Sequence[tuple[str, str]]:
         """Return what is in force here, as (title, sentence) rows for `ramet doctor`."""
         installations = self.servers.installations
-        tls = "Endpoints speak TLS." if installations.default.has_tls else "Without TLS: endpoints on loopback only."
         return [
             ("storage", self.pool.describe()),
             ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in installations.found)),
-            ("tls", tls),
+            ("tls", installations.describe_tls()),
             ("poolers", describe_pgbouncer()),
             ("limits", self.servers.limits.describe()),
             ("servers", f"They run as the user {self.servers.account.name}."),

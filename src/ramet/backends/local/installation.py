@@ -105,6 +105,17 @@ class Installations:
             )
         return self.by_major[major]
 
+    def describe_tls(self) -> str:
+        """Say in a sentence which versions speak TLS."""
+        having = [str(one.major) for one in self.by_major.values() if one.has_tls]
+        lacking = [str(one.major) for one in self.by_major.values() if not one.has_tls]
+        if not lacking:
+            return "Endpoints speak TLS."
+        without = "without TLS, and their endpoints are on loopback only"
+        if not having:
+            return f"Services are {without}: this build of PostgreSQL has none."
+        return f"Endpoints of PostgreSQL {', '.join(having)} speak TLS; services on {', '.join(lacking)} are {without}."
+
     def _shown(self) -> str:
         return ", ".join(f"{one.version} in {one.bin}" for one in self.found)
 

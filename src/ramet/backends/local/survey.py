@@ -49,7 +49,7 @@ def _postgresql() -> list[tuple[str, str]]:
     return [
         ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in found.found)),
         ("types", service_types(default)),
-        ("tls", "Endpoints speak TLS." if default.has_tls else "This build has no TLS: endpoints on loopback only."),
+        ("tls", found.describe_tls()),
     ]
 
 
