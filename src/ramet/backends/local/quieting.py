@@ -115,20 +115,18 @@ def _calm_one(connection: Connection, prepared: list[str]) -> _Calmed:
     return _Calmed(len(prepared), _clear_user_mappings(connection), _deactivate_jobs(connection))
 
 
-def detach_subscriptions(connection: Connection) -> list[str]:
+def detach_subscriptions(connection: Connection, found: Surroundings) -> list[str]:
     """Disable every subscription, and let go of the publisher and of its slot without telling it; return their names.
 
     May run again.
     """
-    found = _column(
-        connection,
-        "SELECT datname || '.' || subname FROM pg_subscription JOIN pg_database d ON d.oid = subdbid ORDER BY 1",
-    )
-    if found:
+    databases = {each.oid: each.name for each in found.databases}
+    rows = connection.execute("SELECT subdbid, subname FROM pg_subscription").fetchall()
+    if rows:
         connection.execute(
             "UPDATE pg_subscription SET subenabled = false, subslotname = NULL, subconninfo = %s", (_NOWHERE,)
         )
-    return found
+    return sorted(f"{databases[oid]}.{name}" for oid, name in rows if oid in databases)
 
 
 def _clear_user_mappings(connection: Connection) -> int:

@@ -150,7 +150,7 @@ class Servers:
             # First of all: a prepared transaction may hold locks on the very rows that are changed below.
             found |= quieting.calm(paths, connection, surroundings) if quiet else {}
             with connection.transaction():
-                found["subscriptions"] = quieting.detach_subscriptions(connection)
+                found["subscriptions"] = quieting.detach_subscriptions(connection, surroundings)
                 found["roles_rotated"] = roles.rotate(connection, server.verifier)
             is_current = connection.info.dbname != DATABASE or readonly.is_current(connection)
         if not is_current:
