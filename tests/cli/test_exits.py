@@ -1,5 +1,7 @@
 """Exit codes, as existing command lines for this interface have them."""
 
+import errno
+
 import click
 import pytest
 
@@ -50,3 +52,21 @@ def test_an_interrupted_command_ends_with_130() -> None:
         raise click.Abort
 
     assert run(interrupted) == 130
+
+
+@pytest.mark.parametrize(
+    ("error", "is_ours"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (OSError(errno.ENOENT, "No such file", "x.json"), True),
+        (LookupError("x"), True),
+    ],
+)
+def test_output_that_cannot_be_written_is_no_bug(
+    capsys: pytest.CaptureFixture[str], error: Exception, is_ours: bool
+) -> None:
+    def fail() -> None:
+        raise error
+
+    assert run(fail) == 1
+    assert ("BUG" in capsys.readouterr().err) == is_ours

@@ -1,5 +1,6 @@
 """From errors to exit codes: those of existing command lines for this interface, so that scripts keep working."""
 
+import errno
 import logging
 import os
 import sys
@@ -14,6 +15,7 @@ from ramet.errors import Error, Exhausted, Forbidden, Invalid, NotFound, Unautho
 TIMED_OUT = 2
 INVALID = 3
 _INTERRUPTED = 130
+_CANNOT_WRITE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 _BY_STATUS = {400: INVALID, 401: 4, 403: 5, 404: 6, 408: TIMED_OUT, 504: TIMED_OUT}
 _BY_KIND: dict[type[Error], int] = {
     TimedOut: TIMED_OUT,
@@ -54,6 +56,9 @@ def run(command: Callable[[], object]) -> int:
         sys.stderr.close()
         return 0
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
+            say(f"Error: The output could not be written: {error.strerror}.", "red")
+            return 1
         if logging.root.handlers or os.environ.get("RAMET_LOG_LEVEL", "").upper() == "DEBUG":
             logging.getLogger(__name__).exception("the command failed")
         say(f"Error: BUG: {type(error).__name__}: {error}. RAMET_LOG_LEVEL=DEBUG shows where.", "red")
