@@ -231,6 +231,14 @@ def test_rule_14_a_fork_is_no_standby_and_names_its_parent(world: World) -> None
     assert fork["read_replica_sets"] == []
 
 
+def test_rule_15_high_availability_is_not_called_inherited(world: World) -> None:
+    parent = world.ready()
+    body = {"fork_strategy": "NOW", "replica_count": 0}
+    answer = world.post(world.path(parent["service_id"], "forkService"), body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "UNKNOWN_FIELD")
+    assert "replica_count" in answer.json()["message"]
+
+
 @pytest.mark.parametrize("field", ["service_type", "region_code", "volume_type", "storage", "disk_gbs"])
 def test_rule_15_inherited_fields_are_refused_by_name(world: World, field: str) -> None:
     parent = world.ready()

@@ -66,5 +66,19 @@ def test_bad_parameters_are_named(world: World, service: JsonObject, query: str)
     assert query[1:5] in answer.json()["message"]
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("?search=%20", "search cannot be ' '"),
+        ("?severities=", "severities cannot be ''"),
+        ("?" + "&".join(["search=x"] * 21), "search cannot be 21 texts"),
+    ],
+)
+def test_what_is_wrong_with_a_parameter_is_told_with_its_value(
+    world: World, service: JsonObject, query: str, told: str
+) -> None:
+    assert told in world.get(world.path(service["service_id"], "logs") + query).json()["message"]
+
+
 def test_a_new_service_has_a_log_of_no_entries(world: World) -> None:
     assert logs(world, world.ready()) == {"logs": [], "entries": []}

@@ -175,6 +175,25 @@ def test_bad_requests_are_refused(world: World, service: JsonObject, fields: Jso
     assert world.post(world.path(service["service_id"], "metrics/series"), body).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("hours", "bucket_seconds", "told"),
+    [(-1, 60, "from must lie before to: 20"), (24 * 30, 60, "bucket_seconds cannot be 60: that makes 43200 points")],
+)
+def test_what_is_wrong_with_a_span_is_told_with_its_values(
+    world: World, service: JsonObject, hours: int, bucket_seconds: int, told: str
+) -> None:
+    now = world.clock()
+    body = {
+        "name": "ramet_memory_bytes",
+        "from": shown(now - timedelta(hours=hours)),
+        "to": shown(now),
+        "bucket_seconds": bucket_seconds,
+    }
+    refused = world.post(world.path(service["service_id"], "metrics/series"), body)
+    assert refused.status_code == 400
+    assert told in refused.json()["message"]
+
+
 def test_old_samples_are_thinned_and_then_forgotten(world: World, service: JsonObject) -> None:
     metering = sample(world, service, 60)
 

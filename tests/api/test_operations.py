@@ -107,6 +107,11 @@ def test_bad_parameters_are_named(world: World, query: str) -> None:
     assert answer.json()["message"].startswith(query[1:].partition("=")[0])
 
 
+def test_a_wrong_cursor_is_told_with_its_value(world: World) -> None:
+    answer = world.get(world.path(world.ready()["service_id"], "operations") + "?cursor=made-up")
+    assert "'made-up'" in answer.json()["message"]
+
+
 def test_the_history_of_another_project_does_not_exist(world: World) -> None:
     service = world.ready()
     other = world.new_tenant("other")

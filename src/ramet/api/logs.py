@@ -72,10 +72,12 @@ def get_logs(
 
 def _terms(name: str, texts: list[str] | None) -> list[str]:
     terms = texts or []
-    if len(terms) > _MOST_TERMS or any(not term.strip() for term in terms):
+    blank = [term for term in terms if not term.strip()]
+    if blank or len(terms) > _MOST_TERMS:
+        wrong = f"{blank[0][:40]!r}" if blank else f"{len(terms)} texts"
         raise Invalid(
             "INVALID_PARAMETER",
-            f"{name} must be at most {_MOST_TERMS} texts that are not blank.",
+            f"{name} cannot be {wrong}: send at most {_MOST_TERMS} texts that are not blank.",
             "Leave it out to get all entries.",
         )
     return terms

@@ -262,7 +262,7 @@ class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A fork of a service. Type, region and storage are the parent's; name and size too unless they are given."""
 
     inherited: ClassVar[frozenset[str]] = frozenset(
-        ("service_type", "region_code", "storage", "storage_gbs", "volume_type", "disk_gbs", "addons", "replica_count")
+        ("service_type", "region_code", "storage", "storage_gbs", "volume_type", "disk_gbs", "addons")
     )
 
     fork_strategy: Strategy

@@ -66,4 +66,5 @@ def _position(cursor: str) -> Position:
         moment, operation_id = text.split(" ")
         return datetime.fromisoformat(moment).astimezone(UTC), operation_id
     except (ValueError, OverflowError) as error:
-        raise Invalid("INVALID_CURSOR", "cursor is none that an earlier answer gave.", "Leave it out.") from error
+        message = f"cursor cannot be {cursor[:64]!r}: no earlier answer gave it."
+        raise Invalid("INVALID_CURSOR", message, "Leave it out.") from error
