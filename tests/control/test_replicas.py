@@ -16,6 +16,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.logs import LogEntry
 from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status, replica_status_reason
 from ramet.model.service import Environment, Service, Status, status_of
+from ramet.operations.procedure import Outcome, Procedure, Work
 from ramet.operations.worker import Worker
 from ramet.procedures.followers import submit_restarts
 from ramet.store import services
@@ -158,6 +159,24 @@ def test_one_that_is_being_made_can_be_called_off(world: World) -> None:
     assert replica_status(look(world, made)) is ReplicaSetStatus.DELETING
     assert status_of(world.control.get_service(world.project.id, made.id)) is Status.DELETING
     world.worker.run_until_idle()
+    assert list(world.backend.volumes) == [service.id]
+    assert sets_of(world, service) == []
+
+
+def test_one_that_is_called_off_as_it_becomes_active_is_deleted_all_the_same(world: World) -> None:
+    service = world.create()
+    made = verbs.create_set(world.control, world.project.id, service.id, request())
+
+    def deleted_as_it_ends(create: Procedure) -> Procedure:
+        def publish(work: Work) -> Outcome:
+            outcome = create.steps["publish"](work)
+            verbs.delete_set(world.control, world.project.id, service.id, made.id)
+            return outcome
+
+        return replace(create, steps={**create.steps, "publish": publish})
+
+    procedures = laws.rewritten(world.procedures, "create_replicas", deleted_as_it_ends)
+    Worker(world.store, procedures).run_until_idle()
     assert list(world.backend.volumes) == [service.id]
     assert sets_of(world, service) == []
 

@@ -62,12 +62,14 @@ def delete_set(control: Control, project_id: str, service_id: str, set_id: str) 
             return
         if status_of(parent) not in (Status.READY, Status.PAUSED, Status.UNSTABLE) or parent.activity is not None:
             raise wrong_state(parent, "deleteReplicaSet", (Status.READY, Status.PAUSED))
+        after = None
         if found.activity is not None and found.activity.procedure == "create_replicas":
-            request_cancel(tx, found.activity.operation_id)
-            return
-        _check_idle(found, "deleteReplicaSet")
-        _check_pooler_idle(tx, found, "deleteReplicaSet")
-        submit_for_set(tx, found, "delete_replicas", FIRST_STEPS["delete_replicas"], {})
+            after = found.activity.operation_id
+            request_cancel(tx, after)
+        else:
+            _check_idle(found, "deleteReplicaSet")
+            _check_pooler_idle(tx, found, "deleteReplicaSet")
+        submit_for_set(tx, found, "delete_replicas", FIRST_STEPS["delete_replicas"], {"after": after})
     control.wake()
 
 

@@ -74,8 +74,6 @@ def replica_status(replica_set: ReplicaSet) -> ReplicaSetStatus:
     if replica_set.failed_at is not None:
         return ReplicaSetStatus.ERROR
     if activity is not None:
-        if activity.called_off:
-            return ReplicaSetStatus.DELETING
         undoing = activity.status == OperationStatus.UNDOING
         return ReplicaSetStatus.ERROR if undoing else _UNDER_WAY[activity.procedure]
     serves = replica_set.down_reason is None and not replica_set.paused

@@ -69,7 +69,6 @@ class Activity(Struct, frozen=True, gc=False):
     status: OperationStatus
     started: bool
     error: str | None = None
-    called_off: bool = False
 
 
 class Origin(Struct, frozen=True, gc=False):
@@ -160,8 +159,6 @@ def status_of(service: Service) -> Status:
 
 
 def _status_of_activity(activity: Activity) -> Status:
-    if activity.called_off:
-        return Status.DELETING
     if activity.status == OperationStatus.UNDOING:
         return Status.UNSTABLE
     if activity.procedure in ("create", "fork", "create_replicas") and not activity.started:

@@ -15,7 +15,6 @@ from ramet.ids import new_id
 from ramet.store import operations
 
 Changes = Callable[[sa.Connection], None]
-CALLED_OFF = "It was called off."
 
 
 @dataclass(frozen=True)

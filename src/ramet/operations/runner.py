@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
 from ramet.model.service import OperationStatus
-from ramet.operations.procedure import CALLED_OFF, Changes, Done, Next, Procedure, Work
+from ramet.operations.procedure import Changes, Done, Next, Procedure, Work
 from ramet.operations.transitions import (
     MAX_ATTEMPTS,
     Transition,
@@ -77,7 +77,7 @@ class Runner:
         work = _work(operation)
         undoing = operation.status is OperationStatus.UNDOING
         if not undoing and operation.cancelled:
-            return abandoned(operation, CALLED_OFF, procedure), None
+            return abandoned(operation, "It was called off.", procedure), None
         if not undoing and operation.attempt > MAX_ATTEMPTS:
             error = f"Step {operation.step} was interrupted {operation.attempt - 1} times."
             return abandoned(operation, error, procedure), None

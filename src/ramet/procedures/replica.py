@@ -19,10 +19,10 @@ import sqlalchemy as sa
 
 from ramet.backends.base import Server
 from ramet.model.replica import ReplicaSet
-from ramet.operations.procedure import CALLED_OFF, Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.followers import servers_of_set
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, let_go, outliving_kills
-from ramet.store import replicas, services
+from ramet.store import operations, replicas, services
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,10 @@ class Replicas:
             self.tools.backend.destroy(server.service_id)
 
     def delete(self, work: Work) -> Outcome:
+        called_off = work.state.get("after")
+        with self.tools.store.read() as tx:
+            if called_off is not None and operations.is_under_way(tx, called_off):
+                return Wait(0.05, f"operation {called_off}")
         self.destroy(work)
         return Done(changes=lambda tx: _finish(tx, work, deleted_at=self.tools.clock()))
 
@@ -97,10 +101,7 @@ class Replicas:
             self.tools.backend.stop_pooler(work.subject)
 
     def unborn(self, tx: sa.Connection, work: Work, error: str) -> None:
-        if error == CALLED_OFF:
-            _finish(tx, work, deleted_at=self.tools.clock())
-        else:
-            _finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        _finish(tx, work, failed_at=self.tools.clock(), failure=error)
 
     def _servers(self, work: Work) -> list[Server]:
         replica_set = self._set(work)

@@ -17,7 +17,6 @@ _with_activity = sa.select(
     operation.c.status.label("operation_status"),
     operation.c.started,
     operation.c.error,
-    operation.c.cancelled,
 ).select_from(
     replica_set.join(service, service.c.id == replica_set.c.service_id).outerjoin(
         operation, replica_set.c.operation_id == operation.c.id
@@ -127,5 +126,4 @@ def _set(row: sa.Row[Any]) -> ReplicaSet:
 def _activity(row: sa.Row[Any]) -> Activity | None:
     if row.procedure is None:
         return None
-    status = OperationStatus(row.operation_status)
-    return Activity(row.operation_id, row.procedure, status, row.started, row.error, row.cancelled)
+    return Activity(row.operation_id, row.procedure, OperationStatus(row.operation_status), row.started, row.error)
