@@ -251,3 +251,17 @@ def test_while_the_storage_is_nearly_full_services_are_read_only_and_say_so(worl
     world.upkeep.guard_room()
     assert not world.backend.volumes[service.id].held
     assert world.control.get_service(world.project.id, service.id).storage_warning is None
+
+
+def test_what_is_held_is_lifted_though_its_server_was_down_when_it_was_told(world: World) -> None:
+    service = world.create()
+    volume = world.backend.volumes[service.id]
+    world.backend.short_of_room = "The storage has 7 MiB left."
+    volume.running = False
+    world.upkeep.guard_room()
+    assert volume.held
+    world.backend.short_of_room = None
+    volume.running = True
+    world.upkeep.guard_room()
+    assert not volume.held
+    assert world.control.get_service(world.project.id, service.id).storage_warning is None

@@ -162,8 +162,9 @@ class MemoryBackend:
         return self.short_of_room
 
     def hold_writes(self, server: Server, *, held: bool) -> None:
-        """Note it."""
+        """Note it; a server that does not run is not told."""
         self._volume(server.service_id).held = held
+        self._running(server.service_id)
 
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
         """Give the server its own credentials."""

@@ -113,7 +113,10 @@ class Upkeep:
         known = self._serving_services()
         shortage = self.backend.shortage(lasting=any(service.storage_warning for service in known))
         for service in known:
-            if shortage is None and service.storage_warning is None:
+            if shortage is not None and service.storage_warning is None:
+                _log.error("service %s is read-only: %s", service.id, shortage)
+                self._warn_of_room(service, shortage)  # first: what is held and not noted would never be lifted
+            elif shortage is None and service.storage_warning is None:
                 continue
             try:
                 self.backend.hold_writes(server_of(service), held=shortage is not None)
@@ -122,9 +125,6 @@ class Upkeep:
                 continue
             if shortage is None:
                 self._warn_of_room(service, None)
-            elif service.storage_warning is None:
-                _log.error("service %s is read-only: %s", service.id, shortage)
-                self._warn_of_room(service, shortage)
 
     def _warn_of_room(self, service: Service, warning: str | None) -> None:
         with self.store.write() as tx:
