@@ -27,7 +27,7 @@ _UP_WITHIN_SECONDS = 60.0
 _READY_WITHIN_SECONDS = 600.0
 _IDLE_SECONDS = 3.0
 # Room for what fills 10 GB, its WAL and the archive of that; blocks that are not written take no disk.
-_IMAGE = {"RAMET_IMAGE_GBS": "64"}
+_IMAGE_GBS = 64
 _RAMET = Path(sys.executable).with_name("ramet")
 
 
@@ -185,15 +185,10 @@ def connect(service: Mapping[str, Any]) -> psycopg.Connection[Any]:
 @contextlib.contextmanager
 def instance(data: Path, driver: str = "auto", **variables: str) -> Iterator[Instance]:
     """Run Ramet on a data directory that is made anew, and leave nothing behind."""
-    private = {
-        **os.environ,
-        "XDG_CONFIG_HOME": str(data / "config"),
-        "RAMET_LOG_LEVEL": "WARNING",
-        **_IMAGE,
-        **variables,
-    }
+    private = {**os.environ, "XDG_CONFIG_HOME": str(data / "config"), "RAMET_LOG_LEVEL": "WARNING", **variables}
     _clear(data, private)  # what a run that was killed has left
     data.mkdir(parents=True, mode=0o711)
+    private["RAMET_IMAGE_GBS"] = str(max(1, min(_IMAGE_GBS, shutil.disk_usage(data).free // 1024**3 - 1)))
     file, log = data / "credentials-of-bench.json", data / "ramet.log"
     command = [_RAMET, "up", "--data", data, "--port", "0", "--storage-driver", driver, "--credentials-file", file]
     with log.open("wb") as output:
