@@ -259,9 +259,9 @@ def test_what_is_held_is_lifted_though_its_server_was_down_when_it_was_told(worl
     world.backend.short_of_room = "The storage has 7 MiB left."
     volume.running = False
     world.upkeep.guard_room()
-    assert volume.held
+    held_while_down = volume.held
     world.backend.short_of_room = None
     volume.running = True
     world.upkeep.guard_room()
-    assert not volume.held
+    assert (held_while_down, volume.held) == (True, False)
     assert world.control.get_service(world.project.id, service.id).storage_warning is None

@@ -24,11 +24,13 @@ class Preparing(MemoryBackend):
     def __init__(self) -> None:
         super().__init__()
         self.prepared: set[str] = set()
+        self.spares = 0
 
-    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float, spares: int) -> str | None:
         """Note it."""
         self.prepared.add(snapshot_id)
-        return super().prepare_snapshot(server, snapshot_id, patience_seconds)
+        self.spares = spares
+        return super().prepare_snapshot(server, snapshot_id, patience_seconds, spares)
 
     def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:
         """Forget it."""
@@ -96,3 +98,14 @@ def test_forks_of_other_moments_and_of_long_ago_have_nothing_prepared(world: Wor
         services.update_service(tx, old.id, created_at=old.created_at - timedelta(days=8))
     snapshot(world, service)
     assert backend.prepared == set()
+
+
+def test_as_many_forks_as_came_of_late_are_prepared_for(world: World, backend: Preparing) -> None:
+    service = world.create()
+    assert backend.spares == 1
+    old, *_ = [world.fork(service) for _ in range(3)]
+    assert backend.spares == 3
+    with world.store.write() as tx:
+        services.update_service(tx, old.id, created_at=old.created_at - timedelta(minutes=11))
+    snapshot(world, service)
+    assert backend.spares == 2

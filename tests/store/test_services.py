@@ -124,11 +124,25 @@ def test_a_fork_is_remembered_of_its_parent_by_its_strategy_and_its_age(
         project = a_project(tx)
         parent, other = a_service(tx, project), a_service(tx, project, port=20001)
         fork = a_service(tx, project, port=20002, origin=Origin(project.id, parent.id, "shop", strategy=strategy))
-        assert services.was_forked(tx, parent.id, NOW - timedelta(seconds=1)) is counts
-        assert not services.was_forked(tx, parent.id, NOW)
-        assert not services.was_forked(tx, other.id, NOW - timedelta(seconds=1))
+        a_second_ago = NOW - timedelta(seconds=1)
+        assert services.count_forks(tx, parent.id, a_second_ago, 5) == counts
+        assert services.count_forks(tx, parent.id, NOW, 5) == 0
+        assert services.count_forks(tx, other.id, a_second_ago, 5) == 0
         services.update_service(tx, fork.id, deleted_at=NOW)
-        assert services.was_forked(tx, parent.id, NOW - timedelta(seconds=1)) is counts
+        assert services.count_forks(tx, parent.id, a_second_ago, 5) == counts
+
+
+def test_forks_are_counted_up_to_a_bound(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        parent = a_service(tx, project)
+        for port in (20001, 20002, 20003):
+            a_service(tx, project, port=port, origin=Origin(project.id, parent.id, "shop", strategy="NOW"))
+        assert [services.count_forks(tx, parent.id, NOW - timedelta(seconds=1), most) for most in (1, 2, 5)] == [
+            1,
+            2,
+            3,
+        ]
 
 
 def test_live_services_are_those_of_all_projects_that_are_neither_deleted_nor_failed(store: Store) -> None:

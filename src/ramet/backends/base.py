@@ -97,6 +97,7 @@ class Readiness:
 
 
 NOT_FOLLOWING = "It does not follow its service now: no WAL is streamed to it."
+MOST_SPARES = 20
 
 
 @dataclass(frozen=True)
@@ -242,10 +243,11 @@ class Backend(Protocol):
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
         """Make a snapshot; None means that the server is not serving at this moment: ask again."""
 
-    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float, spares: int) -> str | None:
         """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
 
-        Raises Failed when the snapshot cannot be recovered.
+        As many as `spares` forks, 1 to MOST_SPARES, shall find all done when they come at once. Raises Failed when the
+        snapshot cannot be recovered.
         """
 
     def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:

@@ -272,7 +272,7 @@ class MemoryBackend:
             lsn = _lsn(len(rows))
             return SnapshotFacts(self._clock(), lsn, lsn, 1, len(rows), len(rows) * _ROW_BYTES)
 
-    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float, spares: int) -> str | None:
         """Find every snapshot quick to fork."""
 
     def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:

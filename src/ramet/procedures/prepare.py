@@ -2,13 +2,15 @@
 
 step      leaves behind                                     undo
 rest      a hold on the service, which forks do not mind    -
-prepare   a recovered copy of the snapshot, and a spare     unprepare
+prepare   a recovered copy of the snapshot, and spares      unprepare
 
 It gives way to whoever wants to stop, resize or delete the service.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
+from ramet.backends.base import MOST_SPARES
 from ramet.model.service import Service, Status, status_of
 from ramet.model.snapshot import newest
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
@@ -18,6 +20,7 @@ from ramet.store import services, snapshots
 NAME = "prepare"
 # A new fork's first client needs the CPU more.
 _LEFT_ALONE_SECONDS = 0.3
+_LATE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Prepare:
     def prepare(self, work: Work) -> Outcome:
         service, snapshot_id = self.tools.service(work.subject), work.state["snapshot_id"]
         if self._is_wanted(work, service):
-            progress = self.tools.backend.prepare_snapshot(server_of(service), snapshot_id, PATIENCE_SECONDS)
+            server, spares = server_of(service), self._demand(service)
+            progress = self.tools.backend.prepare_snapshot(server, snapshot_id, PATIENCE_SECONDS, spares)
             if progress is not None:
                 return Wait(0, progress)
         else:
@@ -48,6 +52,12 @@ class Prepare:
 
     def unprepare(self, work: Work) -> None:
         self.tools.backend.unprepare_snapshot(work.subject, work.state["snapshot_id"])
+
+    def _demand(self, service: Service) -> int:
+        """Return how many forks may come at once: as many as came of late."""
+        since = self.tools.clock() - _LATE
+        with self.tools.store.read() as tx:
+            return max(1, services.count_forks(tx, service.id, since, MOST_SPARES))
 
     def _is_wanted(self, work: Work, service: Service) -> bool:
         """Tell whether nobody wants to change the service, and the snapshot is its newest one."""

@@ -56,7 +56,7 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
 
     def end(tx: sa.Connection, work: Work) -> None:
         let_go(tx, work)
-        if services.was_forked(tx, work.subject, tools.clock() - _FORKED_WITHIN):
+        if services.count_forks(tx, work.subject, tools.clock() - _FORKED_WITHIN, 1):
             submit_preparation(tx, work.subject, work.state["snapshot_id"])
 
     def drop(work: Work) -> None:

@@ -108,12 +108,12 @@ def all_live_services(tx: sa.Connection) -> list[Service]:
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE).order_by(service.c.created_at))]
 
 
-def was_forked(tx: sa.Connection, service_id: str, since: datetime) -> bool:
-    """Tell whether a fork of a service as of now or of a snapshot, no other moment, was accepted after `since`."""
+def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) -> int:
+    """Count up to `most` forks of a service as of now or of a snapshot, no other moment, accepted after `since`."""
     project_id = sa.select(service.c.project_id).where(service.c.id == service_id).scalar_subquery()
     fork = (service.c.project_id == project_id) & (service.c.created_at > since)
     fork &= (service.c.parent_service_id == service_id) & (service.c.fork_strategy != ForkStrategy.PITR.value)
-    return tx.scalar(sa.select(service.c.id).where(fork).limit(1)) is not None
+    return len(tx.execute(sa.select(service.c.id).where(fork).limit(most)).all())
 
 
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:

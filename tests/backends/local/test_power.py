@@ -57,7 +57,7 @@ def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
         append(backend, parent, 1, 2)
         if is_prepared:
             snapshot_id, _ = snapshot(backend, parent)
-            eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5) is None, 60)
+            eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
         made = fork(backend, parent)
         forked = made.server
         assert ("prepared" in made.capture.facts) is is_prepared

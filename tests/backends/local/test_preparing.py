@@ -2,6 +2,7 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepa
 
 def prepared(backend: LocalBackend, parent: Server) -> str:
     snapshot_id, _ = snapshot(backend, parent)
-    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5) is None, 60)
+    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
     return snapshot_id
 
 
@@ -98,10 +99,10 @@ def test_what_is_killed_while_it_prepares_goes_on(backend: LocalBackend, parent:
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
     unfinished = snapshots.directory_of(paths_of(backend, parent), snapshot_id) / "prepared.unfinished"
-    assert backend.prepare_snapshot(parent, snapshot_id, 0.0) is not None
+    assert backend.prepare_snapshot(parent, snapshot_id, 0.0, 1) is not None
     os.kill(inhabitants(unfinished)[0], signal.SIGKILL)
     eventually(lambda: not inhabitants(unfinished))
-    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5) is None, 60)
+    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 
 
@@ -112,7 +113,7 @@ def test_a_snapshot_that_cannot_be_recovered_is_told(backend: LocalBackend, pare
     (segment,) = (data / "pg_wal").glob("0*")
     overwrite(segment, 0xD0, bytes(8192 - 0xD0))
     with pytest.raises(Failed, match="damaged at"):
-        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5) is None, 60)
+        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
     backend.unprepare_snapshot(parent.service_id, snapshot_id)
     assert {path.name for path in snapshots.directory_of(paths, snapshot_id).iterdir()} == {
         "data",
@@ -138,6 +139,22 @@ def test_the_spare_is_moved_to_one_fork_and_made_again(backend: LocalBackend, pa
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 
 
+def test_forks_that_come_at_once_find_a_spare_each(backend: LocalBackend, parent: Server) -> None:
+    if backend.pool.driver.atomic:
+        pytest.skip("a copy costs no more than a move here")
+    append(backend, parent, 1)
+    snapshot_id = prepared(backend, parent)
+    assert backend.prepare_snapshot(parent, snapshot_id, 0.5, 3) == "1 of 3 spare copies are to be made"
+    assert backend.prepare_snapshot(parent, snapshot_id, 0.5, 3) is None
+    inodes = {spare.stat().st_ino for spare in spares(backend, parent, snapshot_id)}
+    assert len(inodes) == 3
+    with ThreadPoolExecutor(3) as clients:
+        forks = list(clients.map(lambda _: fork(backend, parent, snapshot_id).server, range(3)))
+    assert {paths_of(backend, forked).data.stat().st_ino for forked in forks} == inodes
+    assert [rows_of(backend, forked) for forked in forks] == [[1]] * 3
+    assert not spares(backend, parent, snapshot_id)
+
+
 def test_a_spare_from_before_a_restart_of_the_host_is_not_trusted(backend: LocalBackend, parent: Server) -> None:
     if backend.pool.driver.atomic:
         pytest.skip("a copy costs no more than a move here")
@@ -156,7 +173,7 @@ def spares(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path
 
 
 def prepared_again(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path]:
-    assert backend.prepare_snapshot(parent, snapshot_id, 0.5) is None
+    assert backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None
     return spares(backend, parent, snapshot_id)
 
 

@@ -52,7 +52,7 @@ class Past(Host):
         except Unavailable:
             return None
 
-    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float, spares: int) -> str | None:
         """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
 
         Where copies cost space, none is made.
@@ -60,7 +60,7 @@ class Past(Host):
         if not self.pool.driver.shares_blocks:
             return None
         self.check_wal_room()
-        return preparing.prepare(self.servers, self.pool.driver, server, snapshot_id, patience_seconds)
+        return preparing.prepare(self.servers, self.pool.driver, server, snapshot_id, patience_seconds, spares)
 
     def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:
         """Remove what `prepare_snapshot` made, also half made."""

@@ -4,16 +4,17 @@ A fork of that very state begins with the copy: its server starts at once, with 
 written last and removed first: who finds it again after copying has copied all.
 
 A spare is a copy of the copy that the next fork only has to move. It is never flushed to disk, and counts only until
-the host is started anew.
+the host is started anew. Where forks come in batches, there are as many spares.
 """
 
 import contextlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ramet.backends.base import Capture, Server
+from ramet.backends.base import MOST_SPARES, Capture, Server
 from ramet.backends.local import owned, recovery, snapshots
 from ramet.backends.local.bases import captured
 from ramet.backends.local.paths import ServicePaths
@@ -43,18 +44,19 @@ class _Prepared:
     last_commit_time: str | None
 
 
-def prepare(servers: Servers, driver: Driver, server: Server, snapshot_id: str, patience_seconds: float) -> str | None:
+def prepare(
+    servers: Servers, driver: Driver, server: Server, snapshot_id: str, patience_seconds: float, spares: int
+) -> str | None:
     """Prepare a snapshot, which nobody removes meanwhile; None when it is, a text that changes while that goes on.
 
-    Raises Failed when the snapshot cannot be recovered.
+    One call makes one of the `spares`. Raises Failed when the snapshot cannot be recovered.
     """
     paths, directory = _places(servers, server, snapshot_id)
     base = snapshots.base_of(paths, snapshot_id)
     if base.clean:
         return None
     if _noted(directory) is not None:
-        _keep_spare(driver, directory)
-        return None
+        return _add_spare(driver, directory, spares)
     unfinished = directory / _UNFINISHED
     if not unfinished.exists():
         driver.clone_tree(snapshots.data_of(paths, snapshot_id), unfinished)
@@ -69,26 +71,27 @@ def prepare(servers: Servers, driver: Driver, server: Server, snapshot_id: str, 
     sync_tree(directory)
     note = _Prepared(control.checkpoint_lsn, control.timeline, control.system_identifier, facts["last_commit_time"])
     owned.write_file(directory, _NOTE, json.dumps(asdict(note)))
-    _keep_spare(driver, directory)
-    return None
+    return _add_spare(driver, directory, spares)
 
 
-def _keep_spare(driver: Driver, directory: Path) -> None:
-    """Have a spare where moving is quicker than copying, and none of an earlier boot."""
-    spare = _spare_of(directory)
-    _drop_spares(driver, directory, besides=spare.name)
-    if not driver.atomic and not spare.exists():
-        driver.clone_tree(directory / _TREE, spare)
+def _add_spare(driver: Driver, directory: Path, wanted: int) -> str | None:
+    """Make one more spare where moving is quicker than copying, and drop what is none; tell how many are to be made."""
+    places = _places_of_spares(directory)
+    _drop_spares(driver, directory, besides=places)
+    missing = [] if driver.atomic else [place for place in places[:wanted] if not place.exists()]
+    if missing:
+        driver.clone_tree(directory / _TREE, missing[0])
+    return f"{len(missing) - 1} of {wanted} spare copies are to be made" if len(missing) > 1 else None
 
 
-def _drop_spares(driver: Driver, directory: Path, besides: str = "") -> None:
+def _drop_spares(driver: Driver, directory: Path, besides: Sequence[Path] = ()) -> None:
     for path in directory.glob(f"{_SPARE}*"):
-        if path.name != besides:
+        if path not in besides:
             driver.remove_tree(path)
 
 
-def _spare_of(directory: Path) -> Path:
-    return directory / f"{_SPARE}{boot_id()}"
+def _places_of_spares(directory: Path) -> list[Path]:
+    return [directory / f"{_SPARE}{boot_id()}-{number}" for number in range(MOST_SPARES)]
 
 
 def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
@@ -122,9 +125,10 @@ def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -
 
 
 def _move_or_copy(driver: Driver, directory: Path, data: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        _spare_of(directory).rename(data)
-        return
+    for spare in _places_of_spares(directory):
+        with contextlib.suppress(FileNotFoundError):
+            spare.rename(data)
+            return
     driver.clone_tree(directory / _TREE, data)
 
 
