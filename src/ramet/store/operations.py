@@ -76,8 +76,9 @@ class Known:
 
     @cached_property
     def due(self) -> sa.Select[tuple[str]]:
-        """At most `many` operations that may be leased at the time `now`: what can wait last, due longest first."""
-        ids = sa.select(operation.c.id).where(self.matches, operation.c.run_at <= sa.bindparam("now"))
+        """At most `many` operations, none of them `held`, due at `now`: what can wait last, due longest first."""
+        not_held = operation.c.id.not_in(sa.bindparam("held", expanding=True))
+        ids = sa.select(operation.c.id).where(self.matches, operation.c.run_at <= sa.bindparam("now"), not_held)
         can_wait = operation.c.procedure.in_(self.background)
         return ids.order_by(can_wait, operation.c.run_at).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
 
@@ -232,8 +233,7 @@ def lease(
     An operation that nobody could take further for a while starts its deadline anew.
     """
     now = epoch_seconds(tx)
-    due = known.due.where(operation.c.id.not_in(held)) if held else known.due
-    ids = tx.scalars(due, {"now": now, "many": limit}).all()
+    ids = tx.scalars(known.due, {"now": now, "many": limit, "held": list(held)}).all()
     if not ids:
         return []
     return [
