@@ -31,7 +31,7 @@ _LIMIT_MINUTES = 90
 
 @contextmanager
 def bounded(seconds: int) -> Iterator[None]:
-    """End what runs too long, or is told to end by SIGTERM, by SystemExit: no retry takes it for a fault of the network."""
+    """End what runs too long or gets SIGTERM by SystemExit, which no retry takes for a fault of the network."""
 
     def end(number: int, _frame: object) -> None:
         for each in before:
