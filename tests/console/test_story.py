@@ -36,7 +36,7 @@ def _report(tmp_path: Path, request: ForkRequest, **facts: Any) -> ForkReport:
 def test_a_moment_is_told_with_the_transactions_on_both_sides(tmp_path: Path) -> None:
     report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture=_CAPTURE, recovery={"wal_replayed_bytes": 2e6})
     origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T12:30:00+02:00")
-    story = story_of(replace(report, origin=origin, step_seconds={"capture": 0.1, "recover": 0.3}))
+    story = story_of(replace(report, origin=origin, step_seconds={"capture": 0.05, "recover": 0.1}))
     assert story.asked == "Everything committed up to 2026-01-01T10:30:00.000000Z."
     holds = dict(story.holds)
     assert holds["The last transaction"] == "745, of 2026-01-01T10:29:59.900000Z, at 0/3000100"
@@ -45,8 +45,9 @@ def test_a_moment_is_told_with_the_transactions_on_both_sides(tmp_path: Path) ->
     assert holds["Grown from"] == "a copy of 2026-01-01T10:20:00.000000Z, 31 MB"
     assert holds["Replayed"].startswith("2.0 MB of WAL, from 0/2000028")
     assert [(one.title, one.begin, one.width) for one in story.shares] == [
-        ("Capture the parent's data", 0.0, 25.0),
-        ("Recover to the moment", 25.0, 75.0),
+        ("Capture the parent's data", 0.0, 20.0),
+        ("Recover to the moment", 20.0, 40.0),
+        ("Between the steps", 60.0, 40.0),
     ]
     assert story.total_seconds == 0.25
     assert any("2026-01-01T10:30:00.000000Z" in check for check in story.checks)

@@ -50,13 +50,14 @@ def report_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -
 def story_of(report: ForkReport) -> Story:
     """Return a report as people read it."""
     born_at = report.service.born_at or report.service.created_at
+    total_seconds = (born_at - report.service.created_at).total_seconds()
     return Story(
         _asked(report),
         list(_holds(report)),
         list(_neutralised(report.facts["neutralised"])),
         [(_sentence(one.what), f"{_listed(one.names)} {one.remedy}".strip()) for one in left_behind(report)],
-        _shares(report.step_seconds),
-        (born_at - report.service.created_at).total_seconds(),
+        _shares(report.step_seconds, total_seconds),
+        total_seconds,
         checks_of(report),
     )
 
@@ -112,12 +113,16 @@ def _neutralised(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         yield "Passwords", f"of {counted(rotated, 'login role')} replaced; only the new one of tsdbadmin is known"
 
 
-def _shares(step_seconds: Mapping[str, float]) -> list[Share]:
-    whole = sum(step_seconds.values()) or 1.0
-    titles, shares, begin = STEPS["fork"], [], 0.0
-    for step, seconds in step_seconds.items():
+def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[Share]:
+    """Return the steps and what lies between them: together they are the whole time."""
+    parts = {STEPS["fork"].get(step, _sentence(step)): seconds for step, seconds in step_seconds.items()}
+    between = total_seconds - sum(parts.values())
+    if between > 0:
+        parts["Between the steps"] = between
+    whole, begin, shares = sum(parts.values()) or 1.0, 0.0, []
+    for title, seconds in parts.items():
         width = 100 * seconds / whole
-        shares.append(Share(titles.get(step, _sentence(step)), seconds, round(begin, 2), round(width, 2)))
+        shares.append(Share(title, seconds, round(begin, 2), round(width, 2)))
         begin += width
     return shares
 
