@@ -19,6 +19,7 @@ _QUICK_MB = (32, 100)
 _ALL_MB = (32, 100, 1000)
 _SIZE_MB = 100
 _MIB = 1024**2
+_CHECKPOINT_MB = 48
 
 
 def bench_pitr(options: Options) -> Report:
@@ -45,9 +46,12 @@ def _write(means: Bare, parent: Timed, distance_mb: int) -> datetime:
     """Load the parent until it has written so much WAL; return the moment then."""
     with connect(parent.service) as connection, load(means.programs, parent.service) as writers:
         query = b"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
-        first = last = connection.execute(query).fetchall()[0][0]
+        first = last = whole = connection.execute(query).fetchall()[0][0]
         while last - first < distance_mb * _MIB:
             time.sleep(0.05)
+            if last - whole > _CHECKPOINT_MB * _MIB:  # then pages are written to WAL whole again: it grows much faster
+                connection.execute("CHECKPOINT")
+                whole = last
             if writers.poll() is not None:
                 raise RuntimeError(f"pgbench ended with {writers.returncode} before {distance_mb} MB were written")
             last = connection.execute(query).fetchall()[0][0]
@@ -82,11 +86,12 @@ def _measure(
 
 
 def _bare_redo(running: Instance, means: Bare, parent: Timed, moment: datetime) -> float:
-    """Return what PostgreSQL alone takes from the newest snapshot to the moment; placing the files is not counted."""
+    """Return what PostgreSQL alone takes from the snapshot before to the moment; placing the files is not counted."""
     paths = running.paths(parent.service_id)
     copy = pool_of(running.data) / "bench"
-    newest = max(paths.snapshots.glob("*/base.json"), key=lambda note: note.stat().st_mtime).parent / "data"
-    subprocess.run(["cp", "-a", "--reflink=auto", str(newest), str(copy)], check=True)
+    taken_at = {note.parent: note.stat().st_mtime for note in paths.snapshots.glob("*/base.json")}
+    base = max((path for path in taken_at if taken_at[path] < moment.timestamp()), key=taken_at.__getitem__)
+    subprocess.run(["cp", "-a", "--reflink=auto", str(base / "data"), str(copy)], check=True)
     try:
         _place_wal(paths, copy)
         (copy / "recovery.signal").touch()
