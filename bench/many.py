@@ -13,7 +13,9 @@ from bench.instance import Instance, Timed, connect, instance
 from bench.options import Options
 from bench.report import Report, percentile
 from ramet.backends.local.process_identity import children_of
+from ramet.backends.local.volumes.driver import Exclusions
 from ramet.backends.local.volumes.space import exclusive_bytes
+from ramet.backends.local.walsource import WAL_DIRECTORY
 
 _SIZE_MB = 100
 _BATCH = 20
@@ -113,8 +115,8 @@ def _delete(running: Instance, forks: list[Timed]) -> None:
 
 def _occupied(data: Path, when: str) -> dict[str, float]:
     os.sync()
-    wal = exclusive_bytes(data / "pg_wal")
-    rest = exclusive_bytes(data) - wal
+    wal = exclusive_bytes(data / WAL_DIRECTORY)
+    rest = exclusive_bytes(data, Exclusions(emptied=frozenset((WAL_DIRECTORY,))))
     return {f"exclusive_mb_{when}": round(rest / _MIB, 2), f"exclusive_wal_mb_{when}": round(wal / _MIB, 2)}
 
 
