@@ -132,7 +132,7 @@ def _tour(page: Page, shop: str, suffix: str) -> None:
     page.get_by_role("link", name="The whole report").click()
     _shoot(page, f"console-report{suffix}")
     page.goto(f"{origin}/console/services/{shop}/fork?strategy=PITR")
-    expect(page.locator("#preview")).to_contain_text("WAL")
+    expect(page.locator("#preview")).to_contain_text("READY in about")
     before = page.locator("#preview").inner_text()
     page.get_by_label("Moment to go back to").evaluate(
         "one => { one.value = Number(one.min) + 0.62 * (one.max - one.min);"
