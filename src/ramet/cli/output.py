@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ramet.cli.tables import GAP, make_table, plain
+
 FORMATS = ("table", "json", "yaml")
 _PIPE_WIDTH = 10_000
 _COLOURS = {
@@ -20,9 +22,14 @@ _COLOURS = {
 }
 
 
+def plain_console(*, stderr: bool = False, soft_wrap: bool = False, width: int | None = None) -> Console:
+    """Return a console that shows text as it is: a name or a message is never markup, and never an emoji."""
+    return Console(markup=False, emoji=False, highlight=False, stderr=stderr, soft_wrap=soft_wrap, width=width)
+
+
 def say(message: str, style: str = "") -> None:
     """Tell a person something that is no data."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(message, style=style))
+    plain_console(stderr=True, soft_wrap=True).print(Text(message, style=style))
 
 
 def print_data(value: object, output: str) -> None:
@@ -35,22 +42,21 @@ def print_data(value: object, output: str) -> None:
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """Print a table."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
+    """Print a table; a narrow terminal gets its most important columns, and standard error names the others."""
+    room = plain_console().width if sys.stdout.isatty() else None
+    table, layout = make_table(columns, rows, room)
     _print(table)
+    if layout.left_out:
+        say(f"Not shown in {room} columns: {', '.join(layout.left_out)}. '-o json' shows all.", "dim")
 
 
 def print_pairs(pairs: Sequence[tuple[str, str | Text]]) -> None:
     """Print names and values below each other."""
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 3, 0, 0))
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, GAP, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(name, value)
+        table.add_row(plain(name), plain(value))
     _print(table)
 
 
@@ -61,8 +67,7 @@ def status_text(status: str) -> Text:
 
 def _print(table: Table) -> None:
     """Print a table as wide as the terminal; into a pipe, as wide as its content."""
-    is_terminal = sys.stdout.isatty()
-    console = Console(highlight=False) if is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+    console = plain_console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     with console.capture() as capture:
         console.print(table)
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))

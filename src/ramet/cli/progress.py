@@ -4,12 +4,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
+from rich.text import Text
 
 from ramet.api.wire import Service
 from ramet.cli.durations import shown_duration
+from ramet.cli.output import plain_console, say
 
 
 class Progress:
@@ -23,11 +24,11 @@ class Progress:
 
     def seen(self, service: Service) -> None:
         """Show the latest look at a service."""
-        elapsed = shown_duration(time.monotonic() - self._begun)
+        line = f"{self._goal}: {service.status}, {self.elapsed()}"
         if self._live is not None:
-            self._live.update(Spinner("dots", f"{self._goal}: {service.status}, {elapsed}"))
+            self._live.update(Spinner("dots", Text(line)))
         elif service.status != self._last:
-            Console(stderr=True, highlight=False, soft_wrap=True).print(f"{self._goal}: {service.status}, {elapsed}")
+            say(line)
         self._last = service.status
 
     def elapsed(self) -> str:
@@ -38,7 +39,7 @@ class Progress:
 @contextmanager
 def showing_progress(goal: str, begun: float) -> Iterator[Progress]:
     """Show progress towards a goal until the end of the block; `begun` is by the monotonic clock."""
-    console = Console(stderr=True, highlight=False)
+    console = plain_console(stderr=True)
     if not console.is_terminal:
         yield Progress(None, begun, goal)
         return
