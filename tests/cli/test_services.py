@@ -109,7 +109,7 @@ def test_a_wait_that_takes_too_long_ends_with_2(
     said = terminal.ramet("service", "create", "slow", "--wait-timeout", "50ms")
     may_go_on.set()
     assert said.code == 2
-    assert "It goes on" in said.err
+    assert "It continues" in said.err
     assert (terminal.config / "pgpass").exists()
 
 

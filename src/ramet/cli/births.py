@@ -20,11 +20,13 @@ from ramet.cli.options import (
     password_option,
     service_argument,
 )
+from ramet.cli.output import say
 from ramet.cli.passwords import passwords_path, save_password
 from ramet.cli.patience import Patience, waiting_options
 from ramet.cli.restore import print_plan
 from ramet.cli.service_views import print_service
 from ramet.client import Client
+from ramet.errors import Error
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Environment, ServiceType
 
@@ -59,12 +61,20 @@ class Birth:
         password = accepted.initial_password if isinstance(accepted.initial_password, str) else ""
         if not self.no_save_password:
             save_password(accepted.endpoint, password)
-        doing = "Creating" if accepted.forked_from is None else "Forking"
-        name, wait = accepted.name, client.wait_ready
-        ready = self.patience.follow(wait, accepted.service_id, f"{doing} {name}", f"{name} is READY")
+        try:
+            ready = self._wait(client, accepted)
+        except (Error, click.Abort):
+            if self.no_save_password:
+                say(f"The password of {accepted.name} is in no file: {password}")
+            raise
         extra = [("password", password if self.no_save_password else f"kept in {passwords_path()}")]
         extra.append(("connect", connection_string(accepted.endpoint)))
         print_service(msgspec.structs.replace(ready or accepted, initial_password=password), self.output, extra)
+
+    def _wait(self, client: Client, accepted: Service) -> Service | None:
+        doing = "Creating" if accepted.forked_from is None else "Forking"
+        name, wait = accepted.name, client.wait_ready
+        return self.patience.follow(wait, accepted.service_id, f"{doing} {name}", f"{name} is READY")
 
 
 def birth_options(default_size: str, *, both: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -48,8 +48,8 @@ def run(command: Callable[[], object]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except click.Abort:
-        say("Aborted.")
+    except click.Abort as interrupt:
+        say(str(interrupt) or "Aborted.")
         return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing may be flushed into the pipe at exit.

@@ -25,11 +25,17 @@ class Patience:
     begun: float = field(default_factory=time.monotonic)
 
     def follow(self, wait: Wait[Result], subject: str, doing: str, done: str) -> Result | None:
-        """Wait for a service or a set by its id, with progress, and say that it is done; None without a wait."""
+        """Wait for a service or a set by its id, with progress, and say that it is done; None without a wait.
+
+        Raises click.Abort where the user interrupts the wait: what was asked for continues.
+        """
         if self.seconds is None:
             return None
-        with showing_progress(doing, self.begun) as progress:
-            found = wait(subject, self.seconds, progress.seen)
+        try:
+            with showing_progress(doing, self.begun) as progress:
+                found = wait(subject, self.seconds, progress.seen)
+        except KeyboardInterrupt as interrupt:
+            raise click.Abort(f"{doing} continues. To see its status: ramet service get {subject}") from interrupt
         say(f"{done} after {progress.elapsed()}.", "green")
         return found
 

@@ -92,5 +92,5 @@ def _timed_out(service_id: str, wanted: Status, timeout_seconds: float, service:
     return TimedOut(
         "WAIT_TIMED_OUT",
         f"Service {service_id} is {now} after {timeout_seconds:g} s, and not {wanted} yet.",
-        "It goes on; look again with 'ramet service get'.",
+        f"It continues; look again with 'ramet service get {service_id}'.",
     )
