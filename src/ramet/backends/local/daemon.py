@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ramet.backends.local.account import Account
+from ramet.backends.local.children import adopt
 from ramet.backends.local.process_identity import ProcessRecord, inhabitants, record_of, works_in
 from ramet.backends.local.processes import ENVIRONMENT
 
@@ -43,7 +44,6 @@ class Daemon:
         recorded = self._recorded()
         if recorded is not None and record_of(recorded.pid) == recorded and works_in(recorded.pid, self.home):
             return recorded.pid
-        self._reap(recorded)
         return next(iter(inhabitants(self.home)), None)
 
     def start(self, command: list[str], account: Account) -> int:
@@ -53,8 +53,7 @@ class Daemon:
                 command, env=ENVIRONMENT, cwd=self.home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 start_new_session=True, umask=0o077, **account.identity(),
             )  # fmt: skip
-        child.returncode = 0  # it outlives this object, and is reaped by its pid
-        pid: int = child.pid
+        pid = adopt(child)
         found = record_of(pid)
         if found is not None:
             account.write(self.home / _RECORD, json.dumps(asdict(found)))
@@ -103,12 +102,6 @@ class Daemon:
             return ProcessRecord(**json.loads((self.home / _RECORD).read_text()))
         except (OSError, ValueError, TypeError):
             return None
-
-    def _reap(self, recorded: ProcessRecord | None) -> None:
-        """Take leave of the program that was started last, when it is our child and has ended."""
-        if recorded is not None and record_of(recorded.pid) is None:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(recorded.pid, os.WNOHANG)
 
 
 def _allow_all_files(pid: int) -> None:

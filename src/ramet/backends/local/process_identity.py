@@ -5,7 +5,6 @@ only when the lock file names our directory, the process works in it, was starte
 recorded as far as we recorded any.
 """
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -59,17 +58,6 @@ def find_server(paths: ServicePaths) -> int | None:
     if pid is None or (recorded is not None and recorded.pid == pid and record_of(pid) != recorded):
         return None
     return pid if _serves(pid, paths) and works_in(pid, paths.data) else None
-
-
-def reap(paths: ServicePaths) -> None:
-    """Take leave of the server that was started last, when it is our child and has ended."""
-    recorded = _recorded(paths)
-    fields = None if recorded is None else _stat_fields(recorded.pid)
-    if recorded is None or fields is None or fields[_STATE_FIELD] != "Z":
-        return
-    if int(fields[_START_TICKS_FIELD]) == recorded.start_ticks:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(recorded.pid, os.WNOHANG)
 
 
 def inhabitants(directory: Path) -> list[int]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from ramet.backends.base import Readiness
 from ramet.backends.local import logs
 from ramet.backends.local.account import Account
+from ramet.backends.local.children import adopt
 from ramet.backends.local.installation import Installation
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.process_identity import (
@@ -22,7 +23,6 @@ from ramet.backends.local.process_identity import (
     cpu_ticks,
     find_server,
     inhabitants,
-    reap,
     record_of,
     remember,
     runs,
@@ -87,8 +87,7 @@ def _spawn(paths: ServicePaths, installation: Installation, account: Account, ov
             lent, env=ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True, umask=0o077, **identity,
         )  # fmt: skip
-    child.returncode = 0  # it outlives this object, and is reaped by its pid
-    pid: int = child.pid
+    pid = adopt(child)
     _watch(lambda: runs(pid, command[0]) or record_of(pid) is None, _EXEC_SECONDS)
     return pid
 
@@ -112,10 +111,7 @@ def _clear_stale_locks(paths: ServicePaths) -> None:
 
 def running(paths: ServicePaths) -> int | None:
     """Return the pid of the server, starting ones included, or None when none runs."""
-    pid = find_server(paths)
-    if pid is None:
-        reap(paths)
-    return pid
+    return find_server(paths)
 
 
 def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
@@ -233,7 +229,6 @@ def reload(paths: ServicePaths) -> None:
 def _end(paths: ServicePaths, number: signal.Signals, patience_seconds: float) -> bool:
     pid = find_server(paths)
     if pid is None:
-        reap(paths)
         return True
     with handle_of(pid) as handle:
         if handle is not None and find_server(paths) == pid:

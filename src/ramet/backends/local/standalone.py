@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ramet.backends.local import owned
 from ramet.backends.local.account import Account
+from ramet.backends.local.children import adopt
 from ramet.backends.local.controldata import ControlData, read_control_data
 from ramet.backends.local.installation import Installation
 from ramet.backends.local.process_identity import cpu_ticks, inhabitants, transferred_bytes
@@ -111,9 +112,7 @@ class Standalone:
                 lent, env=ENVIRONMENT, cwd=self.data, stdin=asked, stdout=log, stderr=log,
                 start_new_session=True, umask=0o077, **identity,
             )  # fmt: skip
-        child.returncode = 0  # it may outlive this object, and is reaped by its pid
-        pid: int = child.pid
-        return pid
+        return adopt(child)
 
     def _failure(self) -> Failed | Unavailable:
         said = self.messages()

@@ -1,0 +1,63 @@
+"""The children of this process that nobody waits for: each is reaped within a second of its end.
+
+Servers and their companions outlive who starts them, another process may stop them, and their records go with their
+service. So this process remembers each child by its pid; until it is reaped no other process gets that pid.
+"""
+
+import os
+import subprocess
+import threading
+
+_EVERY_SECONDS = 1.0
+
+
+class _Children:
+    def __init__(self) -> None:
+        self._pids: set[int] = set()
+        self._lock = threading.Lock()
+        self._is_watched = False
+
+    def add(self, pid: int) -> None:
+        with self._lock:
+            self._pids.add(pid)
+            if not self._is_watched:
+                self._is_watched = True
+                threading.Thread(target=self._watch, name="reaper", daemon=True).start()
+
+    def reap(self) -> bool:
+        """Take leave of those that have ended; tell whether any is left."""
+        with self._lock:
+            self._pids = {pid for pid in self._pids if not _is_over(pid)}
+            self._is_watched = bool(self._pids)
+            return self._is_watched
+
+    def _watch(self) -> None:
+        pause = threading.Event()
+        while self.reap():
+            pause.wait(_EVERY_SECONDS)
+
+
+_children = _Children()
+
+
+def adopt(child: "subprocess.Popen[bytes]") -> int:
+    """Reap a child at its end, whenever that is; return its pid. The object must not wait for it."""
+    child.returncode = 0  # else the object would wait, or complain that nobody does
+    _children.add(child.pid)
+    return child.pid
+
+
+def _is_over(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
+def _forget() -> None:
+    """Leave the children to the process that has started them."""
+    global _children
+    _children = _Children()
+
+
+os.register_at_fork(after_in_child=_forget)
