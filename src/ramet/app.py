@@ -126,7 +126,11 @@ def local_backend(settings: Settings) -> LocalBackend:
     """Open the backend of this host."""
     image_bytes = None if settings.image_gbs is None else settings.image_gbs * _GIB
     return open_backend(
-        settings.data_dir, settings.storage_driver, image_size_bytes=image_bytes, has_limits=settings.has_limits
+        settings.data_dir,
+        settings.storage_driver,
+        image_size_bytes=image_bytes,
+        has_limits=settings.has_limits,
+        temp_file_mbs=settings.temp_file_mbs,
     )
 
 

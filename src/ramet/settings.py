@@ -31,6 +31,7 @@ class Settings:
     storage_driver: str = "auto"
     image_gbs: int | None = None
     has_limits: bool = True
+    temp_file_mbs: int | None = None
     worker_threads: int = 8
     snapshot_seconds: int = 600
     snapshot_wal_mbs: int = 128
@@ -128,6 +129,11 @@ RULES: Mapping[str, _Rule] = {
     ),
     "image_gbs": ("RAMET_IMAGE_GBS", _number(1, 1_000_000), "size of a new storage image; half of the free space"),
     "has_limits": ("RAMET_LIMITS", _switch, "on or off: hold servers to their cpu and memory"),
+    "temp_file_mbs": (
+        "RAMET_TEMP_FILE_MBS",
+        _number(1, 2_000_000),
+        "room in MiB for the temporary files of each server process; a twentieth of the storage, 64 to 65536",
+    ),
     "worker_threads": ("RAMET_WORKER_THREADS", _number(1, 256), "how many operations run at once"),
     "snapshot_seconds": ("RAMET_SNAPSHOT_SECONDS", _number(1, 604800), "a snapshot is due after so long"),
     "snapshot_wal_mbs": ("RAMET_SNAPSHOT_WAL_MBS", _number(1, 1_000_000), "or after so much WAL in MiB"),

@@ -46,6 +46,7 @@ def make_servers(pool: Path | None = None) -> Iterator[Servers]:
             installations=find_installations(),
             authority=open_authority(root / "secrets"),
             limits=open_limits(root.name),
+            temp_file_mbs=64,
         )
         try:
             yield servers

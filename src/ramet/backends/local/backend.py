@@ -34,6 +34,7 @@ from ramet.backends.local.configuration import Phase, first_boot
 from ramet.backends.local.controldata import read_control_data
 from ramet.backends.local.installation import find_installations
 from ramet.backends.local.limits import NoLimits, open_limits
+from ramet.backends.local.logbound import bound_log
 from ramet.backends.local.logreader import read_log
 from ramet.backends.local.metering import measure
 from ramet.backends.local.observation import observe
@@ -273,7 +274,9 @@ class LocalBackend(Past, Companions):
 
     def trim_log(self, service_id: str) -> None:
         """Remove what is too old or too much of a server's own log, which may be written meanwhile."""
-        logs.prune(self.servers.paths(service_id), time.time())
+        paths = self.servers.paths(service_id)
+        bound_log(paths, self.servers.account)
+        logs.prune(paths, time.time())
 
     def measure(self, server: Server) -> dict[str, float] | None:
         """Return what is measured of a server now; None when it does not serve."""
@@ -324,9 +327,17 @@ class LocalBackend(Past, Companions):
 
 
 def open_backend(
-    data_root: Path, driver: str = "auto", *, image_size_bytes: int | None = None, has_limits: bool = True
+    data_root: Path,
+    driver: str = "auto",
+    *,
+    image_size_bytes: int | None = None,
+    has_limits: bool = True,
+    temp_file_mbs: int | None = None,
 ) -> LocalBackend:
-    """Return the backend of a data root; its storage is made, or mounted again, when needed."""
+    """Return the backend of a data root; its storage is made, or mounted again, when needed.
+
+    `temp_file_mbs` bounds the temporary files of each process of a server; None means a share of the storage.
+    """
     pool = open_pool(data_root, driver=driver, image_size_bytes=image_size_bytes)
     servers = Servers(
         layout=layout_of(data_root, pool.path),
@@ -335,6 +346,7 @@ def open_backend(
         authority=open_authority(data_root / "secrets"),
         limits=open_limits(digest_of(data_root)) if has_limits else NoLimits("RAMET_LIMITS is off"),
         copy_on_write=pool.driver.shares_blocks,
+        temp_file_mbs=temp_file_mbs or holding.temp_file_mbs(pool.total_bytes()),
     )
     sweep_sockets(servers.layout, time.time())
     return LocalBackend(pool, servers)

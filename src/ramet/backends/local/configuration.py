@@ -15,6 +15,7 @@ from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.sql import PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE
 from ramet.model.service import Environment
 
+DEFAULT_TEMP_FILE_MBS = 1024
 _MB_PER_GB = 1024
 _MOST_CONNECTIONS = 500
 _MOST_CORES = 64
@@ -42,6 +43,7 @@ class Features:
     has_tls: bool
     preload: tuple[str, ...] = ()
     copy_on_write: bool = True
+    temp_file_mbs: int = DEFAULT_TEMP_FILE_MBS
 
 
 def postgresql_conf(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> str:
@@ -153,6 +155,8 @@ def _size(server: Server, features: Features) -> dict[str, str]:
         "max_parallel_workers_per_gather": str(0 if cores == 1 else min(4, cores // 2)),
         "max_parallel_maintenance_workers": str(0 if cores == 1 else min(4, cores // 2)),
         **_locks(server, features),
+        # Of one process: no session takes the room of all services by a sort. Only a superuser may raise it.
+        "temp_file_limit": f"{features.temp_file_mbs}MB",
         # The same for every size: a fork that allows fewer than its parent has prepared would not start.
         "max_prepared_transactions": "100",
         "huge_pages": "off",
@@ -256,9 +260,10 @@ def _log(paths: ServicePaths) -> dict[str, str]:
         "logging_collector": "on",
         "log_destination": "jsonlog",
         "log_directory": str(paths.log),
-        "log_filename": "server-%Y%m%dT%H%M%S.log",
+        # One file a minute at most, and the logger writes none beyond `logs.FILE_BYTES`: see `logs.bound`.
+        "log_filename": "server-%Y%m%dT%H%M00.log",
         "log_file_mode": "0600",
-        "log_rotation_size": "16MB",
+        "log_rotation_size": "8MB",
         "log_rotation_age": "1d",
         "log_timezone": "UTC",
         "log_line_prefix": "%m [%p] ",

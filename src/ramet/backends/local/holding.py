@@ -12,6 +12,7 @@ from ramet.backends.local.paths import ServicePaths
 _MIB = 1024**2
 _SHARE = 20
 _LEAST_BYTES, _MOST_BYTES = 128 * _MIB, 2048 * _MIB
+_LEAST_TEMP_FILE_MBS, _MOST_TEMP_FILE_MBS = 64, 65536
 # Frequent checkpoints: each gives the room back of WAL that is archived.
 _SETTINGS = "default_transaction_read_only = 'on'\ncheckpoint_timeout = '30s'\n"
 
@@ -26,6 +27,11 @@ def shortage(free_bytes: int, total_bytes: int, *, lasting: bool) -> str | None:
         " Delete services, enlarge the storage, or drop tables after SET default_transaction_read_only = off,"
         " whose room comes back when no snapshot of the restore window holds them."
     )
+
+
+def temp_file_mbs(total_bytes: int) -> int:
+    """Return how much of the storage the temporary files of one process may take, in MiB, when nothing else is set."""
+    return min(max(total_bytes // _SHARE // _MIB, _LEAST_TEMP_FILE_MBS), _MOST_TEMP_FILE_MBS)
 
 
 def hold(paths: ServicePaths, account: Account) -> None:

@@ -9,6 +9,7 @@ from ramet.backends.local.paths import ServicePaths
 
 _TAIL_BYTES = 64 * 1024
 _LAST_LINES = 20
+FILE_BYTES = 16 * 1024 * 1024
 KEPT_BYTES = 128 * 1024 * 1024
 KEPT_SECONDS = 14 * 86400.0
 _GIVING_UP = ("FATAL", "PANIC")

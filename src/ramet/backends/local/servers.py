@@ -23,6 +23,7 @@ from ramet.backends.local.chores import Chores
 from ramet.backends.local.configuration import Features, Phase
 from ramet.backends.local.installation import Installation, Installations, extension_of
 from ramet.backends.local.limits import Limits
+from ramet.backends.local.logbound import bound_log
 from ramet.backends.local.paths import Layout, ServicePaths, make_passage, make_private_parents
 from ramet.backends.local.process_identity import children_of
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
@@ -46,6 +47,7 @@ class Servers:
     authority: Authority
     limits: Limits
     copy_on_write: bool = True
+    temp_file_mbs: int = configuration.DEFAULT_TEMP_FILE_MBS
 
     @cached_property
     def chores(self) -> Chores:
@@ -98,6 +100,7 @@ class Servers:
         readiness = processes.await_ready(paths, patience_seconds)
         if readiness.ready:
             self._limit_all(server, paths)
+            bound_log(paths, self.account)
         return readiness
 
     def open(self, server: Server) -> None:
@@ -195,7 +198,7 @@ class Servers:
         installation = self._installation(server)
         wanted = [extension_of(server.service_type)] if server.service_type is ServiceType.TIMESERIESDB else []
         preload = [name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name)]
-        return Features(installation.has_tls, tuple(preload), self.copy_on_write)
+        return Features(installation.has_tls, tuple(preload), self.copy_on_write, self.temp_file_mbs)
 
     def _extensions(self, server: Server) -> tuple[str, ...]:
         own = extension_of(server.service_type)

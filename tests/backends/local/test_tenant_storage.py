@@ -1,0 +1,54 @@
+"""How much of the host's storage a tenant can take by what is no data: temporary files, and the server's log."""
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local import logs
+from ramet.backends.local.servers import Servers
+from ramet.model.credentials import Secret, new_password
+from tests.backends.local.hosts import boot, connect, new_server
+
+FLOOD = "DO $$ BEGIN FOR i IN 1..120 LOOP RAISE LOG '%', repeat('x', 1000000); END LOOP; END $$"
+READ_ONLY = {"options": "-c tsdb_admin.read_only_connection=true"}
+
+
+@pytest.fixture(scope="module")
+def password() -> Secret:
+    return new_password()
+
+
+@pytest.fixture(scope="module")
+def server(servers: Servers, password: Secret) -> Iterator[Server]:
+    made = new_server(servers, password)
+    boot(servers, made)
+    servers.secure(made, newborn=True, quiet=False)
+    servers.open(made)
+    yield made
+    servers.remove(made.service_id, 10)
+
+
+def test_a_sort_beyond_the_limit_fails_and_its_tenant_cannot_raise_it(server: Server, password: Secret) -> None:
+    with connect(server, password) as connection:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SET temp_file_limit = -1")
+        connection.execute("SET work_mem = '64kB'")
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="temp_file_limit"):
+            connection.execute("SELECT repeat('x', 100000) || n FROM generate_series(1, 20000) n ORDER BY 1 LIMIT 1")
+        for subject in ("ROLE tsdbadmin", "DATABASE tsdb"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"ALTER {subject} SET temp_file_limit = -1".encode())
+
+
+def test_a_flooded_log_is_bounded_as_it_is_written(servers: Servers, server: Server, password: Secret) -> None:
+    paths, begun = servers.paths(server.service_id), time.monotonic()
+    with connect(server, password, **READ_ONLY) as connection:
+        connection.execute(FLOOD)
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    minutes = 2 + (time.monotonic() - begun) // 60
+    sizes = [file.stat().st_size for file in paths.log.iterdir()]
+    assert max(sizes) <= logs.FILE_BYTES
+    assert sum(sizes) <= (minutes + 1) * logs.FILE_BYTES
