@@ -163,6 +163,23 @@ def test_a_second_tab_sees_what_the_first_one_does(visitor: Visitor, context: Br
     expect(second.locator("tr", has_text="shop").locator(".pill.ok")).to_have_text("READY")
 
 
+def test_the_title_of_a_service_s_page_stays_the_service_s(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}")
+    for part in ("#metrics", "#logs"):
+        expect(page.locator(part)).to_be_visible()
+    expect(page.locator(".lazy")).to_have_count(0)
+    assert page.title() == "shop · Ramet"
+    visitor.send(f"/console/services/{shop.id}/rename", name="store")
+    expect(page.get_by_role("heading", name="store", level=1)).to_be_visible()
+    expect(page).to_have_title("store · Ramet")
+    visitor.send(f"/console/services/{shop.id}/environment", environment="PROD")
+    expect(page.locator("#head .tag.prod")).to_be_visible()
+    assert page.title() == "store · Ramet"
+
+
 def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")

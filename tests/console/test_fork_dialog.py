@@ -151,3 +151,26 @@ def test_the_handle_moves_only_to_what_is_understood(visitor: Visitor, context: 
         expect(handle).to_have_attribute("aria-valuetext", re.compile(r"\d{4}-\d\d-\d\d \d\d:"))
     exact.fill("2020-02-03T00:00:00Z")
     expect(handle).to_have_value(str(handle.get_attribute("min")))
+
+
+def test_the_summary_follows_what_is_typed(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
+    summary = page.locator("#preview")
+    expect(summary).to_contain_text("shop-fork will be")
+    name = page.get_by_label("Name")
+    name.fill("")
+    name.press_sequentially("tuesday")  # the field keeps the focus: no change is over
+    expect(summary).to_contain_text("tuesday will be")
+    page.get_by_label("A moment").check()
+    exact = page.get_by_label("Exact moment")
+    exact.fill("")
+    exact.press_sequentially("2001-02-03 4:05")
+    expect(summary).to_contain_text("restore window")
+    expect(exact).to_have_value("2001-02-03 4:05")
+    page.get_by_label("Now").check()
+    expect(summary).to_contain_text("up to the click")
+    page.get_by_label("Size").select_option("500/2")
+    expect(summary).to_contain_text("0.5 CPU")

@@ -99,6 +99,11 @@
       tell();
     });
   }
+  /* what is asked while a moment is still being typed, is asked as it will be understood */
+  document.addEventListener("htmx:configRequest", (event) => {
+    const asked = event.detail.parameters;
+    if (asked.target_time) asked.target_time = understood(asked.target_time);
+  });
   document.addEventListener("click", (event) => {
     const line = event.target.closest("a.pick");
     if (!line || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
