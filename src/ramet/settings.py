@@ -24,6 +24,8 @@ class Settings:
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 8080
+    http_connections: int = 2000
+    http_connections_per_address: int = 1000
     endpoint_host: str = "localhost"
     port_range: range = range(15432, 16432)
     region_code: str = "local"
@@ -110,6 +112,16 @@ RULES: Mapping[str, _Rule] = {
     "data_dir": ("RAMET_DATA_DIR", _directory, "where everything lies; make backups of it"),
     "host": ("RAMET_HOST", _matching(_HOST, "a host name or an address"), "the address that HTTP listens on"),
     "port": ("RAMET_PORT", _number(0, 65535), "the port of HTTP; 0 picks a free one"),
+    "http_connections": (
+        "RAMET_HTTP_CONNECTIONS",
+        _number(10, 1_000_000),
+        "how many connections HTTP keeps in all",
+    ),
+    "http_connections_per_address": (
+        "RAMET_HTTP_CONNECTIONS_PER_ADDRESS",
+        _number(10, 1_000_000),
+        "and how many of one address that wait for their client",
+    ),
     "endpoint_host": (
         "RAMET_ENDPOINT_HOST",
         _matching(_HOST, "a host name or an address"),

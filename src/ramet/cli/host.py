@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import resource
 import signal
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -88,8 +89,15 @@ def _begin(data_dir: Path | None, **arguments: str | None) -> Settings:
     start_logging(settings.log_level)
     os.umask(0o077)
     signal.signal(signal.SIGTERM, _leave)
+    _allow_all_files()
     make_data_dir(settings.data_dir)
     return settings
+
+
+def _allow_all_files() -> None:
+    """Let this process open as many files as the host allows: each connection is one, and each server takes some."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _running() -> ModuleType:

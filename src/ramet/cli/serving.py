@@ -1,27 +1,35 @@
 """HTTP for one process: the socket, uvicorn over it, and an end by signal that counts as success."""
 
+import asyncio
 import contextlib
 import gc
 import ipaddress
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import uvicorn
 
 from ramet.api.application import BASE_PATH
 from ramet.app import Runtime
+from ramet.cli.admission import Admission
+from ramet.cli.http_protocol import BoundedProtocol, Bounds
 from ramet.errors import Failed
+from ramet.settings import Settings
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
 _COLLECT_AFTER = 50_000
 _SWITCH_SECONDS = 0.0005
+_TICKS_A_LOOK = 10  # a tick is 0.1 s
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn that tells when it is ready and when it ends, and does not raise the signal again that ended it."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
@@ -34,6 +42,15 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close the connections that are overdue, once a second."""
+        if counter % _TICKS_A_LOOK == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, BoundedProtocol):
+                    connection.look(now)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell what never ends by itself to end, then wait for all requests."""
@@ -85,7 +102,7 @@ def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], Non
     config = uvicorn.Config(
         runtime.http(),
         loop="uvloop",
-        http="httptools",
+        http=bounded_protocol(runtime.settings),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -94,7 +111,14 @@ def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], Non
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     _tune_interpreter()
-    _Server(config, on_ready, runtime.console.close).run([listening])
+    Server(config, on_ready, runtime.console.close).run([listening])
+
+
+def bounded_protocol(settings: Settings, bounds: Bounds | None = None) -> Any:
+    """Return what makes the protocol of each connection; all of them share the bounds on their number."""
+    most = min(settings.http_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    admission = Admission(most, settings.http_connections_per_address)
+    return partial(BoundedProtocol, bounds or Bounds(), admission)
 
 
 def _tune_interpreter() -> None:
