@@ -8,6 +8,7 @@ import pytest
 
 from ramet.ids import new_id
 from ramet.store.database import Store
+from ramet.store.tables import duty, operation
 from tests.servers import database, postgresql
 
 
@@ -41,3 +42,11 @@ def store(url: str) -> Iterator[Store]:
     opened = Store.open(url)
     yield opened
     opened.close()
+
+
+def step_clock_back(store: Store, seconds: float) -> None:
+    """Leave the rows as they are when the clock has stepped back: what was written is now in the future."""
+    with store.write() as tx:
+        later = (operation.c.run_at, operation.c.run_set_at, operation.c.step_started_at)
+        tx.execute(operation.update().values({column: column + seconds for column in later}))
+        tx.execute(duty.update().values(next_at=duty.c.next_at + seconds))

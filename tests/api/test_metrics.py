@@ -34,6 +34,15 @@ def sample(world: World, service: JsonObject, count: int = 4) -> Metering:
     return metering
 
 
+def test_samples_are_taken_though_the_clock_stepped_back(world: World, service: JsonObject) -> None:
+    metering = sample(world, service)
+    world.advance(timedelta(hours=-1))
+    metering.sample()
+    with world.store.read() as tx:
+        begin = world.clock() - timedelta(minutes=1)
+        assert metrics.list_samples(tx, service["service_id"], begin, world.clock() + timedelta(minutes=1))
+
+
 def read(world: World, service: JsonObject, name: str, **fields: object) -> list[JsonObject]:
     now = world.clock()
     body = {"name": name, "from": shown(now - timedelta(minutes=10)), "to": shown(now), **fields}

@@ -1,10 +1,12 @@
 """Create, list, pause, resume and delete; crashed servers; snapshots on schedule."""
 
+import time
 from datetime import timedelta
 
 import pytest
 
 from ramet.api.shapes import service_shape
+from ramet.control.control import utc_now
 from ramet.control.history import list_operations
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
@@ -107,6 +109,24 @@ def test_a_crashed_server_is_unstable_with_its_reason_until_it_serves_again(worl
     world.worker.run_until_idle()
     world.backend.volumes[service.id].is_open = True
     assert status(world, service) is Status.READY
+
+
+def test_a_server_that_crashes_again_is_restarted_though_the_clock_stepped_back(world: World) -> None:
+    service, ahead = world.create(), timedelta(hours=1)
+    upkeep = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: utc_now() + ahead)
+
+    def crash() -> None:
+        world.backend.crash(service.id)
+        deadline = time.monotonic() + 60
+        while status(world, service) is not Status.UNSTABLE:
+            assert time.monotonic() < deadline, "the crashed server is not restarted"
+            upkeep.observe()
+        world.worker.run_until_idle()
+        world.backend.volumes[service.id].is_open = True
+
+    crash()
+    ahead = timedelta(0)
+    crash()
 
 
 def test_a_lost_volume_is_said_and_never_made_anew(world: World) -> None:

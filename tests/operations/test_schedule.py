@@ -8,6 +8,7 @@ import pytest
 
 from ramet.operations.schedule import Duty, Schedule
 from ramet.store.database import Store
+from tests.stores import step_clock_back
 
 
 def test_duties_are_done_again_and_again_also_after_one_failed(store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -53,6 +54,17 @@ def test_of_several_processes_one_does_a_duty_in_a_period(store: Store, url: str
     assert done == ["observe"]
     for each in stores:
         each.close()
+
+
+def test_duties_go_on_when_the_clock_steps_back(store: Store) -> None:
+    done = threading.Semaphore(0)
+    schedule = Schedule(store, [Duty("observe", 0.05, done.release)])
+    schedule.start()
+    assert done.acquire(timeout=30)
+    step_clock_back(store, 3600)
+    for _ in range(10):
+        assert done.acquire(timeout=30)
+    schedule.stop()
 
 
 def test_stopping_does_not_wait_for_the_next_time(store: Store) -> None:

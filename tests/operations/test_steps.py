@@ -159,6 +159,25 @@ def test_a_wait_without_progress_fails_with_what_it_waited_for(store: Store, hos
     assert host.marks == []
 
 
+def test_a_clock_that_steps_during_a_wait_takes_nothing_from_its_deadline(
+    store: Store, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Work] = []
+
+    def watch(work: Work) -> Outcome:
+        looks.append(work)
+        monkeypatch.setattr(time, "time", lambda: stepped_time(work, 3600.0 * (-1) ** len(looks)))
+        return Wait(0, "redo at 0/3000028") if len(looks) < 5 else Next("three")
+
+    operation_id = run(store, counting(host, {"two": watch}, deadline=60))
+    assert found(store, operation_id).status is OperationStatus.SUCCEEDED
+    assert len(looks) == 5
+
+
+def stepped_time(work: Work, seconds: float) -> float:
+    return work.created_at.timestamp() + seconds
+
+
 def test_a_wait_with_progress_may_last_longer_than_the_deadline(store: Store, host: Host) -> None:
     begun = time.monotonic()
     looks: list[int] = []

@@ -9,6 +9,7 @@ from ramet.operations.procedure import submit
 from ramet.store import operations
 from ramet.store.database import Store
 from ramet.store.operations import Known, LeaseLost, Operation
+from tests.stores import step_clock_back
 
 KNOWN = Known(frozenset({"fork.capture", "fork.recover"}), frozenset({"fork.capture"}))
 
@@ -127,9 +128,43 @@ def test_the_operations_of_a_subject_are_listed_newest_first(store: Store) -> No
         assert not operations.under_way(tx, "another", "fork")
 
 
-def test_an_operation_that_nobody_could_take_further_starts_its_deadline_anew(store: Store) -> None:
+def test_an_operation_whose_worker_was_lost_starts_its_deadline_anew(store: Store) -> None:
     submitted(store)
-    first = lease(store, seconds=-1)[0]
-    stale = record(store, replace(first, progress_at=1.0), "one", -1)
-    assert stale.progress_at == 1.0
-    assert lease(store)[0].progress_at > 1.0
+    given_back = record(store, replace(lease(store)[0], idle_seconds=7.0), None)
+    assert lease(store)[0].idle_seconds == 7.0
+    record(store, replace(given_back, fence=given_back.fence + 1), "one", -1)
+    assert lease(store)[0].idle_seconds == 0.0
+
+
+@pytest.mark.parametrize("step_seconds", [0.5, 5, 3600])
+def test_what_waits_is_due_when_the_clock_steps_back(store: Store, step_seconds: float) -> None:
+    resting = submitted(store)
+    record(store, lease(store)[0], None, 10)
+    queued = submitted(store)
+    step_clock_back(store, step_seconds)
+    with store.read() as tx:
+        assert operations.seconds_until_due(tx, KNOWN) == 0
+    assert {leased.id for leased in lease(store)} == {queued, resting}
+
+
+def test_a_lease_lasts_no_longer_when_the_clock_steps_back(store: Store) -> None:
+    submitted(store)
+    lease(store, seconds=30)
+    step_clock_back(store, 3600)
+    assert lease(store, worker="two") == []
+    with store.write() as tx:
+        operations.cut_leases(tx)
+        due_in = operations.seconds_until_due(tx, KNOWN)
+    assert due_in is not None
+    assert 0 < due_in <= 30
+
+
+def test_a_lease_of_before_the_step_is_renewed_by_its_holder_and_recorded(store: Store) -> None:
+    submitted(store)
+    held = lease(store, seconds=30)[0]
+    step_clock_back(store, 3600)
+    with store.write() as tx:
+        operations.cut_leases(tx)
+        operations.renew(tx, "one", [held.id], 30)
+    assert lease(store, worker="two") == []
+    assert record(store, replace(held, step="recover"), "one", 30).step == "recover"

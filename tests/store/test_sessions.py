@@ -5,7 +5,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from ramet.model.project import ApiKey
-from ramet.model.session import Session
+from ramet.model.session import SESSION_LIFE, Session
 from ramet.store import projects, sessions, tables
 from ramet.store.database import Store
 from tests.store.values import NOW, a_project
@@ -33,6 +33,14 @@ def test_a_session_comes_back_until_it_is_over(store: Store) -> None:
     assert _found(store, "one") == opened
     assert _found(store, "one", timedelta(hours=1)) is None
     assert _found(store, "other") is None
+
+
+def test_a_session_that_began_by_a_clock_far_ahead_is_over(store: Store) -> None:
+    _open(store, "one")
+    assert _found(store, "one", -2 * SESSION_LIFE) is None
+    with store.write() as tx:
+        sessions.delete_expired(tx, NOW - 2 * SESSION_LIFE)
+        assert tx.scalar(sa.select(sa.func.count()).select_from(tables.session)) == 0
 
 
 def test_a_session_that_is_ended_is_gone_and_others_are_not(store: Store) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from ramet.backends.base import Backend
 from ramet.ids import new_id
 from ramet.model.fork import shown
+from ramet.model.moments import time_left
 from ramet.model.service import Service, Status, status_of
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS
@@ -51,7 +52,7 @@ class Drills:
 
     def _is_due(self, service: Service) -> bool:
         pause = min(_FIRST_AFTER, self.every) if service.drilled_at is None else self.every
-        return status_of(service) is Status.READY and self.clock() - _last(service) >= pause
+        return status_of(service) is Status.READY and not time_left(_last(service), pause, self.clock())
 
     def _overdue(self, service: Service) -> str | None:
         since = service.proven_at or service.born_at or service.created_at

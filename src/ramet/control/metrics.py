@@ -55,7 +55,7 @@ class Metering:
         """
         begun, now = time.monotonic(), self.clock()
         with self.store.read() as tx:
-            due = metrics.due_subjects(tx, now - _SAMPLE)
+            due = metrics.due_subjects(tx, now, _SAMPLE)
         taken: dict[str, Sample] = {}
         for subject in due:
             with self.store.read() as tx:

@@ -1,6 +1,7 @@
 """What Ramet does unasked: it looks at the servers, restarts the crashed ones, and takes snapshots on schedule."""
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,8 +21,8 @@ from ramet.store import history, idempotency, operations, replicas, services, sn
 from ramet.store.database import Store
 
 _log = logging.getLogger(__name__)
-_FIRST_PAUSE = timedelta(seconds=1)
-_LONGEST_PAUSE = timedelta(minutes=1)
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
 _OLD_ENOUGH_SECONDS = 60
 _FORGOTTEN_AT_ONCE = 500
 
@@ -53,7 +54,7 @@ class Upkeep:
     remembered: timedelta = timedelta(days=30)
     _renewed: set[str] = field(default_factory=set)
     _begun: datetime = field(init=False)
-    _next_restart: dict[str, tuple[datetime, timedelta]] = field(default_factory=dict)
+    _next_restart: dict[str, tuple[float, float]] = field(default_factory=dict)
     _written: dict[str, int] = field(default_factory=dict)
     _written_before: dict[str, int] = field(default_factory=dict)
 
@@ -200,11 +201,11 @@ class Upkeep:
 
     def _is_due_again(self, key: str) -> bool:
         """Tell whether what is down is to be started now; it is tried ever less often."""
-        now = self.clock()
-        due, pause = self._next_restart.get(key, (now, _FIRST_PAUSE))
+        now = time.monotonic()
+        due, pause = self._next_restart.get(key, (now, _FIRST_PAUSE_SECONDS))
         if now < due:
             return False
-        self._next_restart[key] = (now + pause, min(pause * 2, _LONGEST_PAUSE))
+        self._next_restart[key] = (now + pause, min(pause * 2, _LONGEST_PAUSE_SECONDS))
         return True
 
     def _note(self, service: Service, reason: str | None) -> None:

@@ -1,7 +1,7 @@
 """Reading moments as clients write them: RFC 3339 with an offset, cut to microseconds as PostgreSQL keeps them."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from ramet.errors import Invalid
 
@@ -21,6 +21,12 @@ def parse_moment(field: str, text: str) -> datetime:
         return datetime.fromisoformat(f"{day}T{clock}.{micros}{offset}").astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise _unreadable(field, text, _NO_MOMENT) from error
+
+
+def time_left(since: datetime, pause: timedelta, now: datetime) -> timedelta:
+    """Return how much is left of a pause. None is when it began later than now, for the clock has stepped back."""
+    left = since + pause - now
+    return left if timedelta(0) < left <= pause else timedelta(0)
 
 
 def _unreadable(field: str, text: str, remedy: str) -> Invalid:

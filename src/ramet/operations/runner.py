@@ -75,7 +75,7 @@ class Runner:
         """Run the step or the undo that is due; no transaction is open meanwhile."""
         procedure = self.procedures[operation.procedure]
         work = _work(operation)
-        undoing = operation.status is OperationStatus.UNDOING
+        undoing, begun = operation.status is OperationStatus.UNDOING, time.monotonic()
         if not undoing and operation.cancelled:
             return abandoned(operation, "It was called off.", procedure), None
         if not undoing and operation.attempt > MAX_ATTEMPTS:
@@ -89,7 +89,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - this is the edge where a step's errors end
             return self._after_error(operation, error), None
         changes = outcome.changes if isinstance(outcome, (Next, Done)) else None
-        return stepped(operation, outcome, procedure, time.time()), changes
+        return stepped(operation, outcome, procedure, time.time(), time.monotonic() - begun), changes
 
     def _after_error(self, operation: Operation, error: Exception) -> Transition:
         text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"

@@ -69,4 +69,4 @@ class Schedule:
 
     def _pause(self, duty: Duty) -> float:
         with self._store.read() as tx:
-            return min(duty.seconds, max(0.0, duties.seconds_until_due(tx, duty.name)))
+            return min(duty.seconds, max(0.0, duties.seconds_until_due(tx, duty.name, duty.seconds)))

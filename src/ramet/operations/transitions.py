@@ -27,8 +27,8 @@ class Transition:
     error: str | None = None
 
 
-def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: float) -> Transition:
-    """Return what a step's outcome leads to."""
+def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: float, seconds: float) -> Transition:
+    """Return what the outcome of a step leads to that took so many seconds."""
     match outcome:
         case Next():
             return Transition(_at(operation, outcome.step, outcome.state, now), event="DONE")
@@ -36,7 +36,7 @@ def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: f
             over = replace(operation, status=OperationStatus.SUCCEEDED, state={**operation.state, **outcome.state})
             return Transition(replace(over, error=None), event="DONE")
         case Wait():
-            return _waiting(operation, outcome, procedure, now)
+            return _waiting(operation, outcome, procedure, seconds)
 
 
 def retried(operation: Operation, error: str, procedure: Procedure) -> Transition:
@@ -73,20 +73,21 @@ def _at(operation: Operation, step: str, state: Mapping[str, object], now: float
         done_steps=(*operation.done_steps, operation.step),
         attempt=0,
         progress="",
-        progress_at=now,
+        idle_seconds=0.0,
         step_started_at=now,
         error=None,
     )
 
 
-def _waiting(operation: Operation, wait: Wait, procedure: Procedure, now: float) -> Transition:
-    waiting = replace(operation, attempt=0, error=None)
-    if wait.progress != operation.progress:
-        waiting = replace(waiting, progress=wait.progress, progress_at=now)
-    elif now - operation.progress_at > procedure.deadline_seconds:
+def _waiting(operation: Operation, wait: Wait, procedure: Procedure, seconds: float) -> Transition:
+    pause_seconds = max(0.0, wait.seconds)
+    idle_seconds = operation.idle_seconds + seconds if wait.progress == operation.progress else 0.0
+    if idle_seconds > procedure.deadline_seconds:
         sentence = f"Step {operation.step} got no further for {procedure.deadline_seconds:g} s"
         return abandoned(operation, f"{sentence}: {wait.progress}." if wait.progress else f"{sentence}.", procedure)
-    return Transition(waiting, max(0.0, wait.seconds))
+    idle_seconds += pause_seconds
+    waiting = replace(operation, attempt=0, error=None, progress=wait.progress, idle_seconds=idle_seconds)
+    return Transition(waiting, pause_seconds)
 
 
 def _undoing(operation: Operation, pending: tuple[str, ...]) -> Operation:

@@ -167,9 +167,10 @@ class Worker:
         self._renew_at = time.monotonic() + self._lease_seconds / 3
         with self._lock:
             held = tuple(self._held)
-        if held:
-            with self._store.write() as tx:
+        with self._store.write() as tx:
+            if held:
                 operations.renew(tx, self._runner.worker, held, self._lease_seconds)
+            operations.cut_leases(tx)
         with self._store.read() as tx:
             unknown = operations.list_unknown(tx, self._known)
         for operation in unknown:

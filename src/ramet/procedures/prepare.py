@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ramet.backends.base import MOST_SPARES
+from ramet.model.moments import time_left
 from ramet.model.service import Service, Status, status_of
 from ramet.model.snapshot import newest
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
@@ -19,7 +20,7 @@ from ramet.store import services, snapshots
 
 NAME = "prepare"
 # A new fork's first client needs the CPU more.
-_LEFT_ALONE_SECONDS = 0.3
+_LEFT_ALONE = timedelta(seconds=0.3)
 _LATE = timedelta(minutes=10)
 
 
@@ -33,8 +34,8 @@ class Prepare:
         service = self.tools.service(work.subject)
         if not self._is_wanted(work, service):
             return Done()
-        age = self.tools.clock() - work.created_at
-        seconds = max(seconds_to_rest(self.tools, service), _LEFT_ALONE_SECONDS - age.total_seconds())
+        left = time_left(work.created_at, _LEFT_ALONE, self.tools.clock()).total_seconds()
+        seconds = max(seconds_to_rest(self.tools, service), left)
         if seconds > 0:
             return Wait(seconds, "a moment of rest")
         return Next("prepare", changes=lambda tx: services.add_hold(tx, work.subject, work.operation_id))

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from ramet.backends.base import Backend, Capture, Server
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
+from ramet.model.moments import time_left
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.operations.procedure import Changes, Next, Wait, Work, submit
@@ -146,7 +147,7 @@ def seconds_to_rest(tools: Tools, service: Service) -> float:
     """Return how long a fork is left alone yet: many live for seconds only, while others are made beside them."""
     if service.origin is None or service.born_at is None:
         return 0.0
-    return (service.born_at + tools.rest - tools.clock()).total_seconds()
+    return time_left(service.born_at, tools.rest, tools.clock()).total_seconds()
 
 
 def submit_snapshot(tx: sa.Connection, service_id: str, kind: SnapshotKind, name: str | None = None) -> str:

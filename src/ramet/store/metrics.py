@@ -23,8 +23,11 @@ _USAGES_IN_PROJECT = _USAGES.join(service, service.c.id == last_usage.c.subject)
 )
 
 
-def due_subjects(tx: sa.Connection, measured_before: datetime) -> list[str]:
-    """Return the services and sets that should be serving and were not measured since, longest ago first."""
+def due_subjects(tx: sa.Connection, now: datetime, pause: timedelta) -> list[str]:
+    """Return the services and sets that should be serving and were not measured for a while, longest ago first.
+
+    What was measured later than now was measured before the clock stepped back: it is due.
+    """
     own_set = sa.select(replica_set.c.id).join(service, service.c.id == replica_set.c.service_id)
     serving = sa.union_all(
         sa.select(service.c.id.label("subject")).where(_lives(service), ~service.c.paused),
@@ -32,7 +35,8 @@ def due_subjects(tx: sa.Connection, measured_before: datetime) -> list[str]:
     ).subquery()
     last = last_usage.c.at
     query = sa.select(serving.c.subject).outerjoin(last_usage, last_usage.c.subject == serving.c.subject)
-    return list(tx.scalars(query.where(last.is_(None) | (last <= measured_before)).order_by(last.nulls_first())))
+    is_due = last.is_(None) | (last <= now - pause) | (last > now)
+    return list(tx.scalars(query.where(is_due).order_by(last.nulls_first())))
 
 
 def insert_samples(tx: sa.Connection, samples: Mapping[str, Sample]) -> None:

@@ -1,4 +1,8 @@
-"""Rows of operations and of their history. What they mean is the business of `ramet.operations`."""
+"""Rows of operations and of their history. What they mean is the business of `ramet.operations`.
+
+The store's clock may step back. So `run_set_at` tells when `run_at` was written: what waits is due as soon as the
+clock is earlier than that, and a lease is then cut to the length that it was given for (`cut_leases`).
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -13,9 +17,11 @@ from ramet.store.database import epoch_seconds
 from ramet.store.tables import operation, operation_event, replica_set, service
 
 CHANNEL = "ramet_operation"
-_LATE_SECONDS = 5.0
 _UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
 _KEY = operation.c.procedure + "." + operation.c.step
+_NOW = sa.bindparam("now", type_=sa.Float)
+_stepped_back = operation.c.run_set_at > _NOW
+_due_since = sa.case((_stepped_back & operation.c.worker.is_(None), _NOW), else_=operation.c.run_at)
 
 
 class LeaseLost(Exception):
@@ -27,7 +33,8 @@ class Operation:
     """A row. `attempt` counts the attempts at the step that have begun, the running one too.
 
     `done_steps` are those before `step`; of an operation that is being undone, those still to be undone after `step`.
-    `progress_at` and `step_started_at` are in seconds since the epoch by the store's clock.
+    `idle_seconds` is how long it has waited since it got on last: no clock that steps can lengthen it.
+    `step_started_at` is in seconds since the epoch by the store's clock.
     """
 
     id: str
@@ -41,7 +48,7 @@ class Operation:
     cancelled: bool
     fence: int
     progress: str
-    progress_at: float
+    idle_seconds: float
     step_started_at: float
     error: str | None
     created_at: datetime
@@ -78,35 +85,35 @@ class Known:
     def due(self) -> sa.Select[tuple[str]]:
         """At most `many` operations, none of them `held`, due at `now`: what can wait last, due longest first."""
         not_held = operation.c.id.not_in(sa.bindparam("held", expanding=True))
-        ids = sa.select(operation.c.id).where(self.matches, operation.c.run_at <= sa.bindparam("now"), not_held)
+        ids = sa.select(operation.c.id).where(self.matches, _due_since <= _NOW, not_held)
         can_wait = operation.c.procedure.in_(self.background)
         return ids.order_by(can_wait, operation.c.run_at).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
 
 
 # Statements that each step runs are built once: building one takes longer than running it.
-_neglected = operation.c.worker.is_not(None) | (operation.c.run_at < sa.bindparam("now") - _LATE_SECONDS)
 _LEASE = (
     operation.update()
     .where(operation.c.id.in_(sa.bindparam("ids", expanding=True)))
     .values(
         worker=sa.bindparam("leased_by"),
         run_at=sa.bindparam("until"),
+        run_set_at=_NOW,
         fence=operation.c.fence + 1,
         attempt=operation.c.attempt + 1,
         started=True,
-        progress_at=sa.case((_neglected, sa.bindparam("now")), else_=operation.c.progress_at),
+        idle_seconds=sa.case((operation.c.worker.is_not(None), 0.0), else_=operation.c.idle_seconds),
     )
     .returning(*operation.c)
 )
 _RECORD = (
     operation.update()
     .where(operation.c.id == sa.bindparam("same_id"), operation.c.fence == sa.bindparam("same_fence"), _UNDER_WAY)
-    .values(fence=operation.c.fence + 1)
+    .values(fence=operation.c.fence + 1, run_set_at=_NOW)
 )
 _KEEP = _RECORD.values(run_at=sa.bindparam("due_at")).returning(operation.c.cancelled)
-_GIVE_BACK = _RECORD.values(
-    run_at=sa.case((operation.c.cancelled, sa.bindparam("now")), else_=sa.bindparam("due_at"))
-).returning(operation.c.cancelled)
+_GIVE_BACK = _RECORD.values(run_at=sa.case((operation.c.cancelled, _NOW), else_=sa.bindparam("due_at"))).returning(
+    operation.c.cancelled
+)
 
 
 def insert_operation(
@@ -128,9 +135,10 @@ def insert_operation(
             "started": False,
             "cancelled": False,
             "run_at": now,
+            "run_set_at": now,
             "fence": 0,
             "progress": "",
-            "progress_at": now,
+            "idle_seconds": 0.0,
             "step_started_at": now,
             "created_at": datetime.now(UTC),
         },
@@ -220,8 +228,9 @@ def is_busy(tx: sa.Connection, besides: Collection[str]) -> bool:
 
 def seconds_until_due(tx: sa.Connection, known: Known) -> float | None:
     """Return how long it is until the next operation is due (0 or less: one is); None when there is none."""
-    due_at = tx.scalar(sa.select(sa.func.min(operation.c.run_at)).where(known.matches))
-    return None if due_at is None else due_at - epoch_seconds(tx)
+    now = epoch_seconds(tx)
+    due_at = tx.scalar(sa.select(sa.func.min(_due_since)).where(known.matches), {"now": now})
+    return None if due_at is None else due_at - now
 
 
 def lease(
@@ -230,7 +239,7 @@ def lease(
     """Give up to `limit` due operations to a worker for so many seconds, those that can wait last.
 
     `held` are operations that the worker has at work, even though their leases may have run out: they are left alone.
-    An operation that nobody could take further for a while starts its deadline anew.
+    An operation whose worker was lost starts its deadline anew.
     """
     now = epoch_seconds(tx)
     ids = tx.scalars(known.due, {"now": now, "many": limit, "held": list(held)}).all()
@@ -245,13 +254,28 @@ def lease(
 def renew(tx: sa.Connection, worker: str, held: Collection[str], seconds: float) -> None:
     """Prolong the leases that a worker still has of the operations `held`."""
     mine = operation.c.id.in_(held) & (operation.c.worker == worker)
-    tx.execute(operation.update().where(mine, _UNDER_WAY).values(run_at=epoch_seconds(tx) + seconds))
+    now = epoch_seconds(tx)
+    tx.execute(operation.update().where(mine, _UNDER_WAY).values(run_at=now + seconds, run_set_at=now))
+
+
+def cut_leases(tx: sa.Connection) -> None:
+    """Let the leases that were given later than now, for the clock has stepped back, begin now.
+
+    Whoever holds one renews it before it ends; a lost worker's ends as it would have without the step.
+    """
+    now = {"now": epoch_seconds(tx)}
+    given_later = _UNDER_WAY & operation.c.worker.is_not(None) & _stepped_back
+    if tx.scalar(sa.select(operation.c.id).where(given_later).limit(1), now) is not None:
+        length = operation.c.run_at - operation.c.run_set_at
+        values = {"run_at": _NOW + length, "run_set_at": _NOW}
+        tx.execute(operation.update().where(given_later).values(values), now)
 
 
 def end_leases(tx: sa.Connection, workers: str) -> int:
     """Make due what workers whose names begin with `workers` have leased; return the number of operations."""
     theirs = operation.c.worker.startswith(workers, autoescape=True)
-    ended = tx.execute(operation.update().where(_UNDER_WAY, theirs).values(run_at=epoch_seconds(tx)))
+    now = epoch_seconds(tx)
+    ended = tx.execute(operation.update().where(_UNDER_WAY, theirs).values(run_at=now, run_set_at=now))
     return int(ended.rowcount)
 
 
@@ -266,6 +290,7 @@ def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_secon
     values = {
         "same_id": after.id,
         "same_fence": after.fence,
+        "now": now,
         "due_at": now + due_in_seconds,
         "step": after.step,
         "status": after.status.value,
@@ -273,13 +298,13 @@ def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_secon
         "done_steps": list(after.done_steps),
         "attempt": after.attempt,
         "progress": after.progress,
-        "progress_at": after.progress_at,
+        "idle_seconds": after.idle_seconds,
         "step_started_at": after.step_started_at,
         "error": after.error,
         "worker": worker,
         "finished_at": datetime.now(UTC) if is_over else None,
     }
-    cancelled = tx.scalar(_GIVE_BACK, {**values, "now": now}) if worker is None else tx.scalar(_KEEP, values)
+    cancelled = tx.scalar(_GIVE_BACK, values) if worker is None else tx.scalar(_KEEP, values)
     if cancelled is None:
         raise LeaseLost(f"operation {after.id}, step {after.step}")
     return replace(after, fence=after.fence + 1, cancelled=cancelled)
@@ -310,8 +335,8 @@ def events(tx: sa.Connection, operation_id: str) -> list[Event]:
 
 def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
     """Return the operations that are due and that a worker does not know how to take further."""
-    due = operation.c.run_at <= epoch_seconds(tx)
-    rows = tx.execute(operation.select().where(_UNDER_WAY, due, sa.not_(known.matches)).order_by(operation.c.id))
+    unknown = operation.select().where(_UNDER_WAY, _due_since <= _NOW, sa.not_(known.matches))
+    rows = tx.execute(unknown.order_by(operation.c.id), {"now": epoch_seconds(tx)})
     return [_operation(row) for row in rows]
 
 
@@ -333,7 +358,7 @@ def _operation(row: sa.Row[Any]) -> Operation:
         cancelled=row.cancelled,
         fence=row.fence,
         progress=row.progress,
-        progress_at=row.progress_at,
+        idle_seconds=row.idle_seconds,
         step_started_at=row.step_started_at,
         error=row.error,
         created_at=row.created_at,

@@ -181,10 +181,11 @@ operation = sa.Table(
     sa.Column("started", sa.Boolean, nullable=False),
     sa.Column("cancelled", sa.Boolean, nullable=False),
     sa.Column("run_at", sa.Float, nullable=False),  # when it is due; while a worker leases it, the end of the lease
+    sa.Column("run_set_at", sa.Float, nullable=False),  # when run_at was written: the clock was never earlier
     sa.Column("fence", sa.Integer, nullable=False),
     sa.Column("worker", sa.Text),
     sa.Column("progress", sa.Text, nullable=False),
-    sa.Column("progress_at", sa.Float, nullable=False),
+    sa.Column("idle_seconds", sa.Float, nullable=False),  # how long it has waited without progress
     sa.Column("step_started_at", sa.Float, nullable=False),
     sa.Column("error", sa.Text),
     sa.Column("created_at", UtcTime, nullable=False),

@@ -1,0 +1,16 @@
+"""Operations outlive a clock that steps: when each was made due, and how long it has waited without progress."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    # Of rows that are there nobody knows when run_at was written: that was not later than now.
+    for name in ("run_set_at", "idle_seconds"):
+        op.add_column("operation", sa.Column(name, sa.Float(), nullable=False, server_default="0"))
+    op.drop_column("operation", "progress_at")
