@@ -11,6 +11,7 @@ from ramet.control import replicas as verbs
 from ramet.control.replica_repair import submit_restart
 from ramet.control.replicas import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
+from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.logs import LogEntry
@@ -73,6 +74,16 @@ def test_each_node_and_a_balancer_have_ports_of_their_own(world: World) -> None:
     assert world.backend.balancer_serves(made.id)
     with world.store.write() as tx:
         assert services.used_ports(tx) == ports
+
+
+def test_sets_of_an_earlier_process_are_renewed_along_with_their_service(world: World) -> None:
+    made = create(world, world.create(), nodes=2)
+    world.backend.volumes[made.id].balancer_port = None
+    later = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.upkeep.clock)
+    for _ in range(2):
+        later.renew_servers()
+        assert [world.backend.volumes[node.id].renewals for node in made.nodes] == [1, 1]
+    assert world.backend.balancer_serves(made.id)
 
 
 def test_one_node_is_its_own_endpoint(world: World) -> None:

@@ -1,13 +1,17 @@
 """What is wrong with a read replica set that should be serving, and having it put right."""
 
+import logging
 from dataclasses import dataclass
 
 from ramet.backends.base import NOT_FOLLOWING, Backend
+from ramet.errors import Error
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.followers import RESTART, RESTART_BEGINS, servers_of_set, submit_for_set
 from ramet.store import operations, replicas, services
 from ramet.store.database import Store
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,22 @@ def fault_of_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> 
     if replica_set.down_reason in (None, NOT_FOLLOWING):
         return None
     return Fault(replica_set.down_reason)
+
+
+def renew_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> None:
+    """Give a set that serves, and its pools, what this release gives to new ones; any other gets it when it starts."""
+    nodes = servers_of_set(replica_set, parent)
+    if not all(backend.observe(node).serving for node in nodes):
+        return
+    try:
+        for node in nodes:
+            backend.renew(node)
+        if len(nodes) > 1:
+            backend.start_balancer(nodes, replica_set.port)
+        if replica_set.pooler_port is not None:
+            backend.start_pooler(nodes, replica_set.pooler_port)
+    except Error as error:
+        _log.warning("read replica set %s keeps the pools of an earlier release: %s", replica_set.id, error)
 
 
 def note(store: Store, replica_set: ReplicaSet, reason: str | None) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from ramet.backends.base import Backend, SnapshotFacts
 from ramet.control.poolers import submit_repair
-from ramet.control.replica_repair import fault_of_set, note, submit_restart
+from ramet.control.replica_repair import fault_of_set, note, renew_set, submit_restart
 from ramet.errors import Unavailable
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
@@ -69,6 +69,13 @@ class Upkeep:
             if is_older and service.down_reason is None and service.id not in self._renewed:
                 self._renewed.add(service.id)
                 self.backend.renew(server_of(service))
+                self._renew_sets(service)
+
+    def _renew_sets(self, service: Service) -> None:
+        with self.store.read() as tx:
+            sets = [each for each in replicas.live_sets(tx, service.id) if each.born_at and not each.activity]
+        for each in sets:
+            renew_set(self.backend, each, service)
 
     def observe(self) -> None:
         """Look at each server that should be serving; restart those that are not, ever less often."""

@@ -44,4 +44,4 @@ def test_prepared_statements_are_kept_where_pgbouncer_can() -> None:
 def test_the_asking_role_is_named_for_the_databases_of_clients_alone() -> None:
     text = pgbouncer_ini(PRIMARY, Program(Path("/usr/sbin/pgbouncer"), (1, 18)), HOME)
     assert setting("auth_user", PRIMARY, (1, 18)) is None
-    assert text.count("auth_user=ramet_pooler") == 2
+    assert text.count("auth_user=pg_ramet_pooler") == 2

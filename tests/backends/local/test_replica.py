@@ -173,6 +173,25 @@ def test_it_follows_a_primary_that_grew(followed: Followed) -> None:
     followed.serve(followed.server)
 
 
+def test_it_follows_and_its_primary_serves_after_a_renewal(followed: Followed) -> None:
+    replica, backend = followed.follow(), followed.backend
+    paths = paths_of(backend, replica)
+    earlier = paths.config_file.read_text().replace("user=ramet ", "user=ramet_replica ")
+    backend.servers.account.write(paths.config_file, earlier)
+    with sql.connect(paths_of(backend, followed.server)) as platform:
+        platform.execute("CREATE ROLE ramet_replica LOGIN REPLICATION")
+    backend.renew(followed.server)
+    backend.renew(replica)
+    insert(followed, 12)
+    eventually(lambda: backend.observe(replica).follows and 12 in followed.numbers(replica))
+    with sql.connect(paths) as standby:
+        sender = standby.execute("SELECT conninfo FROM pg_stat_wal_receiver").fetchone()
+    assert sender is not None
+    assert "user=ramet " in str(sender[0])
+    with sql.connect(paths_of(backend, followed.server)) as platform:
+        assert platform.execute("SELECT 1 FROM pg_roles WHERE rolname = 'ramet_replica'").fetchone() is None
+
+
 def test_making_it_twice_is_making_it_once(followed: Followed) -> None:
     replica = followed.follow()
     assert followed.backend.replicate(replica)

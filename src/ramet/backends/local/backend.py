@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 
 from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, Source
 from ramet.backends.local import (
@@ -42,6 +43,7 @@ from ramet.backends.local.past import Past
 from ramet.backends.local.paths import ServicePaths, digest_of, layout_of, sweep_sockets
 from ramet.backends.local.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler import Poolers
+from ramet.backends.local.renewal import renew_access
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.standalone import Standalone
 from ramet.backends.local.tls import open_authority
@@ -171,8 +173,15 @@ class LocalBackend(Past, Companions):
         return self.servers.secure(server, newborn=newborn, quiet=quiet)
 
     def renew(self, server: Server) -> None:
-        """Give a serving server that an earlier release made what this one gives to new ones."""
-        self.servers.renew(server.service_id)
+        """Give a serving server, and its pooler, that an earlier release made what this one gives to new ones."""
+        if server.primary is None:
+            self.servers.renew(server.service_id)
+        try:
+            renew_access(self.servers, server)
+            if server.pooler_port is not None:
+                self.start_pooler([server], server.pooler_port)
+        except (psycopg.Error, Unavailable, Failed, Invalid) as error:
+            _log.warning("service %s keeps the configuration of an earlier release: %s", server.service_id, error)
 
     def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return what a serving fork's report should add: what did not come along, where its history ends."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from ramet.backends.base import Server
 from ramet.backends.local.following import following
 from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.sql import PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE
+from ramet.backends.local.sql import PLATFORM_ROLE, POOLER_ROLE
 from ramet.model.service import Environment
 
 DEFAULT_TEMP_FILE_MBS = 1024
@@ -76,15 +76,16 @@ def closing(text: str) -> str:
 
 
 def pg_hba_conf(features: Features, phase: Phase) -> str:
-    """Return who may connect: the platform and replicas over the private socket, and when open all other roles.
+    """Return who may connect: the platform over the private socket, replicas as the platform, and when open all others.
 
-    They come over TCP, or over the private socket from a pooler, which passes on what its clients prove.
+    They come over TCP, or over the private socket from a pooler, which passes on what its clients prove. None of them
+    may stream, whatever attributes its role has.
     """
     rules = [
-        f"local all {PLATFORM_ROLE} peer map={_IDENT_MAP}",
+        f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
         f"host all {PLATFORM_ROLE} all reject",
-        f"local replication {REPLICA_ROLE} peer map={_IDENT_MAP}",
-        f"host all {REPLICA_ROLE} all reject",
+        "local replication all reject",
+        "host replication all all reject",
     ]
     if phase is Phase.OPEN:
         rules += _open_rules(features)
@@ -103,9 +104,9 @@ def _open_rules(features: Features) -> list[str]:
 
 
 def pg_ident_conf(host_users: tuple[str, ...]) -> str:
-    """Return which users of the host are the platform, may read verifiers for a pooler, and stream to replicas."""
+    """Return which users of the host are the platform, may read verifiers for a pooler."""
     users = [_quoted_name(user) for user in dict.fromkeys(host_users)]
-    roles = (PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE)
+    roles = (PLATFORM_ROLE, POOLER_ROLE)
     return "".join(f"{_IDENT_MAP} {user} {role}\n" for role in roles for user in users)
 
 

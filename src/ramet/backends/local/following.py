@@ -6,7 +6,7 @@ from psycopg.conninfo import make_conninfo
 
 from ramet.backends.base import Primary
 from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.sql import REPLICA_ROLE
+from ramet.backends.local.sql import PLATFORM_ROLE
 
 
 def following(primary: Primary, paths: ServicePaths) -> dict[str, str]:
@@ -19,7 +19,7 @@ def following(primary: Primary, paths: ServicePaths) -> dict[str, str]:
         "primary_conninfo": make_conninfo(
             host=str(paths.sockets.parent / primary.service_id),
             port=primary.port,
-            user=REPLICA_ROLE,
+            user=PLATFORM_ROLE,
             application_name=paths.service_id,
             sslmode="disable",
             gssencmode="disable",

@@ -11,7 +11,7 @@ from ramet.backends.base import Server
 from ramet.backends.local import probe
 from ramet.backends.local.configuration import listen_addresses, max_connections
 from ramet.backends.local.daemon import Daemon
-from ramet.backends.local.helper_roles import ensure_roles
+from ramet.backends.local.helper_roles import ensure_pooler_role_of
 from ramet.backends.local.pgbouncer import LOG, USERLIST, Pooling, find_pgbouncer, pgbouncer_ini, userlist
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE
@@ -40,7 +40,7 @@ class Poolers:
         it shows. Raises Failed, with its log, when it cannot serve.
         """
         first = servers[0]
-        ensure_roles(self.servers.paths(first.primary.service_id if first.primary else first.service_id))
+        ensure_pooler_role_of(self.servers.paths(first.primary.service_id if first.primary else first.service_id))
         self._run(self._daemon(servers[0].service_id), self._pooling(servers, port))
 
     def _run(self, daemon: Daemon, pooling: Pooling) -> None:
@@ -50,11 +50,11 @@ class Poolers:
         account.make_directory(daemon.home)
         with daemon.alone():
             text = pgbouncer_ini(pooling, program, daemon.home)
-            changed = _written(daemon.home / _CONFIGURATION) != text
-            if changed:
+            is_down, changed = daemon.running() is None, _written(daemon.home / _CONFIGURATION) != text
+            if is_down or changed:
                 account.write(daemon.home / _CONFIGURATION, text)
-            if daemon.running() is None:
                 account.write(daemon.home / USERLIST, userlist())
+            if is_down:
                 _prune(daemon.home / LOG)
                 daemon.start([str(program.path), "-q", str(daemon.home / _CONFIGURATION)], account)
             elif changed:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ramet.backends.base import Server
 from ramet.backends.local import bases, owned
-from ramet.backends.local.helper_roles import ensure_roles
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.system import sync_tree
@@ -39,7 +38,6 @@ class Replicas:
         unfinished = paths.root / _UNFINISHED
         self.driver.remove_tree(unfinished)
         try:
-            ensure_roles(primary)
             bases.copy_running(self.driver, primary, unfinished)
         except Unavailable:
             return False

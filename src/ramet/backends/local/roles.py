@@ -2,9 +2,9 @@
 
 import psycopg
 
-from ramet.backends.local import readonly, sql
+from ramet.backends.local import helper_roles, readonly, sql
 from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE, Connection
+from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
 from ramet.model.credentials import Secret, verifier_of_nobody
 
@@ -23,6 +23,7 @@ def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]
     """Give a newborn server its admin, its database, and the extensions that belong to it; may run again."""
     with sql.connect(paths) as connection:
         _lock_host_roles_away(connection)
+        helper_roles.ensure_pooler_role(connection)
         _ensure_admin(connection, verifier)
         if not _exists(connection, "pg_database", "datname", DATABASE):
             readonly.install(paths, _TEMPLATE)
@@ -37,10 +38,11 @@ def rotate(connection: Connection, verifier: Secret) -> int:
 
     The admin of a fork can log in whatever its parent's tenants did to the role.
     """
+    helper_roles.retire_earlier_roles(connection)
     _ensure_admin(connection, verifier)
     others = connection.execute(
         "SELECT rolname FROM pg_authid WHERE rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)",
-        ([PLATFORM_ROLE, POOLER_ROLE, REPLICA_ROLE, ADMIN_ROLE],),
+        ([PLATFORM_ROLE, POOLER_ROLE, ADMIN_ROLE],),
     ).fetchall()
     for (name,) in others:
         _set_verifier(connection, name, verifier_of_nobody())

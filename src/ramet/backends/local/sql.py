@@ -12,8 +12,7 @@ from ramet.backends.local.paths import ServicePaths
 from ramet.errors import Unavailable
 
 PLATFORM_ROLE = "ramet"
-POOLER_ROLE = "ramet_pooler"
-REPLICA_ROLE = "ramet_replica"
+POOLER_ROLE = "pg_ramet_pooler"
 ADMIN_ROLE = "tsdbadmin"
 DATABASE = "tsdb"
 
