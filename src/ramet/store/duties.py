@@ -12,10 +12,7 @@ from ramet.store.tables import duty
 def seconds_until_due(tx: sa.Connection, name: str, seconds: float) -> float:
     """Return how long it is until a duty of that period is due; 0 or less when it is, or was never done."""
     next_at = tx.scalar(sa.select(duty.c.next_at).where(duty.c.name == name))
-    if next_at is None:
-        return 0.0
-    left = next_at - epoch_seconds(tx)
-    return left if left <= seconds else 0.0
+    return 0.0 if next_at is None else _left(next_at, seconds, epoch_seconds(tx))
 
 
 def take(store: Store, name: str, seconds: float) -> bool:
@@ -24,17 +21,24 @@ def take(store: Store, name: str, seconds: float) -> bool:
         if seconds_until_due(tx, name, seconds) > 0:
             return False
     with store.write(durable=store.is_postgresql, patient=True) as tx:
-        now = epoch_seconds(tx)
-        due = (duty.c.name == name) & ((duty.c.next_at <= now) | (duty.c.next_at > now + seconds))
-        if tx.execute(duty.update().where(due).values(next_at=now + seconds)).rowcount:
-            return True
-        return _insert(tx, name, now + seconds)
+        own = duty.c.name == name
+        next_at = tx.scalar(sa.select(duty.c.next_at).where(own).with_for_update())
+        now = epoch_seconds(tx)  # after the lock: another process's later time is no step of the clock
+        if next_at is None:
+            return _insert(tx, name, now + seconds)
+        is_due = _left(next_at, seconds, now) <= 0
+        if is_due:
+            tx.execute(duty.update().where(own).values(next_at=now + seconds))
+        return is_due
+
+
+def _left(next_at: float, seconds: float, now: float) -> float:
+    left = next_at - now
+    return left if left <= seconds else 0.0
 
 
 def _insert(tx: sa.Connection, name: str, next_at: float) -> bool:
-    """Add a duty that was never done; False when it is known: then it is not due any more."""
-    if tx.scalar(sa.select(duty.c.name).where(duty.c.name == name)) is not None:
-        return False
+    """Add a duty that was never done; False when another process added it meanwhile."""
     with tx.begin_nested() as attempt:
         try:
             tx.execute(duty.insert().values(name=name, next_at=next_at))
