@@ -46,7 +46,7 @@ def failing(procedure: Procedure, step: str, *, after: bool) -> Procedure:
     def run(work: Work) -> Outcome:
         if after:
             procedure.steps[step](work)
-        raise Failed("INJECTED", f"Injected at {step}.")
+        raise Failed("INJECTED", f"Injected at {step}")
 
     return _with_step(procedure, step, run)
 

@@ -109,7 +109,7 @@ def test_a_service_that_fails_ends_the_wait_with_its_reason(tmp_path: Path) -> N
     with open_world(tmp_path) as world, world.client() as client:
 
         def fail(*_: object, **__: object) -> None:
-            raise Failed("NO_LUCK", "The volume could not be made.", "Try another.")
+            raise Failed("NO_LUCK", "The volume could not be made", "Try another.")
 
         world.backend.initialize = fail  # type: ignore[method-assign]
         created = client.create_service("doomed")

@@ -1,7 +1,8 @@
 """The one family of errors that Ramet raises on purpose.
 
-Each carries a stable code for programs, a sentence for a person that names the thing and the remedy, and optional
-details. What HTTP status or exit code an error becomes is decided at the edges, not here.
+Each carries a stable code for programs, a message for a person that names the thing and its value, and optional
+details. Clients print `message: details`, and some drop the details: so a message has no full stop at its end, and
+what a person has to know is in it. What HTTP status or exit code an error becomes is decided at the edges, not here.
 """
 
 
@@ -9,9 +10,9 @@ class Error(Exception):
     """A fault that has a name: `code` is UPPER_SNAKE and never changes its meaning."""
 
     def __init__(self, code: str, message: str, details: str = "") -> None:
-        super().__init__(f"{message} {details}".rstrip())
         self.code = code
-        self.message = message
+        self.message = message.rstrip().removesuffix(".")
+        super().__init__(f"{self.message}: {details}" if details else self.message)
         self.details = details
 
     def __reduce__(self) -> tuple[type["Error"], tuple[str, str, str]]:

@@ -210,7 +210,7 @@ def _parsed(source: str, text: str, parse: Callable[[str], Any]) -> Any:
         return parse(text)
     except ValueError as error:
         shown = "***" if source == "RAMET_DATABASE_URL" else repr(text[:80])
-        raise Invalid("INVALID_SETTING", f"{source} is {shown}, which cannot be used: {error}.") from error
+        raise Invalid("INVALID_SETTING", f"{source} is {shown}, which cannot be used: {error}") from error
 
 
 def make_data_dir(directory: Path) -> None:

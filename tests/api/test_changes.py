@@ -63,7 +63,7 @@ def test_a_resize_that_fails_keeps_the_old_size_and_says_why(world: World, monke
     service = world.ready(cpu_millis="500", memory_gbs="2")
 
     def refuse(*_: object) -> None:
-        raise Failed("SERVER_DIED", "There is not that much memory.")
+        raise Failed("SERVER_DIED", "There is not that much memory")
 
     monkeypatch.setattr(type(world.backend), "await_ready", refuse)
     world.post(world.path(service["service_id"], "resize"), {"cpu_millis": "1000", "memory_gbs": "4"})

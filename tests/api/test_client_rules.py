@@ -114,14 +114,14 @@ def test_rule_6_a_failed_fork_is_unstable_with_its_reason_and_then_gone(
     parent = world.ready()
 
     def refuse(*_: Any) -> None:
-        raise Failed("DISK_FULL", "The disk is full.")
+        raise Failed("DISK_FULL", "The disk is full")
 
     monkeypatch.setattr(MemoryBackend, "recover", refuse)
     fork = world.fork(parent)
     world.work()
     seen = world.look(fork)
     assert seen["status"] == "UNSTABLE"
-    assert "The disk is full." in seen["metadata"]["status_reason"]
+    assert "The disk is full" in seen["metadata"]["status_reason"]
     world.advance(FAILED_SHOWN_FOR + timedelta(seconds=1))
     assert world.get(world.path(fork["service_id"])).status_code == 404
     assert [service["service_id"] for service in world.listed()] == [parent["service_id"]]

@@ -39,7 +39,7 @@ def test_a_failed_fork_keeps_its_reason_after_it_is_gone(world: World, monkeypat
     parent = world.ready()
 
     def refuse(*_: object) -> None:
-        raise Failed("DISK_FULL", "The disk is full.")
+        raise Failed("DISK_FULL", "The disk is full")
 
     monkeypatch.setattr(MemoryBackend, "recover", refuse)
     fork = world.fork(parent)
@@ -48,7 +48,7 @@ def test_a_failed_fork_keeps_its_reason_after_it_is_gone(world: World, monkeypat
     assert world.get(world.path(fork["service_id"])).status_code == 404
     (failed,) = operations(world, fork)["operations"]
     assert (failed["operation"], failed["status"]) == ("fork", "FAILED")
-    assert "The disk is full." in failed["error"]
+    assert "The disk is full" in failed["error"]
     assert [(step["step"], step["outcome"]) for step in failed["steps"]][-2:] == [
         ("recover", "ABANDONED"),
         ("capture", "UNDONE"),
@@ -66,7 +66,7 @@ def test_what_nobody_asked_for_is_left_out_until_it_goes_wrong(world: World, mon
         return sorted(operation["operation"] for operation in operations(world, service, query)["operations"])
 
     def refuse(*_: object, **__: object) -> None:
-        raise Failed("DISK_FULL", "The disk is full.")
+        raise Failed("DISK_FULL", "The disk is full")
 
     with world.store.write() as tx:
         submit_snapshot(tx, service["service_id"], SnapshotKind.SCHEDULED)

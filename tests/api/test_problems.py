@@ -32,20 +32,20 @@ def _raise(monkeypatch: pytest.MonkeyPatch, verb: str, error: Exception) -> None
 def test_each_error_has_its_status(
     world: World, monkeypatch: pytest.MonkeyPatch, kind: type[Error], status: int
 ) -> None:
-    _raise(monkeypatch, "list_services", kind("SOME_CODE", "Something is so.", "Do that."))
+    _raise(monkeypatch, "list_services", kind("SOME_CODE", "Something is so", "Do that."))
     answer = world.get(world.services_path)
     assert answer.status_code == status
-    assert answer.json() == {"code": "SOME_CODE", "message": "Something is so.", "details": "Do that."}
+    assert answer.json() == {"code": "SOME_CODE", "message": "Something is so", "details": "Do that."}
     assert ("retry-after" in answer.headers) == (status == 503)
 
 
 def test_empty_details_are_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    _raise(monkeypatch, "list_services", Invalid("SOME_CODE", "Something is so."))
-    assert world.get(world.services_path).json() == {"code": "SOME_CODE", "message": "Something is so."}
+    _raise(monkeypatch, "list_services", Invalid("SOME_CODE", "Something is so"))
+    assert world.get(world.services_path).json() == {"code": "SOME_CODE", "message": "Something is so"}
 
 
 def test_polling_one_service_never_meets_a_503(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    _raise(monkeypatch, "get_service", Unavailable("STORE_UNAVAILABLE", "The store cannot be reached."))
+    _raise(monkeypatch, "get_service", Unavailable("STORE_UNAVAILABLE", "The store cannot be reached"))
     answer = world.get(world.path("a000000000"))
     assert (answer.status_code, answer.json()["code"]) == (500, "STORE_UNAVAILABLE")
 

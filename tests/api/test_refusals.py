@@ -161,7 +161,7 @@ def test_all_fields_at_fault_are_shown_but_never_a_page_of_them(calm: Calm) -> N
 
 def test_the_window_is_in_the_answer_to_a_target_outside_of_it(calm: Calm) -> None:
     target = {"fork_strategy": "PITR", "target_time": "2001-01-01T00:00:00Z"}
-    assert "window reaches from 20" in calm.refused(calm.world.post(calm.targets["fork"], target))["details"]
+    assert "which reaches from 20" in calm.refused(calm.world.post(calm.targets["fork"], target))["message"]
 
 
 @pytest.mark.parametrize("verb", ["create", "fork"])

@@ -14,7 +14,7 @@ from ramet.errors import Failed, Forbidden, Invalid, NotFound, Unauthorized, Una
     ("status", "code"), [(400, 3), (401, 4), (403, 5), (404, 6), (408, 2), (504, 2), (413, 1), (500, 1), (503, 1)]
 )
 def test_the_status_of_an_answer_decides(status: int, code: int) -> None:
-    assert exit_code(ApiError(status, "X", "Y.")) == code
+    assert exit_code(ApiError(status, "X", "Y")) == code
 
 
 @pytest.mark.parametrize(

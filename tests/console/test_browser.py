@@ -287,7 +287,7 @@ def test_who_waits_for_a_fork_that_fails_is_told_so(
 
     def refuse(*_: object, **__: object) -> None:
         held.wait(20)
-        raise Failed("NO_BLOCKS", "The disk has no room for a fork.")
+        raise Failed("NO_BLOCKS", "The disk has no room for a fork")
 
     visitor.sign_in()
     shop = visitor.ready("shop")
@@ -297,7 +297,7 @@ def test_who_waits_for_a_fork_that_fails_is_told_so(
     page.get_by_role("button", name="Fork", exact=True).click()
     expect(page.get_by_text("The password, shown this once")).to_be_visible()
     held.set()
-    expect(page.get_by_text("It could not be made. The disk has no room for a fork.")).to_be_visible()
+    expect(page.get_by_text("It could not be made. The disk has no room for a fork")).to_be_visible()
     expect(page.get_by_text("shop was not touched")).to_be_visible()
     expect(page.get_by_role("link", name="Fork shop again")).to_be_visible()
     expect(page.get_by_text("is on its way")).to_have_count(0)
@@ -327,7 +327,7 @@ def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -
     confirmation = page.get_by_label("Type shop to confirm")
     confirmation.fill("shpo")
     page.get_by_role("button", name="Delete it for good").click()
-    expect(page.get_by_text("Type 'shop' to confirm.")).to_be_visible()
+    expect(page.get_by_text("Type 'shop' to confirm")).to_be_visible()
     expect(confirmation).to_be_focused()
     confirmation.fill("shop")
     page.get_by_role("button", name="Delete it for good").click()

@@ -100,7 +100,7 @@ def test_what_can_hurt_replicas_that_are_prod_needs_their_name(visitor: Visitor)
     assert visitor.named("shop").environment is Environment.DEV
     for verb, fields in (("resize", {"size": "1000/4"}), ("unpool", {}), ("environment", {"environment": "DEV"})):
         answer = visitor.send(f"{path}/{verb}", **fields)
-        assert (answer.status_code, _wrong(answer.text, "confirmation")) == (422, "Type 'reports' to confirm.")
+        assert (answer.status_code, _wrong(answer.text, "confirmation")) == (422, "Type 'reports' to confirm")
     assert visitor.send(f"{path}/environment", environment="DEV", confirmation="reports").status_code == 303
 
 

@@ -229,11 +229,11 @@ def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
     service = visitor.ready()
     answer = visitor.send(f"/console/services/{service.id}/resume")
     assert answer.status_code == 409
-    assert "shop is not paused." in answer.text
+    assert "shop is not paused" in answer.text
     visitor.send(f"/console/services/{service.id}/pause")
     eventually(lambda: status_of(visitor.named("shop")) is Status.PAUSED, 20)
     page = visitor.see(f"/console/services/{service.id}/pause")
-    assert "shop is paused already." in page
+    assert "shop is paused already" in page
     assert f'href="/console/services/{service.id}/resume">Resume</a>' in page
     assert visitor.client.get(f"/console/services/{service.id}/explode").status_code == 404
     assert "There is nothing here" in visitor.see("/console/nowhere/at/all", 404)
@@ -251,7 +251,7 @@ def test_a_service_without_room_says_that_it_is_read_only_and_what_to_do(visitor
 
 def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise Failed("NO_BLOCKS", "The disk has no room for a fork.")
+        raise Failed("NO_BLOCKS", "The disk has no room for a fork")
 
     visitor.sign_in()
     service = visitor.ready()
@@ -265,7 +265,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     assert status_of(visitor.named("doomed")) is Status.UNSTABLE
     assert f":{doomed.port}<" not in visitor.see("/console/")
     failed = visitor.see(page)
-    assert "The disk has no room for a fork." in failed
+    assert "The disk has no room for a fork" in failed
     assert "shop was not touched" in failed
     assert re.search(r'<li class="failed"><span>Capture the parent', failed)
     awaited = {"HX-Request": "true", "HX-Target": "progress"}
@@ -276,7 +276,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     assert visitor.client.get(page, headers=awaited).headers["hx-redirect"] == page
     gone = visitor.see(page, 404)
     assert "It could not be made." in gone
-    assert "The disk has no room for a fork." in gone
+    assert "The disk has no room for a fork" in gone
     assert "the parent was not touched" in gone
     (again,) = re.findall(r'href="([^"]+)">Fork shop again', gone)
     dialog = visitor.see(html.unescape(again))
@@ -287,7 +287,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
 
 def test_what_could_not_be_made_can_be_made_again_as_it_was(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise Failed("NO_BLOCKS", "The disk has no room.")
+        raise Failed("NO_BLOCKS", "The disk has no room")
 
     visitor.sign_in()
     monkeypatch.setattr(visitor.world.backend, "initialize", refuse)

@@ -34,7 +34,7 @@ def test_a_host_that_cannot_tell_is_asked_no_more_than_one_that_can(tmp_path: Pa
 
     def broken(service_id: str) -> int:
         asked.append(service_id)
-        raise Failed("BROKEN", "It cannot be told.")
+        raise Failed("BROKEN", "It cannot be told")
 
     world.backend.space_bytes = broken  # type: ignore[method-assign]
     spaces = Spaces(world.control, lambda: 0.0)

@@ -241,7 +241,7 @@ def test_the_reason_of_a_failed_fork_is_remembered_for_a_month(world: World, day
     later = world.control.clock() + timedelta(days=days)
     Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: later).forget_history()
     page = list_operations(world.control, world.project.id)
-    assert ("Injected at capture." in [past.error for past in page.operations]) is is_remembered
+    assert ("Injected at capture" in [past.error for past in page.operations]) is is_remembered
     assert "create" in [past.procedure for past in page.operations]
 
 

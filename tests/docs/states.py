@@ -120,7 +120,7 @@ def _play(directory: Path, journal: Journal, verb: str, failing: str | None, beg
 
     def fail() -> None:
         journal.label = f"{verb} fails"
-        raise Failed("INJECTED", f"Injected at {failing}.")
+        raise Failed("INJECTED", f"Injected at {failing}")
 
     watched = [_watched(one, look, fail, failing) if one.name == verb else one for one in world.procedures]
     Worker(world.store, watched).run_until_idle()

@@ -81,7 +81,7 @@ def test_a_target_before_the_window_is_refused_with_the_window() -> None:
     with pytest.raises(Invalid) as refusal:
         resolve(ForkStrategy.PITR, NOW - timedelta(minutes=61), [snapshot("old", 60)], NOW)
     assert refusal.value.code == "OUTSIDE_RESTORE_WINDOW"
-    assert "2026-11-21T11:00:00" in refusal.value.details
+    assert "2026-11-21T11:00:00" in refusal.value.message
 
 
 def test_last_snapshot_is_the_newest() -> None:

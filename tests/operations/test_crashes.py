@@ -74,7 +74,7 @@ def fragile(host: Host, fuse: Fuse, failing: str | None, waits: int) -> Procedur
         if waited[key] <= waits:
             return Wait(0, str(waited[key]))
         if work.step == failing:
-            raise Failed("INJECTED", "Injected.")
+            raise Failed("INJECTED", "Injected")
         outcome = sound.steps[work.step](work)
         assert isinstance(outcome, (Next, Done))
         return outcome
@@ -130,5 +130,5 @@ def check_end(store: Store, host: Host, operation_id: str, failing: str | None) 
         return
     before = list(STEPS[: STEPS.index(failing)])
     assert found(store, operation_id).status is OperationStatus.FAILED
-    assert written(store, operation_id) == [*before, "undoing: Injected.", "failed: Injected."]
+    assert written(store, operation_id) == [*before, "undoing: Injected", "failed: Injected"]
     assert marks == []

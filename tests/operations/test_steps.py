@@ -34,7 +34,7 @@ def run(store: Store, procedure: Procedure) -> str:
 
 
 def hopeless(_work: Work) -> Outcome:
-    raise Failed("DISK_GONE", "The disk is gone.")
+    raise Failed("DISK_GONE", "The disk is gone")
 
 
 def test_steps_run_in_order_each_once_and_merge_their_state(store: Store, host: Host) -> None:
@@ -108,7 +108,7 @@ def test_an_error_that_repeating_cannot_help_is_undone_at_once(
         raise kind("NO_WAY", "It cannot be.", "Do something else.")
 
     operation_id = run(store, counting(host, {"one": fail}))
-    assert found(store, operation_id).error == "It cannot be. Do something else."
+    assert found(store, operation_id).error == "It cannot be: Do something else."
     assert host.undone == ["one"]
 
 
@@ -117,7 +117,7 @@ def test_a_procedure_without_undos_fails_at_once_with_both_endings(store: Store,
     bare = Procedure("count", "one", procedure.steps, {}, procedure.on_undoing, procedure.on_failed)
     operation_id = run(store, bare)
     assert found(store, operation_id).status is OperationStatus.FAILED
-    assert written(store, operation_id) == ["undoing: The disk is gone.", "failed: The disk is gone."]
+    assert written(store, operation_id) == ["undoing: The disk is gone", "failed: The disk is gone"]
 
 
 def test_an_undo_is_tried_until_it_succeeds_and_the_cause_is_kept(store: Store, host: Host, swift: None) -> None:
@@ -126,12 +126,12 @@ def test_an_undo_is_tried_until_it_succeeds_and_the_cause_is_kept(store: Store, 
     def stumble(work: Work) -> None:
         attempts.append(work.attempt)
         if len(attempts) < MAX_ATTEMPTS + 5:
-            raise Failed("BUSY", "The mount is busy.")
+            raise Failed("BUSY", "The mount is busy")
         host.unmark(work)
 
     operation_id = run(store, counting(host, {"two": hopeless}, {"one": stumble}))
     failed = found(store, operation_id)
-    assert (failed.status, failed.error) == (OperationStatus.FAILED, "The disk is gone.")
+    assert (failed.status, failed.error) == (OperationStatus.FAILED, "The disk is gone")
     assert len(attempts) == MAX_ATTEMPTS + 5
     assert host.marks == []
     assert history(store, operation_id).count(("one", "UNDO_RETRIED")) == MAX_ATTEMPTS

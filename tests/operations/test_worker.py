@@ -207,7 +207,7 @@ def fail_records(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[int]:
     def failing(*arguments: object) -> operations.Operation:
         if left:
             left.pop()
-            raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now.")
+            raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now")
         return record(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(operations, "record", failing)

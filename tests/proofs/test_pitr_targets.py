@@ -55,7 +55,7 @@ def test_one_microsecond_around_a_commit(ground: Ground, parent: Running, offset
 def test_before_the_oldest_restore_point(ground: Ground, parent: Running) -> None:
     error = refused(ground, parent, earliest(ground, parent) - MICROSECOND)
     assert error.code == "OUTSIDE_RESTORE_WINDOW"
-    assert shown(earliest(ground, parent)) in error.details
+    assert shown(earliest(ground, parent)) in error.message
 
 
 def test_on_the_oldest_restore_point(ground: Ground) -> None:

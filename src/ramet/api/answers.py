@@ -52,22 +52,22 @@ _ERRORS = {
     400: _documented(
         "The request cannot succeed as it stands, or the service is in a state that does not allow it.",
         "TARGET_TIME_REQUIRED",
-        "fork_strategy PITR needs target_time, and it is missing.",
+        "fork_strategy PITR needs target_time, and it is missing",
         "Send target_time as RFC 3339 with an offset, for example 2026-01-15T10:30:00Z.",
     ),
     401: _documented(
         "No API key, or one that is unknown or revoked.",
         "UNAUTHORIZED",
-        "The API key is unknown, revoked, or its secret is wrong.",
+        "The API key is unknown, revoked, or its secret is wrong",
     ),
     403: _documented(
-        "The API key does not open this project.", "FORBIDDEN", "This API key does not open project 'rp1pz7uyae'."
+        "The API key does not open this project.", "FORBIDDEN", "This API key does not open project 'rp1pz7uyae'"
     ),
     404: _documented(
         "No such service.", "SERVICE_NOT_FOUND", "no service with that id exists", "service_id 'd1k5vk7hf2'"
     ),
-    413: _documented("The body is too large.", "BODY_TOO_LARGE", "The body is larger than 1 MiB."),
-    415: _documented("The body is no JSON.", "UNSUPPORTED_MEDIA_TYPE", "Content-Type 'text/plain' is not understood."),
-    500: _documented("A fault of the server.", "INTERNAL", "Something went wrong inside the server."),
-    503: _documented("Try again soon; see Retry-After.", "STORE_UNAVAILABLE", "The store cannot be reached now."),
+    413: _documented("The body is too large.", "BODY_TOO_LARGE", "The body is larger than 1 MiB"),
+    415: _documented("The body is no JSON.", "UNSUPPORTED_MEDIA_TYPE", "Content-Type 'text/plain' is not understood"),
+    500: _documented("A fault of the server.", "INTERNAL", "Something went wrong inside the server"),
+    503: _documented("Try again soon; see Retry-After.", "STORE_UNAVAILABLE", "The store cannot be reached now"),
 }

@@ -30,7 +30,7 @@ def key_guard(projects: Projects) -> Guard:
             # The same answer whether that project exists or not.
             raise Forbidden(
                 "FORBIDDEN",
-                f"This API key does not open project {project_id[:64]!r}.",
+                f"This API key does not open project {project_id[:64]!r}",
                 "Use a key of that project; GET /projects shows the one that a key opens.",
             )
         connection.scope["auth"] = key
@@ -53,7 +53,7 @@ def credentials(header: str) -> tuple[str, Secret]:
     if not colon or not (public_key.isascii() and public_key.isprintable()):
         raise Unauthorized(
             "UNAUTHORIZED",
-            "The request carries no API key." if not header else "The Authorization header holds no API key.",
+            "The request carries no API key" if not header else "The Authorization header holds no API key",
             "Send 'Authorization: Basic' with base64 of public_key:secret_key, or Bearer with the same.",
         )
     return public_key, Secret(secret)

@@ -45,22 +45,22 @@ def parse(raw: bytes, struct: type[BodyT]) -> BodyT:
     _check_names(values.keys(), fields.keys(), struct.inherited)
     for name, field in fields.items():
         if field.required and name not in values:
-            raise Invalid("MISSING_FIELD", f"{name} is missing.", _remedy(field))
+            raise Invalid("MISSING_FIELD", f"{name} is missing", _remedy(field))
     return struct(**{fields[name].name: _convert(fields[name], value) for name, value in values.items()})
 
 
 def _check_media_type(media_type: str) -> None:
     if media_type and media_type != "application/json" and not media_type.endswith("+json"):
         shown = repr(media_type[:SHOWN_CHARACTERS])
-        raise HTTPException(f"Content-Type {shown} is not understood; send application/json.", status_code=415)
+        raise HTTPException(f"Content-Type {shown} is not understood; send application/json", status_code=415)
 
 
 def _check_names(given: Set[str], known: Set[str], inherited: Set[str]) -> None:
     strangers = given - known
     if fixed := strangers & inherited:
-        raise Invalid("INHERITED_FIELD", f"{_listed(fixed)}: inherited from the parent.", "Leave it out of the body.")
+        raise Invalid("INHERITED_FIELD", f"{_listed(fixed)}: inherited from the parent", "Leave it out of the body.")
     if strangers:
-        raise Invalid("UNKNOWN_FIELD", f"There is no field {_listed(strangers)}.", f"Known are {_listed(known)}.")
+        raise Invalid("UNKNOWN_FIELD", f"There is no field {_listed(strangers)}", f"Known are {_listed(known)}.")
 
 
 def _convert(field: FieldInfo, value: Any) -> Any:
@@ -75,10 +75,10 @@ def _complaint(name: str, value: Any, problem: str) -> str:
     for step in _STEP.findall(place[1]) if (place := _PLACE.search(problem)) else ():
         name, value = f"{name}{step}", value[int(step[1:-1])] if step[0] == "[" else value[step[1:]]
     if found := _MISSING.match(problem):
-        return f"{name}.{found[1]} is missing."
+        return f"{name}.{found[1]} is missing"
     if found := _UNKNOWN.match(problem):
-        return f"{name} has no field {found[1][:SHOWN_CHARACTERS]}."
-    return f"{name} cannot be {shown(value)}."
+        return f"{name} has no field {found[1][:SHOWN_CHARACTERS]}"
+    return f"{name} cannot be {shown(value)}"
 
 
 def _remedy(field: FieldInfo) -> str:

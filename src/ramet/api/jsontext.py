@@ -19,7 +19,7 @@ def read_object(raw: bytes) -> dict[str, Any]:
     """Return the JSON object that `raw` holds. Raises Invalid."""
     value = _read(raw)
     if not isinstance(value, dict):
-        raise _unreadable(f"The body must be a JSON object, not {shown(value)}.")
+        raise _unreadable(f"The body must be a JSON object, not {shown(value)}")
     return value
 
 
@@ -36,18 +36,18 @@ def _read(raw: bytes) -> Any:
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
-        raise _unreadable(f"The body is not UTF-8: byte {error.start} cannot be read.") from error
+        raise _unreadable(f"The body is not UTF-8: byte {error.start} cannot be read") from error
     if not text.strip():
-        raise _unreadable("The body is empty.")
+        raise _unreadable("The body is empty")
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_number, parse_float=_finite)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise _unreadable(f"The body cannot be read as JSON from {place} on.") from error
+        raise _unreadable(f"The body cannot be read as JSON from {place} on") from error
     except RecursionError as error:
-        raise _unreadable("The body is nested too deeply.") from error
+        raise _unreadable("The body is nested too deeply") from error
     except ValueError as error:  # Python bounds the digits that it turns into a number
-        raise _unreadable("The body holds a number with too many digits.") from error
+        raise _unreadable("The body holds a number with too many digits") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for name, value in pairs:
         _check_text(name, "A name in the body")
         if name in found:
-            raise Invalid("DUPLICATE_FIELD", f"{name[:SHOWN_CHARACTERS]} stands twice in one object.", "Send it once.")
+            raise Invalid("DUPLICATE_FIELD", f"{name[:SHOWN_CHARACTERS]} stands twice in one object", "Send it once.")
         for text in value if isinstance(value, list) else (value,):
             _check_text(text, name[:SHOWN_CHARACTERS])
         found[name] = value
@@ -67,7 +67,7 @@ def _check_text(value: Any, name: str) -> None:
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            raise _unreadable(f"{name} holds one half of a surrogate pair, which is no character.") from error
+            raise _unreadable(f"{name} holds one half of a surrogate pair, which is no character") from error
 
 
 def _finite(text: str) -> float:
@@ -76,7 +76,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse_number(text: str) -> NoReturn:
-    raise _unreadable(f"{text[:SHOWN_CHARACTERS]} is no number of JSON that can be kept.")
+    raise _unreadable(f"{text[:SHOWN_CHARACTERS]} is no number of JSON that can be kept")
 
 
 def _unreadable(message: str) -> Invalid:

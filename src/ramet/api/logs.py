@@ -77,7 +77,7 @@ def _terms(name: str, texts: list[str] | None) -> list[str]:
         wrong = f"{blank[0][:40]!r}" if blank else f"{len(terms)} texts"
         raise Invalid(
             "INVALID_PARAMETER",
-            f"{name} cannot be {wrong}: send at most {_MOST_TERMS} texts that are not blank.",
+            f"{name} cannot be {wrong}: send at most {_MOST_TERMS} texts that are not blank",
             "Leave it out to get all entries.",
         )
     return terms
@@ -89,7 +89,7 @@ def _severities(texts: list[str] | None) -> list[str]:
     if unknown:
         raise Invalid(
             "INVALID_PARAMETER",
-            f"severities cannot be {unknown[0][:40]!r}: PostgreSQL has no such severity.",
+            f"severities cannot be {unknown[0][:40]!r}: PostgreSQL has no such severity",
             f"Send some of {', '.join(SEVERITIES)}.",
         )
     return terms

@@ -61,10 +61,10 @@ def _labels(filters: Sequence[wire_metrics.MetricLabelFilter]) -> dict[str, str]
     for one in filters:
         for part, text in (("key", one.key), ("value", one.value)):
             if not text.strip():
-                raise Invalid("INVALID_FILTER", f"filters has a {part} that is empty.", "Send the name of a label.")
+                raise Invalid("INVALID_FILTER", f"filters has a {part} that is empty", "Send the name of a label.")
         if found.setdefault(one.key, one.value) != one.value:
             raise Invalid(
-                "INVALID_FILTER", f"filters names {one.key[:40]!r} twice, with two values.", "Ask for each by itself."
+                "INVALID_FILTER", f"filters names {one.key[:40]!r} twice, with two values", "Ask for each by itself."
             )
     return found
 

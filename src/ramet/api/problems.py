@@ -53,7 +53,7 @@ def _on_error(request: Request[Any, Any, Any], error: Error) -> Response[ErrorBo
     status = next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), None)
     if status is None:
         return _on_fault(request, error)
-    body = ErrorBody(error.code, error.message, error.details)
+    body = _body(error)
     if status == 503:
         _log.warning("%s %s: %s", request.method, request.url.path, error)
         return _unavailable(request, body)
@@ -71,32 +71,36 @@ def on_http_exception(request: Request[Any, Any, Any], exception: HTTPException)
     if exception.status_code >= 500:
         return _on_fault(request, exception)
     headers = {name: value for name, value in (exception.headers or {}).items() if name.lower() == "allow"}
-    return _answer(exception.status_code, _refusal(request, exception), headers)
+    return _answer(exception.status_code, _body(_refusal(request, exception)), headers)
 
 
-def _refusal(request: Request[Any, Any, Any], exception: HTTPException) -> ErrorBody:
+def _body(error: Error) -> ErrorBody:
+    return ErrorBody(error.code, error.message, error.details)
+
+
+def _refusal(request: Request[Any, Any, Any], exception: HTTPException) -> Error:
     path = request.url.path[:_SHOWN_CHARACTERS]
     match exception.status_code:
         case 404:
-            return ErrorBody("NOT_FOUND", "There is nothing at this address.", f"{request.method} {path}")
+            return Error("NOT_FOUND", "There is nothing at this address", f"{request.method} {path}")
         case 405:
             allowed = (exception.headers or {}).get("allow", "")
-            message = f"{request.method} is not a method of {path}."
-            return ErrorBody("METHOD_NOT_ALLOWED", message, f"Allowed are {allowed}." if allowed else "")
+            message = f"{request.method} is not a method of {path}"
+            return Error("METHOD_NOT_ALLOWED", message, f"Allowed are {allowed}." if allowed else "")
         case 413:
-            return ErrorBody("BODY_TOO_LARGE", "The body is larger than 1 MiB.", "Send a smaller one.")
+            return Error("BODY_TOO_LARGE", "The body is larger than 1 MiB", "Send a smaller one.")
         case 415:
-            return ErrorBody("UNSUPPORTED_MEDIA_TYPE", exception.detail)
+            return Error("UNSUPPORTED_MEDIA_TYPE", exception.detail)
         case _ if isinstance(exception, ValidationException):
-            return ErrorBody("INVALID_JSON", "The request has no body.", "Send one JSON object.")
+            return Error("INVALID_JSON", "The request has no body", "Send one JSON object.")
         case _:
-            return ErrorBody("INVALID_REQUEST", exception.detail)
+            return Error("INVALID_REQUEST", exception.detail)
 
 
 def _on_fault(request: Request[Any, Any, Any], fault: Exception) -> Response[ErrorBody]:
     reference = new_id()
     _log.error("%s %s failed, reference %s", request.method, request.url.path, reference, exc_info=fault)
-    message = "Something went wrong inside the server; its log has the reason."
+    message = "Something went wrong inside the server; its log has the reason"
     return _answer(500, ErrorBody("INTERNAL", message, f"reference {reference}"))
 
 

@@ -179,7 +179,7 @@ def _service_type(data: JSONBody[wire.ServiceCreate]) -> ServiceType:
     if addons is not None and named is not meant:
         raise Invalid(
             "CONTRADICTION",
-            f"service_type {named} and addons {[addon.value for addon in addons]} (a {meant}) contradict each other.",
+            f"service_type {named} and addons {[addon.value for addon in addons]} (a {meant}) contradict each other",
             "Send one of the two.",
         )
     return named
@@ -189,7 +189,7 @@ def _checked_key(key: str | None) -> str | None:
     if key is not None and not (1 <= len(key) <= _KEY_LIMIT and all("!" <= letter <= "~" for letter in key)):
         raise Invalid(
             "INVALID_IDEMPOTENCY_KEY",
-            f"Idempotency-Key must have 1 to {_KEY_LIMIT} visible ASCII characters, not {key[:40]!r}.",
+            f"Idempotency-Key must have 1 to {_KEY_LIMIT} visible ASCII characters, not {key[:40]!r}",
             "Send a random one, for example a UUID.",
         )
     return key

@@ -129,7 +129,7 @@ class MemoryBackend:
         """Prove that no row lies beyond the target."""
         rows = self._volume(child.service_id).rows
         if capture.recover_to is not None and any(row.committed_at > capture.recover_to for row in rows):
-            raise Failed("WRONG_STOP_POINT", "Recovery went beyond the target.")
+            raise Failed("WRONG_STOP_POINT", "Recovery went beyond the target")
         return Recovery({"rows": len(rows)})
 
     def start(self, server: Server, *, first: bool = False) -> None:
@@ -153,7 +153,7 @@ class MemoryBackend:
         with self._lock:
             volume = self._volume(server.service_id)
             if not volume.running:
-                raise Unavailable("SERVER_KILLED", f"The server of service {server.service_id} was killed.")
+                raise Unavailable("SERVER_KILLED", f"The server of service {server.service_id} was killed")
             volume.starts_in = max(0, volume.starts_in - 1)
             return Readiness(volume.starts_in == 0, str(volume.starts_in))
 
@@ -339,19 +339,19 @@ class MemoryBackend:
     def _volume(self, service_id: str) -> Volume:
         volume = self.volumes.get(service_id)
         if volume is None:
-            raise Failed("VOLUME_LOST", f"The volume of service {service_id} is lost.")
+            raise Failed("VOLUME_LOST", f"The volume of service {service_id} is lost")
         return volume
 
     def _running(self, service_id: str) -> Volume:
         volume = self._volume(service_id)
         if not volume.running:
-            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {service_id} is not running.")
+            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {service_id} is not running")
         return volume
 
     def _serving(self, service_id: str) -> Volume:
         volume = self._volume(service_id)
         if not (volume.running and volume.is_open):
-            raise Failed("NOT_SERVING", f"Service {service_id} does not accept connections.")
+            raise Failed("NOT_SERVING", f"Service {service_id} does not accept connections")
         return volume
 
 

@@ -29,9 +29,9 @@ def backup(directory: Path, data_dir: Path | None) -> None:
     """
     settings = load_settings(data_dir=data_dir)
     if not has_store(settings):
-        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet.", "Name one with --data.")
+        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet", "Name one with --data.")
     if directory.exists() and any(directory.iterdir()):
-        raise Invalid("DIRECTORY_NOT_EMPTY", f"{directory} is not empty.", "Name a new directory.")
+        raise Invalid("DIRECTORY_NOT_EMPTY", f"{directory} is not empty", "Name a new directory.")
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     for secret in sorted((settings.data_dir / _SECRETS).glob("*")):

@@ -109,7 +109,7 @@ def _matching(name: str, wanted: str, holds: Callable[[str], bool]) -> Callable[
     def check(value: str) -> str:
         if not holds(value):
             shown = "what was given" if name == _SECRET else repr(value[:100])
-            raise Invalid("BAD_VALUE", f"{name} cannot be {shown}.", f"It must be {wanted}.")
+            raise Invalid("BAD_VALUE", f"{name} cannot be {shown}", f"It must be {wanted}.")
         return value
 
     return check

@@ -40,7 +40,7 @@ def _ask(origin: str, found: Credentials) -> str:
         )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Unavailable(
-            "SERVER_UNREACHABLE", f"No Ramet answers at {origin}.", f"Start one with 'ramet up'. ({error})"
+            "SERVER_UNREACHABLE", f"No Ramet answers at {origin}", f"Start one with 'ramet up'. ({error})"
         ) from error
     try:
         body = msgspec.json.decode(answer.content, type=dict[str, str])
@@ -48,4 +48,4 @@ def _ask(origin: str, found: Credentials) -> str:
             return body["path"]
         raise ApiError(answer.status_code, body["code"], body["message"])
     except (msgspec.DecodeError, KeyError) as error:
-        raise ApiError(answer.status_code, "UNKNOWN_ANSWER", f"What answers at {origin} is no console.") from error
+        raise ApiError(answer.status_code, "UNKNOWN_ANSWER", f"What answers at {origin} is no console") from error

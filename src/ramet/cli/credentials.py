@@ -60,7 +60,7 @@ def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ
     if named is not None:
         found = read_credentials(named)
         if found is None:
-            raise Unauthorized("NO_CREDENTIALS", f"There is no credentials file at {named}.", _REMEDY)
+            raise Unauthorized("NO_CREDENTIALS", f"There is no credentials file at {named}", _REMEDY)
         return _complete(found)
     values = read_values(config_path(environ)) or {}
     values |= {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}
@@ -68,7 +68,7 @@ def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ
     if missing:
         raise Unauthorized(
             "NO_CREDENTIALS",
-            f"No credentials: {', '.join(missing)} is in neither {config_path(environ)} nor the environment.",
+            f"No credentials: {', '.join(missing)} is in neither {config_path(environ)} nor the environment",
             _REMEDY,
         )
     return _complete(Credentials(**values))
@@ -91,7 +91,7 @@ def read_credentials(path: Path) -> Credentials | None:
         return None
     missing = [name for name in VARIABLES if name not in values]
     if missing:
-        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} holds no {', no '.join(missing)}.", _NEEDS)
+        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} holds no {', no '.join(missing)}", _NEEDS)
     return Credentials(**values)
 
 
@@ -102,7 +102,7 @@ def read_values(path: Path) -> dict[str, str] | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} holds no credentials: {error}.", _NEEDS) from error
+        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} holds no credentials: {error}", _NEEDS) from error
     return {name: value for name, value in msgspec.structs.asdict(kept).items() if value is not None}
 
 

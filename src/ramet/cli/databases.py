@@ -50,7 +50,7 @@ def show_connection_string(
     if with_password and password is None:
         raise NotFound(
             "PASSWORD_NOT_KEPT",
-            f"The password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}.",
+            f"The password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}",
             "It is kept there by 'ramet service create' and 'ramet service fork', for the user who ran them.",
         )
     click.echo(connection_string(endpoint, password, role))
@@ -87,7 +87,7 @@ def connect(
         found = find_service(client, service)
         endpoint = endpoint_of(client, found, pooled)
     if found.status is Status.PAUSED:
-        raise Invalid("SERVICE_PAUSED", f"{found.name} is PAUSED.", _resume(found))
+        raise Invalid("SERVICE_PAUSED", f"{found.name} is PAUSED", _resume(found))
     if read_only and pooled and not _is_replica(found):
         raise _shared_sessions(found)
     program = _psql()
@@ -106,7 +106,7 @@ def _resume(service: Service) -> str:
 def _shared_sessions(service: Service) -> Invalid:
     return Invalid(
         "POOLED_READ_ONLY",
-        f"The pooler of {service.name} shares its sessions, so none of them can be read-only.",
+        f"The pooler of {service.name} shares its sessions, so none of them can be read-only",
         f"Leave out --pooled; or make a role that reads only ('ramet db create role {service.service_id} NAME "
         "--read-only') and connect with --pooled --role NAME.",
     )
@@ -125,7 +125,7 @@ def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoin
     if pooled:
         if found.connection_pooler is None:
             raise NotFound(
-                "NO_POOLER", f"{found.name} has no pooler.", f"Make one: ramet service pooler enable {found.service_id}"
+                "NO_POOLER", f"{found.name} has no pooler", f"Make one: ramet service pooler enable {found.service_id}"
             )
         endpoint = found.connection_pooler.endpoint
     origin = found.forked_from
@@ -146,5 +146,5 @@ def _psql() -> str:
     except Error:
         program = None
     if program is None or not os.access(program, os.X_OK):
-        raise Failed("NO_PSQL", "psql is not installed on this host.", "Install it (Debian: postgresql-client).")
+        raise Failed("NO_PSQL", "psql is not installed on this host", "Install it (Debian: postgresql-client).")
     return str(program)

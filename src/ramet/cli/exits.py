@@ -40,7 +40,7 @@ def run(command: Callable[[], object]) -> int:
     try:
         result = command()
     except Error as error:
-        say(f"Error: {_sentence(error)}", "red")
+        say(f"Error: {error}", "red")
         return exit_code(error)
     except click.UsageError as error:
         error.show()
@@ -64,8 +64,3 @@ def run(command: Callable[[], object]) -> int:
         say(f"Error: BUG: {type(error).__name__}: {error}. RAMET_LOG_LEVEL=DEBUG shows where.", "red")
         return 1
     return result if isinstance(result, int) else 0
-
-
-def _sentence(error: Error) -> str:
-    separator = " " if error.message.endswith((".", "!", "?")) else ": "
-    return error.message + (separator + error.details if error.details else "")

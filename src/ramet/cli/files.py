@@ -18,4 +18,4 @@ def write_private(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        raise Failed("CANNOT_WRITE", f"{path} cannot be written: {error.strerror}.") from error
+        raise Failed("CANNOT_WRITE", f"{path} cannot be written: {error.strerror}") from error

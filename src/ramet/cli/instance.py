@@ -80,7 +80,7 @@ def end(data_dir: Path, patience_seconds: float) -> Instance | None:
         if time.monotonic() > deadline:
             raise Unavailable(
                 "STILL_RUNNING",
-                f"ramet up (pid {found.process.pid}) did not end within {patience_seconds:g} s.",
+                f"ramet up (pid {found.process.pid}) did not end within {patience_seconds:g} s",
                 "Look at its log, and try again.",
             )
         time.sleep(_PAUSE_SECONDS)
@@ -101,8 +101,8 @@ def _locked(data_dir: Path, mode: int) -> Iterator[None]:
 def _who_holds(data_dir: Path) -> str:
     found = running(data_dir)
     if found is None:
-        return f"Another ramet process (serve, worker or down) is at work on {data_dir}."
-    return f"ramet up (pid {found.process.pid}) already serves {data_dir} at {found.base_url}."
+        return f"Another ramet process (serve, worker or down) is at work on {data_dir}"
+    return f"ramet up (pid {found.process.pid}) already serves {data_dir} at {found.base_url}"
 
 
 def _is_held(data_dir: Path) -> bool:

@@ -138,7 +138,7 @@ def _projects(data_dir: Path | None) -> Iterator[Projects]:
     if not has_store(settings):
         raise NotFound(
             "NO_DATA_DIR",
-            f"{settings.data_dir} is no data directory of Ramet.",
+            f"{settings.data_dir} is no data directory of Ramet",
             "Name one with --data, or make it with 'ramet up'.",
         )
     store = open_store(settings)
@@ -153,7 +153,7 @@ def _project_id(projects: Projects, given: str | None) -> str:
         return projects.get_project(given).id
     known = projects.list_projects()
     if len(known) != 1:
-        raise Invalid("PROJECT_NEEDED", f"There are {len(known)} projects.", "Give --project with an id.")
+        raise Invalid("PROJECT_NEEDED", f"There are {len(known)} projects", "Give --project with an id.")
     return known[0].id
 
 

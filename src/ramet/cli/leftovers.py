@@ -14,7 +14,7 @@ from ramet.settings import Settings
 def show_leftovers(settings: Settings, output: str, *, clean: bool, confirmed: bool) -> int:
     """Print what was found, and remove it when that is wanted; 1 when something is still there at the end."""
     if not (has_storage(settings) and has_store(settings)):
-        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet.", "Name one with --data.")
+        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet", "Name one with --data.")
     with closing(open_store(settings)) as store:
         inventory = local_inventory(settings)
         found = find_leftovers(store, inventory)

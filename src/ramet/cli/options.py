@@ -82,11 +82,11 @@ def find_service(client: Client, service: str) -> Service:
     named = [one for one in client.list_services() if one.name == service]
     if not named:
         raise NotFound(
-            "SERVICE_NOT_FOUND", f"No service has the id or the name {service!r}.", "See 'ramet service list'."
+            "SERVICE_NOT_FOUND", f"No service has the id or the name {service!r}", "See 'ramet service list'."
         )
     if len(named) > 1:
         ids = ", ".join(one.service_id for one in named)
-        raise Invalid("AMBIGUOUS_NAME", f"{len(named)} services are named {service!r}.", f"Give an id: {ids}.")
+        raise Invalid("AMBIGUOUS_NAME", f"{len(named)} services are named {service!r}", f"Give an id: {ids}.")
     return named[0]
 
 

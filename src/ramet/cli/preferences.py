@@ -32,7 +32,7 @@ def kept_output(environ: Mapping[str, str] = os.environ) -> str | None:
         return None
     except (OSError, msgspec.DecodeError) as error:
         raise Invalid(
-            "BAD_PREFERENCES_FILE", f"{path} cannot be understood: {error}.", "Remove it, or set output again."
+            "BAD_PREFERENCES_FILE", f"{path} cannot be understood: {error}", "Remove it, or set output again."
         ) from error
 
 

@@ -150,12 +150,12 @@ def _find(client: Client, service: str, replica_set: str) -> tuple[str, ReadRepl
     if not found:
         raise NotFound(
             "REPLICA_SET_NOT_FOUND",
-            f"{parent.name} has no read replica set with the id or the name {replica_set!r}.",
+            f"{parent.name} has no read replica set with the id or the name {replica_set!r}",
             "See 'ramet service replica list'.",
         )
     if len(found) > 1:
         ids = ", ".join(one.id for one in found)
-        raise Invalid("AMBIGUOUS_NAME", f"{len(found)} sets are named {replica_set!r}.", f"Give an id: {ids}.")
+        raise Invalid("AMBIGUOUS_NAME", f"{len(found)} sets are named {replica_set!r}", f"Give an id: {ids}.")
     return parent.service_id, found[0]
 
 

@@ -84,7 +84,7 @@ def create_role(
     if admin is None:
         raise NotFound(
             "PASSWORD_NOT_KEPT",
-            f"The admin's password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}.",
+            f"The admin's password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}",
             "Set another one with 'ramet service update-password'.",
         )
     wanted = NewRole(name, password, read_only, parents, statement_timeout)
@@ -109,7 +109,7 @@ def make_role(uri: str, wanted: NewRole) -> list[str]:
                 connection.execute(statement)
             return _let_read(connection, sql.Identifier(wanted.name)) if wanted.read_only else []
     except psycopg.Error as error:
-        raise Failed("ROLE_NOT_CREATED", f"Role {wanted.name!r} was not created.", _reason(error)) from error
+        raise Failed("ROLE_NOT_CREATED", f"Role {wanted.name!r} was not created", _reason(error)) from error
 
 
 def _cannot_read(name: str, unreadable: list[str]) -> str:

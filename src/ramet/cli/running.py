@@ -62,7 +62,7 @@ def run_operations(settings: Settings) -> None:
 def end_all(settings: Settings) -> None:
     """End the `ramet up` of a data directory, and stop all its databases."""
     if not has_storage(settings):
-        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet.", "Name one with --data.")
+        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet", "Name one with --data.")
     ended = instance.end(settings.data_dir, _END_SECONDS)
     if ended is not None:
         say(f"ramet up (pid {ended.process.pid}) has ended.")

@@ -61,7 +61,7 @@ def _programs() -> list[str]:
     programs = [str(one.bin / "pg_dump") for one in installed if os.access(one.bin / "pg_dump", os.X_OK)]
     if not programs:
         raise Failed(
-            "NO_PG_DUMP", f"{known.default.bin / 'pg_dump'} is missing.", "Install PostgreSQL's client programs."
+            "NO_PG_DUMP", f"{known.default.bin / 'pg_dump'} is missing", "Install PostgreSQL's client programs."
         )
     return programs
 
@@ -71,7 +71,7 @@ def _not_dumped(service: str, told: str) -> Failed:
     reason = errors[0].strip() if errors else told.strip()
     denied = re.search(r"permission denied for (?:table|schema|sequence|view) (\S+)", told)
     if denied is None:
-        return Failed("SCHEMA_NOT_READ", f"The schema of {service} could not be read.", reason)
+        return Failed("SCHEMA_NOT_READ", f"The schema of {service} could not be read", reason)
     return Failed(
         "SCHEMA_NOT_READ",
         f"The schema of {service} could not be read: {reason}",

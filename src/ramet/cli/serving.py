@@ -79,7 +79,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise Failed(
             "CANNOT_LISTEN",
-            f"HTTP cannot listen on {host} port {port}: {error.strerror}.",
+            f"HTTP cannot listen on {host} port {port}: {error.strerror}",
             "Choose another --port, or 0 for a free one.",
         ) from error
     return listening

@@ -61,7 +61,7 @@ class Connection:
     def project_path(self, *parts: str) -> str:
         """Return the path of a part of the project. Raises Invalid where a part would lead elsewhere."""
         if any(part in ("", ".", "..") for part in (self.project_id, *parts)):
-            raise Invalid("BAD_ID", "An id is needed, not an empty text or dots.", "See list_services() for ids.")
+            raise Invalid("BAD_ID", "An id is needed, not an empty text or dots", "See list_services() for ids.")
         return "/".join(("/projects", *(quote(part, safe="") for part in (self.project_id, *parts))))
 
     def call(
@@ -78,7 +78,7 @@ class Connection:
             return msgspec.json.decode(answer.content, type=shape)
         except msgspec.DecodeError as error:
             raise ApiError(
-                answer.status_code, "UNKNOWN_ANSWER", f"{self.base_url} answered in another shape.", str(error)
+                answer.status_code, "UNKNOWN_ANSWER", f"{self.base_url} answered in another shape", str(error)
             ) from error
 
     def send(
@@ -89,11 +89,11 @@ class Connection:
         try:
             answer = self._http.request(method, path, json=body, headers=headers)
         except httpx.TimeoutException as error:
-            raise TimedOut("TIMED_OUT", f"{self.base_url} did not answer in time.", "Try again.") from error
+            raise TimedOut("TIMED_OUT", f"{self.base_url} did not answer in time", "Try again.") from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise Unavailable(
                 "SERVER_UNREACHABLE",
-                f"No Ramet answers at {self.base_url}.",
+                f"No Ramet answers at {self.base_url}",
                 f"Start one with 'ramet up', or check RAMET_BASE_URL. ({error})",
             ) from error
         if answer.is_error:
@@ -110,7 +110,7 @@ def checked_address(base_url: str) -> str:
     if address.scheme not in ("http", "https") or not address.host:
         raise Invalid(
             "BAD_BASE_URL",
-            f"{base_url[:200]!r} is no address of a Ramet.",
+            f"{base_url[:200]!r} is no address of a Ramet",
             "It looks like http://127.0.0.1:8080/public/api/v1.",
         )
     return base_url.rstrip("/")
@@ -122,7 +122,7 @@ def _refusal(answer: httpx.Response) -> ApiError:
     except msgspec.DecodeError:
         is_page = "html" in answer.headers.get("content-type", "")
         told = "It looks like a page for browsers: check the address." if is_page else answer.text[:200].strip()
-        return ApiError(answer.status_code, "UNKNOWN_ANSWER", f"The server answered {answer.status_code}.", told)
+        return ApiError(answer.status_code, "UNKNOWN_ANSWER", f"The server answered {answer.status_code}", told)
     return ApiError(answer.status_code, body.code, body.message, body.details)
 
 

@@ -76,7 +76,7 @@ def _has_arrived(service: Service, wanted: Status) -> bool:
         reason = service.metadata.status_reason
         raise WaitFailed(
             "SERVICE_FAILED",
-            f"Service {service.service_id} is {service.status} instead of {wanted}.",
+            f"Service {service.service_id} is {service.status} instead of {wanted}",
             reason if isinstance(reason, str) else "",
         )
     return False
@@ -91,6 +91,6 @@ def _timed_out(service_id: str, wanted: Status, timeout_seconds: float, service:
     now = "not answering" if service is None else str(service.status)
     return TimedOut(
         "WAIT_TIMED_OUT",
-        f"Service {service_id} is {now} after {timeout_seconds:g} s, and not {wanted} yet.",
+        f"Service {service_id} is {now} after {timeout_seconds:g} s, and not {wanted} yet",
         f"It continues; look again with 'ramet service get {service_id}'.",
     )

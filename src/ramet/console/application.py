@@ -136,7 +136,7 @@ def _reference(openapi: Mapping[str, Any]) -> list[Entry]:
 
 @get("/{rest:path}", sync_to_thread=False)
 def _nothing(rest: FromPath[str]) -> Response[None]:
-    raise NotFound("NOT_FOUND", "There is no such page.", "Go back to the services.")
+    raise NotFound("NOT_FOUND", "There is no such page", "Go back to the services.")
 
 
 @read("/", sync_to_thread=False)

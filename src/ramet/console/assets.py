@@ -49,6 +49,6 @@ def static_file(request: AnyRequest, digest: FromPath[str], name: FromPath[str])
     """Answer with a file, to everybody."""
     asset = assets().get(name)
     if asset is None:
-        raise NotFound("NOT_FOUND", "There is no such file.")
+        raise NotFound("NOT_FOUND", "There is no such file")
     caching = _FOREVER if request.url.path == asset.path else "no-cache"
     return Response(asset.content, media_type=asset.media_type, headers={"Cache-Control": caching})

@@ -109,7 +109,7 @@ def _create_request(values: Mapping[str, str]) -> CreateRequest:
     cpu, memory = split_size(values.get("size", ""))
     chosen = values.get("service_type", "")
     if chosen not in tuple(ServiceType):
-        raise Invalid("INVALID_FIELD", f"The type must be one of {', '.join(ServiceType)}.")
+        raise Invalid("INVALID_FIELD", f"The type must be one of {', '.join(ServiceType)}")
     return CreateRequest(
         name=values.get("name", ""),
         service_type=ServiceType(chosen),
@@ -122,7 +122,7 @@ def _create_request(values: Mapping[str, str]) -> CreateRequest:
 def _fork_request(values: Mapping[str, str]) -> ForkRequest:
     chosen = values.get("strategy", "")
     if chosen not in tuple(ForkStrategy):
-        raise Invalid("INVALID_FIELD", "Choose what the fork shall hold: now, the last snapshot, or a moment.")
+        raise Invalid("INVALID_FIELD", "Choose what the fork shall hold: now, the last snapshot, or a moment")
     strategy = ForkStrategy(chosen)
     cpu, memory = split_size(values.get("size", ""))
     return ForkRequest(

@@ -65,7 +65,7 @@ def _optimize(control: Control, service: Service, _: Values) -> None:
 def _add_replicas(control: Control, service: Service, values: Values) -> None:
     nodes = values.get("nodes", "")
     if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 4):
-        raise Misfilled("nodes", "This must be a whole number.")
+        raise Misfilled("nodes", "This must be a whole number")
     cpu, memory = split_size(values.get("size", ""))
     request = replicas.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or "")
     replicas.create_set(control, service.project_id, service.id, request)
@@ -154,8 +154,8 @@ VERBS: Mapping[str, Verb[Service]] = {
 
 
 _HELD_ALREADY: Mapping[tuple[str, Status], tuple[str, str]] = {
-    ("pause", Status.PAUSED): ("is paused already.", "resume"),
-    ("resume", Status.READY): ("is not paused.", "pause"),
+    ("pause", Status.PAUSED): ("is paused already", "resume"),
+    ("resume", Status.READY): ("is not paused", "pause"),
 }
 """What is said where a change would change nothing, and the change that would undo it."""
 

@@ -29,9 +29,9 @@ _FIELDS: Mapping[str, str] = {
 
 
 _SENTENCES: Mapping[str, str] = {
-    "TARGET_TIME_REQUIRED": "Choose the moment on the time line, or type it.",
-    "TARGET_TIME_IN_FUTURE": "The moment lies in the future. Choose one that has passed, or “Now”.",
-    "INVALID_NAME": "A name has 1 to 128 printable characters, and not only spaces.",
+    "TARGET_TIME_REQUIRED": "Choose the moment on the time line, or type it",
+    "TARGET_TIME_IN_FUTURE": "The moment lies in the future. Choose one that has passed, or “Now”",
+    "INVALID_NAME": "A name has 1 to 128 printable characters, and not only spaces",
 }
 """What a form says in the place of the interface's words, which name its fields."""
 
@@ -79,7 +79,7 @@ def refused(values: Mapping[str, str], error: Error) -> Form:
 
 def sentence_of(error: Error) -> str:
     """Return an error in the words of the forms."""
-    return _SENTENCES.get(error.code) or f"{error.message} {error.details}".strip()
+    return _SENTENCES.get(error.code) or str(error)
 
 
 def new_key() -> str:
@@ -141,11 +141,11 @@ def environment_of(values: Mapping[str, str]) -> Environment:
     """Return the environment that was chosen. Raises Invalid."""
     chosen = values.get("environment", Environment.DEV)
     if chosen not in tuple(Environment):
-        raise Invalid("INVALID_FIELD", f"environment must be DEV or PROD, not {chosen[:20]!r}.")
+        raise Invalid("INVALID_FIELD", f"environment must be DEV or PROD, not {chosen[:20]!r}")
     return Environment(chosen)
 
 
 def confirm(thing: Guarded, values: Mapping[str, str]) -> None:
     """Raise Invalid unless the thing's name was typed, whatever white space stands in and around it."""
     if values.get("confirmation", "").split() != thing.name.split():
-        raise Invalid("CONFIRMATION_NEEDED", f"Type {thing.name!r} to confirm.")
+        raise Invalid("CONFIRMATION_NEEDED", f"Type {thing.name!r} to confirm")

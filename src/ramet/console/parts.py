@@ -94,5 +94,5 @@ async def provide_fields(request: AnyRequest, parts: ConsoleParts, session: Sign
     form = await request.form()
     given = {name: value for name, value in form.items() if isinstance(value, str)}
     if not compare_digest(given.pop(FORM_MARK, "").encode(), parts.marks.of(session).encode()):
-        raise Forbidden(FORM_EXPIRED, "This form was made for another session.", "Fill it in anew.")
+        raise Forbidden(FORM_EXPIRED, "This form was made for another session", "Fill it in anew.")
     return {name: value if name in _AS_TYPED else value.strip() for name, value in given.items()}

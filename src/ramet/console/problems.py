@@ -82,7 +82,7 @@ def on_http_exception(request: AnyRequest, exception: HTTPException) -> Response
     if exception.status_code >= 500:
         return _on_fault(request, exception)
     title = _title(exception.status_code)
-    answer = page("problem.html", title=title, error=Error("HTTP", f"{title}.", ""), status_code=exception.status_code)
+    answer = page("problem.html", title=title, error=Error("HTTP", title), status_code=exception.status_code)
     answer.headers.update({name: value for name, value in (exception.headers or {}).items() if name.lower() == "allow"})
     return answer
 
@@ -91,7 +91,7 @@ def _on_fault(request: AnyRequest, fault: Exception) -> Response[str]:
     reference = new_id()
     _log.error("%s %s failed, reference %s", request.method, request.url.path, reference, exc_info=fault)
     error = Error(
-        "INTERNAL", "Something went wrong inside the server; its log has the reason.", f"Reference {reference}."
+        "INTERNAL", "Something went wrong inside the server; its log has the reason", f"Reference {reference}."
     )
     return page("problem.html", title="Something went wrong", error=error, status_code=500)
 

@@ -117,7 +117,7 @@ def replica_change(
 def _found(service: Service, set_id: str) -> ReplicaSet:
     found = next((one for one in service.replica_sets if one.id == set_id), None)
     if found is None:
-        raise NotFound("REPLICA_SET_NOT_FOUND", f"{service.name} has no such read replicas.", "They may be deleted.")
+        raise NotFound("REPLICA_SET_NOT_FOUND", f"{service.name} has no such read replicas", "They may be deleted.")
     return found
 
 

@@ -79,5 +79,5 @@ def _value(amount: Amount, text: str) -> int | None:
     if not low <= value <= high or exact != value:
         least, most = amount.bounds
         whole = "a whole number" if amount.unit_size == 1 else "a number"
-        raise Misfilled(amount.name, f"This must be {whole} from {least} to {most} {amount.unit}, or empty.")
+        raise Misfilled(amount.name, f"This must be {whole} from {least} to {most} {amount.unit}, or empty")
     return value

@@ -89,7 +89,7 @@ class _Refused(Exception):
 async def _opened(request: AnyRequest, parts: Parts, form: FormMultiDict) -> ApiKey:
     """Return the key that a form holds. Raises _Refused; who failed too often waits for either."""
     if not _is_from_here(request):
-        raise _Refused(403, "FORBIDDEN", "This form came from another site. Sign in on this page.", {})
+        raise _Refused(403, "FORBIDDEN", "This form came from another site. Sign in on this page", {})
     guess = (request.client.host if request.client else "", _typed(form, "public_key"))
     if not parts.brake.is_on(guess):
         return await _authenticated(parts, form, guess)
@@ -110,13 +110,13 @@ async def _authenticated(parts: Parts, form: FormMultiDict, guess: Guess) -> Api
         return await asyncio.to_thread(parts.projects.authenticate, guess[1], secret)
     except Unauthorized as error:
         parts.brake.fail(guess)
-        problem = "This key is unknown, revoked, or its secret is wrong. 'ramet key create' makes another one."
+        problem = "This key is unknown, revoked, or its secret is wrong. 'ramet key create' makes another one"
         raise _Refused(401, error.code, problem, {}) from error
 
 
 def _too_many(parts: Parts) -> _Refused:
     seconds = max(1, round(parts.brake.delay_seconds))
-    problem = f"Too many failed attempts with this key: each one takes {seconds} seconds now."
+    problem = f"Too many failed attempts with this key: each one takes {seconds} seconds now"
     return _Refused(429, "TOO_MANY_ATTEMPTS", problem, {"Retry-After": str(seconds)})
 
 

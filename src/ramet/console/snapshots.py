@@ -88,7 +88,7 @@ def _found(control: Control, project_id: str, service_id: str, snapshot_id: str)
     for one in windows.list_snapshots(control, project_id, service.id):
         if one.id == snapshot_id and isinstance(one, Snapshot):
             return _Kept(service, one)
-    raise NotFound("SNAPSHOT_NOT_FOUND", f"{service.name} has no such snapshot.", "It may be deleted.")
+    raise NotFound("SNAPSHOT_NOT_FOUND", f"{service.name} has no such snapshot", "It may be deleted.")
 
 
 def _place(kept: _Kept) -> Place:

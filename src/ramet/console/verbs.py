@@ -51,7 +51,7 @@ class Place:
 def find_verb(verbs: Mapping[str, Verb[Thing]], name: str) -> Verb[Thing]:
     """Return a verb by the name that stands in a path. Raises NotFound."""
     if name not in verbs:
-        raise NotFound("NOT_FOUND", "There is no such page.", "Go back to the services.")
+        raise NotFound("NOT_FOUND", "There is no such page", "Go back to the services.")
     return verbs[name]
 
 

@@ -46,11 +46,11 @@ def set_ha(control: Control, project_id: str, service_id: str, counts: Mapping[s
         service = control.find(tx, project_id, service_id)
     for name, count in counts.items():
         if count < 0:
-            raise Invalid("INVALID_FIELD", f"{name} cannot be {count}.", "Send 0.")
+            raise Invalid("INVALID_FIELD", f"{name} must be 0, not {count}")
     if any(counts.values()):
         raise Invalid(
             "HA_NOT_AVAILABLE",
-            f"{sum(counts.values())} high-availability replicas need more than one host, and this backend has one.",
+            f"{sum(counts.values())} high-availability replicas need more than one host, and this backend has one",
             "Send 0; the Kubernetes backend has high availability.",
         )
     return service
@@ -85,7 +85,7 @@ def no_vpc(what: str) -> Invalid:
     """Return the refusal of whatever needs a private network."""
     return Invalid(
         "VPC_NOT_AVAILABLE",
-        f"{what} needs private networks, and the backend of this host has none.",
+        f"{what} needs private networks, and the backend of this host has none",
         "Connect to the endpoint of the service; VPCs are a matter of the Kubernetes backend.",
     )
 
@@ -113,6 +113,6 @@ def _check_password(password: Secret) -> Secret:
         return password
     raise Invalid(
         "INVALID_PASSWORD",
-        f"password must have 1 to {PASSWORD_LIMIT} printable characters, but {wrong}.",
+        f"password must have 1 to {PASSWORD_LIMIT} printable characters, but {wrong}",
         "Send another one; all letters, digits, signs and spaces are allowed.",
     )

@@ -266,13 +266,13 @@ class Control:
         if request.region_code not in (None, region):
             raise Invalid(
                 "INVALID_REGION",
-                f"region_code {request.region_code!r} is not served here.",
-                f"Leave region_code out, or send {region!r}.",
+                f"region_code {request.region_code!r} is not served here; the only region is {region!r}",
+                "Leave region_code out, or send that one.",
             )
         if request.replica_count:
             raise Invalid(
                 "HA_NOT_AVAILABLE",
-                f"replica_count {request.replica_count} needs high availability, which one host cannot give.",
+                f"replica_count {request.replica_count} needs high availability, which one host cannot give",
                 "Send replica_count 0; the Kubernetes backend has high availability.",
             )
 
@@ -295,7 +295,7 @@ class Control:
             return found
         raise Exhausted(
             "NO_FREE_PORT",
-            f"All ports from {ports.start} to {ports.stop - 1} are in use.",
+            f"All ports from {ports.start} to {ports.stop - 1} are in use",
             "Delete a service, or widen RAMET_PORT_RANGE.",
         )
 
@@ -317,7 +317,7 @@ class Control:
         if found.body_digest != _digest(repr(request)):
             raise Invalid(
                 "IDEMPOTENCY_KEY_REUSED",
-                f"This Idempotency-Key was used for service {found.service_id} with another request.",
+                f"This Idempotency-Key was used for service {found.service_id} with another request",
                 "Send a new key, or the same request as before.",
             )
         return Accepted(service, derived_password(self._root_key, service.id, key))
@@ -368,7 +368,7 @@ def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> Wro
     else:
         reachable = [one for one in allowed if one is not Status.UNSTABLE]
         remedy = f"Bring it to {' or '.join(reachable)} first."
-    return WrongState("INVALID_STATE", f"Service {service.id} is {status}, and {verb} needs it to be {wanted}.", remedy)
+    return WrongState("INVALID_STATE", f"Service {service.id} is {status}, and {verb} needs it to be {wanted}", remedy)
 
 
 def _digest(text: str) -> str:

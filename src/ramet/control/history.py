@@ -37,7 +37,7 @@ def list_operations(
     `everything` is wanted.
     """
     if not 1 <= limit <= _LARGEST_PAGE:
-        raise Invalid("INVALID_LIMIT", f"limit cannot be {limit}.", f"Send 1 to {_LARGEST_PAGE}.")
+        raise Invalid("INVALID_LIMIT", f"limit must be from 1 to {_LARGEST_PAGE}, not {limit}")
     before = None if cursor is None else _position(cursor)
     with control.store.read() as tx:
         if service_id is not None and not history.was_ever(tx, project_id, service_id):
@@ -66,5 +66,5 @@ def _position(cursor: str) -> Position:
         moment, operation_id = text.split(" ")
         return datetime.fromisoformat(moment).astimezone(UTC), operation_id
     except (ValueError, OverflowError) as error:
-        message = f"cursor cannot be {cursor[:64]!r}: no earlier answer gave it."
+        message = f"cursor cannot be {cursor[:64]!r}: no earlier answer gave it"
         raise Invalid("INVALID_CURSOR", message, "Leave it out.") from error

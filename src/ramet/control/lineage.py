@@ -28,7 +28,7 @@ def before_birth(tx: sa.Connection, service: Service, target: datetime, now: dat
     return Invalid(
         "OUTSIDE_RESTORE_WINDOW",
         f"target_time {shown(target)} lies before the birth of service {service.id},"
-        f" a fork made at {shown(service.created_at)}.",
+        f" a fork made at {shown(service.created_at)}",
         _advice(tx, ancestor, target, now),
     )
 

@@ -14,5 +14,5 @@ def read_logs(control: Control, project_id: str, subject: str, query: LogQuery, 
     _, found = find_subject(control, project_id, subject)
     if node >= len(found):
         there = "there is one node, 0" if len(found) == 1 else f"the nodes are 0 to {len(found) - 1}"
-        raise Invalid("NO_SUCH_NODE", f"node {node} does not exist: {there}.", "Leave node out, or send 0.")
+        raise Invalid("NO_SUCH_NODE", f"node {node} does not exist: {there}", "Leave node out, or send 0.")
     return control.backend.read_log(found[node], query)

@@ -67,7 +67,7 @@ def await_end(store: Store, operation_id: str | None, patience_seconds: float) -
         if row is None or row.status == OperationStatus.SUCCEEDED:
             return True
         if row.status == OperationStatus.FAILED:
-            raise Failed("POOLER_FAILED", "The pooler could not be started.", row.error or "")
+            raise Failed("POOLER_FAILED", "The pooler could not be started", row.error or "")
         if time.monotonic() > deadline:
             return False
         time.sleep(_LOOK_EVERY_SECONDS)

@@ -67,7 +67,7 @@ class Projects:
         with self.store.read() as tx:
             found = projects.find_key(tx, public_key)
         if found is None or found.revoked_at is not None:
-            raise Unauthorized("UNAUTHORIZED", "The API key is revoked.", "Sign in with another one.")
+            raise Unauthorized("UNAUTHORIZED", "The API key is revoked", "Sign in with another one.")
         return found
 
     def authenticate(self, public_key: str, secret: Secret) -> ApiKey:
@@ -78,7 +78,7 @@ class Projects:
         if not matches(key, secret):
             raise Unauthorized(
                 "UNAUTHORIZED",
-                "The API key is unknown, revoked, or its secret is wrong.",
+                "The API key is unknown, revoked, or its secret is wrong",
                 "Send 'Authorization: Basic' with public_key:secret_key, or make a key with 'ramet key create'.",
             )
         return key

@@ -175,7 +175,7 @@ def _check_idle(replica_set: ReplicaSet, verb: str) -> None:
     if replica_set.activity is not None or replica_set.failed_at is not None:
         raise WrongState(
             "INVALID_STATE",
-            f"Read replica set {replica_set.id} is {status}, and {verb} needs it to be active.",
+            f"Read replica set {replica_set.id} is {status}, and {verb} needs it to be active",
             "Wait until its operation is finished, then try again.",
         )
 
@@ -184,7 +184,7 @@ def _check_pooler_idle(tx: sa.Connection, replica_set: ReplicaSet, verb: str) ->
     if operations.under_way(tx, replica_set.id, "replica_pooler"):
         raise WrongState(
             "INVALID_STATE",
-            f"The pooler of read replica set {replica_set.id} is being changed, and {verb} needs that to be over.",
+            f"The pooler of read replica set {replica_set.id} is being changed, and {verb} needs that to be over",
             "Wait until its operation is finished, then try again.",
         )
 
@@ -194,7 +194,7 @@ def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
     if nodes < 1 or there + nodes > NODES_LIMIT:
         raise Invalid(
             "INVALID_NODES",
-            f"nodes {nodes} cannot be: a service may have 1 to {NODES_LIMIT} replica nodes, and this one has {there}.",
+            f"nodes {nodes} cannot be: a service may have 1 to {NODES_LIMIT} replica nodes, and this one has {there}",
             f"Send a number from 1 to {NODES_LIMIT - there}."
             if there < NODES_LIMIT
             else "Delete a read replica set first.",
@@ -204,5 +204,5 @@ def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
 def _parse_size(control: Control, cpu_millis: Amount, memory_gbs: Amount) -> Size:
     size = parse_size(cpu_millis, memory_gbs, Size(), control.backend.host_size())
     if size.shared:
-        raise Invalid("INVALID_SIZE", "A read replica set needs a size of its own, not 'shared'.", "Send amounts.")
+        raise Invalid("INVALID_SIZE", "A read replica set needs a size of its own, not 'shared'", "Send amounts.")
     return size

@@ -37,11 +37,11 @@ def fork_report(control: Control, project_id: str, service_id: str) -> ForkRepor
         service = control.find(tx, project_id, service_id)
         origin = service.origin
         if origin is None:
-            raise NotFound("NO_FORK", f"Service {service.id} is no fork, so it has no fork report.")
+            raise NotFound("NO_FORK", f"Service {service.id} is no fork, so it has no fork report")
         if service.report is None:
             raise WrongState(
                 "INVALID_STATE",
-                f"Service {service.id} is {status_of(service)}; its fork report is written when it becomes READY.",
+                f"Service {service.id} is {status_of(service)}; its fork report is written when it becomes READY",
                 service.failure or "Wait until it is READY, then try again.",
             )
         known = snapshots.list_snapshots(tx, origin.service_id)

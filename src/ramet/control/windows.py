@@ -87,7 +87,7 @@ def needed(snapshot: Snapshot) -> Invalid:
     """Return the refusal to delete a snapshot that was not made by hand."""
     return Invalid(
         "SNAPSHOT_IN_USE",
-        f"Snapshot {snapshot.id} belongs to the restore window of service {snapshot.service_id}.",
+        f"Snapshot {snapshot.id} belongs to the restore window of service {snapshot.service_id}",
         "It goes by itself when no moment of the window needs it; only manual snapshots are deleted by hand.",
     )
 

@@ -40,21 +40,21 @@ def check_target(strategy: ForkStrategy, target_time: str | None, now: datetime)
         if target_time is not None:
             raise Invalid(
                 "TARGET_TIME_NOT_ALLOWED",
-                f"target_time {target_time[:64]!r} goes with fork_strategy PITR only, not with {strategy}.",
+                f"target_time {target_time[:64]!r} goes with fork_strategy PITR only, not with {strategy}",
                 "Leave target_time out, or send fork_strategy PITR.",
             )
         return None
     if target_time is None:
         raise Invalid(
             "TARGET_TIME_REQUIRED",
-            "fork_strategy PITR needs target_time, and it is missing.",
+            "fork_strategy PITR needs target_time, and it is missing",
             "Send target_time as RFC 3339 with an offset, for example 2026-01-15T10:30:00Z.",
         )
     target = parse_target_time(target_time)
     if target > now:
         raise Invalid(
             "TARGET_TIME_IN_FUTURE",
-            f"target_time {target_time[:64]!r} lies in the future; the server's time is {shown(now)}.",
+            f"target_time {target_time[:64]!r} lies in the future; the server's time is {shown(now)}",
             "Send a moment that has passed, or use fork_strategy NOW.",
         )
     return target
@@ -82,14 +82,14 @@ def chosen_snapshot(point: RestorePoint, snapshot_id: str, snapshots: list[Snaps
     if point.strategy is not ForkStrategy.LAST_SNAPSHOT:
         raise Invalid(
             "SNAPSHOT_NOT_ALLOWED",
-            f"snapshot_id goes with fork_strategy LAST_SNAPSHOT only, not with {point.strategy}.",
+            f"snapshot_id goes with fork_strategy LAST_SNAPSHOT only, not with {point.strategy}",
             "Leave snapshot_id out, or send fork_strategy LAST_SNAPSHOT.",
         )
     found = next((snapshot for snapshot in snapshots if snapshot.id == snapshot_id), None)
     if found is None:
         raise Invalid(
             "SNAPSHOT_NOT_FOUND",
-            f"The parent has no snapshot {snapshot_id[:64]!r}.",
+            f"The parent has no snapshot {snapshot_id[:64]!r}",
             "Its snapshots are listed by GET .../snapshots; without snapshot_id the newest is taken.",
         )
     return RestorePoint(point.strategy, found)
@@ -99,11 +99,12 @@ def before_window(target: datetime, snapshots: list[Snapshot], now: datetime) ->
     """Return the error for a target before the restore window, with the window in it."""
     earliest = min((snapshot.taken_at for snapshot in rollable(snapshots)), default=None)
     if earliest is None:
-        return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet.", "Use NOW instead.")
+        return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet", "Use NOW instead.")
     return Invalid(
         "OUTSIDE_RESTORE_WINDOW",
-        f"target_time {shown(target)} lies before the restore window of the parent.",
-        f"The window reaches from {shown(earliest)} to {shown(now)}; choose a moment within it.",
+        f"target_time {shown(target)} lies before the restore window of the parent,"
+        f" which reaches from {shown(earliest)} to {shown(now)}",
+        "Choose a moment within it.",
     )
 
 

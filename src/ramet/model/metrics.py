@@ -110,23 +110,23 @@ def plan(
     """Return a checked query with what was left out filled in. Raises Invalid."""
     kind = SERIES.get(name)
     if kind is None:
-        raise Invalid("INVALID_REQUEST", f"There is no series {name[:64]!r}.", f"There are {', '.join(SERIES)}.")
+        raise Invalid("INVALID_REQUEST", f"There is no series {name[:64]!r}", f"There are {', '.join(SERIES)}.")
     if begin >= end:
         raise Invalid(
             "INVALID_REQUEST",
-            f"from must lie before to: {begin.isoformat()} and {end.isoformat()} do not.",
+            f"from must lie before to: {begin.isoformat()} and {end.isoformat()} do not",
             "Send an earlier from.",
         )
     bucket_seconds = _usual_bucket(end - begin) if bucket_seconds is None else bucket_seconds
     if bucket_seconds < SHORTEST_BUCKET_SECONDS:
-        raise Invalid("INVALID_REQUEST", f"bucket_seconds cannot be {bucket_seconds}.", "Send 60 or more.")
+        raise Invalid("INVALID_REQUEST", f"bucket_seconds must be 60 or more, not {bucket_seconds}")
     points = (end - begin).total_seconds() / bucket_seconds
     if points > MOST_POINTS:
-        message = f"bucket_seconds cannot be {bucket_seconds}: that makes {points:.0f} points, more than {MOST_POINTS}."
+        message = f"bucket_seconds cannot be {bucket_seconds}: that makes {points:.0f} points, more than {MOST_POINTS}"
         raise Invalid("INVALID_REQUEST", message, "Send longer buckets.")
     usual = Function.RATE if kind is Kind.COUNTER else Function.AVG
     if function in (Function.RATE, Function.INCREASE) and kind is Kind.GAUGE:
-        raise Invalid("INVALID_REQUEST", f"fn {function} is for counters, and {name} is a gauge.", "Send fn AVG.")
+        raise Invalid("INVALID_REQUEST", f"fn {function} is for counters, and {name} is a gauge", "Send fn AVG.")
     return SeriesQuery(name, begin, end, bucket_seconds, function or usual, labels)
 
 

@@ -30,4 +30,4 @@ def time_left(since: datetime, pause: timedelta, now: datetime) -> timedelta:
 
 
 def _unreadable(field: str, text: str, remedy: str) -> Invalid:
-    return Invalid(f"INVALID_{field.upper()}", f"{field} {text[:64]!r} cannot be read as a moment.", remedy)
+    return Invalid(f"INVALID_{field.upper()}", f"{field} {text[:64]!r} cannot be read as a moment", remedy)

@@ -36,7 +36,7 @@ def parse_size(cpu_millis: str | int | None, memory_gbs: str | int | None, inher
         raise Invalid(
             "INVALID_SIZE",
             "cpu_millis and memory_gbs must both be amounts or both be 'shared', but they would be "
-            f"{_shown(cpu)!r} and {_shown(memory)!r}.",
+            f"{_shown(cpu)!r} and {_shown(memory)!r}",
             'Send both fields, for example "cpu_millis": "500", "memory_gbs": "2".',
         )
     _check_bound("cpu_millis", cpu, host.cpu_millis)
@@ -55,7 +55,7 @@ def _amount(field: Literal["cpu_millis", "memory_gbs"], value: str | int) -> int
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) >= _LEAST[field]):
         raise Invalid(
             "INVALID_SIZE",
-            f"{field} must be a whole number from {_LEAST[field]} as a string, or 'shared', not {text[:40]!r}.",
+            f"{field} must be a whole number from {_LEAST[field]} as a string, or 'shared', not {text[:40]!r}",
             f"The usual sizes are {_usual(field)} and 'shared'.",
         )
     return int(text)
@@ -70,7 +70,7 @@ def _check_bound(field: str, value: int | None, bound: int | None) -> None:
     if value is not None and bound is not None and value > bound:
         raise Invalid(
             "INVALID_SIZE",
-            f"{field} {value} is more than this host has ({bound}).",
+            f"{field} {value} is more than this host has ({bound})",
             f"Ask for at most {bound}, or for 'shared'.",
         )
 

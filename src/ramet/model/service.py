@@ -211,7 +211,7 @@ def check_name(name: str) -> str:
         return name
     raise Invalid(
         "INVALID_NAME",
-        f"name must have 1 to {NAME_LIMIT} printable characters, but {wrong}.",
+        f"name must have 1 to {NAME_LIMIT} printable characters, but {wrong}",
         "Send another name.",
     )
 

@@ -69,11 +69,12 @@ def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:
     """Raise Invalid when a target lies in a gap, with the nearest moments that can be had."""
     for gap in gaps:
         if gap.holds(target):
-            after = "" if gap.ends_at is None else f" and after it {shown(gap.ends_at)}"
+            after = "" if gap.ends_at is None else f" until {shown(gap.ends_at)}"
             raise Invalid(
                 "OUTSIDE_RESTORE_WINDOW",
-                f"target_time {shown(target)} lies in a gap of the restore window: {gap.reason}",
-                f"The nearest moment before it that can be had is {shown(gap.begins_at)}{after}.",
+                f"target_time {shown(target)} lies in a gap of the restore window,"
+                f" which reaches from {shown(gap.begins_at)}{after}: {gap.reason}",
+                "Choose a moment before or after the gap.",
             )
 
 
@@ -95,7 +96,7 @@ def with_settings(
     for name, value in changes.items():
         low, high = BOUNDS[name]
         if value is not None and not low <= value <= high:
-            raise Invalid("INVALID_FIELD", f"{name} must be from {low} to {high}, not {value}.")
+            raise Invalid("INVALID_FIELD", f"{name} must be from {low} to {high}, not {value}")
     wanted = replace(
         settings_of(service_settings, defaults),
         **{name: getattr(defaults, name) if value is None else value for name, value in changes.items()},

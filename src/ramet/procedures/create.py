@@ -53,7 +53,7 @@ class Create:
     def _take(self, work: Work) -> Snapshot:
         taken = take_snapshot(self.tools, work, SnapshotKind.INITIAL)
         if isinstance(taken, Wait):
-            raise Unavailable("SERVER_KILLED", f"The server of service {work.subject} was killed before it was open.")
+            raise Unavailable("SERVER_KILLED", f"The server of service {work.subject} was killed before it was open")
         return taken
 
     def publish(self, work: Work) -> Outcome:

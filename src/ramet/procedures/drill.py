@@ -50,7 +50,7 @@ class Drill:
         target = self.tools.clock()
         base = base_for(known, target)
         if base is None:
-            raise Failed("NO_SNAPSHOT", f"Service {service.id} has no snapshot, so no moment of it can be had.")
+            raise Failed("NO_SNAPSHOT", f"Service {service.id} has no snapshot, so no moment of it can be had")
         return Next(
             "capture",
             {"base_id": base.id, "target": target.isoformat()},
@@ -78,7 +78,7 @@ class Drill:
         if complaints is None:
             return Wait(_YIELD_SECONDS, "pg_amcheck")
         if complaints:
-            raise Failed("DATA_DAMAGED", "pg_amcheck found damage in what was restored:", complaints)
+            raise Failed("DATA_DAMAGED", "pg_amcheck found damage in what was restored", complaints)
         return Next("drop")
 
     def drop(self, work: Work) -> Outcome:
@@ -95,7 +95,7 @@ class Drill:
             known = rollable(snapshots.list_snapshots(tx, work.subject))
         gaps = self.tools.backend.gaps(work.subject, known)
         if gaps:
-            raise Failed("ARCHIVE_BROKEN", "The restore window has a gap:", gaps[0].reason)
+            raise Failed("ARCHIVE_BROKEN", "The restore window has a gap", gaps[0].reason)
         return Done(changes=lambda tx: self._proven(tx, work))
 
     def destroy(self, work: Work) -> None:

@@ -113,7 +113,7 @@ def outliving_kills(work: Work, act: Callable[[], _Result], again: str | None = 
     except Unavailable as killed:
         kills = work.state.get("kills", 0) + 1
         if kills > MOST_KILLS:
-            raise Failed(killed.code, f"{killed.message} That happened {kills} times.", killed.details) from killed
+            raise Failed(killed.code, f"{killed.message}; that happened {kills} times", killed.details) from killed
         return Next(again or work.step, {"kills": kills})
 
 

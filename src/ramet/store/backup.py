@@ -18,6 +18,6 @@ def copy_sqlite(source: Path, target: Path) -> None:
         faults = [row[0] for row in copy.execute("PRAGMA integrity_check").fetchall()]
     if faults != ["ok"]:
         target.unlink()
-        raise Failed("BACKUP_DAMAGED", "The copy of the store is not whole.", "; ".join(faults)[:400])
+        raise Failed("BACKUP_DAMAGED", "The copy of the store is not whole", "; ".join(faults)[:400])
     with target.open("rb") as file:
         os.fsync(file.fileno())

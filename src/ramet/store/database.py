@@ -102,7 +102,7 @@ class _Turns:
 @contextmanager
 def _held(lock: threading.Lock, deadline: float) -> Iterator[None]:
     if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-        raise Unavailable("STORE_UNAVAILABLE", f"The store was busy for {_BUSY_SECONDS} s.", "Try again.")
+        raise Unavailable("STORE_UNAVAILABLE", f"The store was busy for {_BUSY_SECONDS} s", "Try again.")
     try:
         yield
     finally:
@@ -128,7 +128,7 @@ def _reachable() -> Iterator[None]:
     except _UNREACHABLE as error:
         if _is_mistake(error):
             raise
-        raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now.", "Try again shortly.") from error
+        raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now", "Try again shortly.") from error
 
 
 def _is_mistake(error: sa.exc.SQLAlchemyError) -> bool:

@@ -127,7 +127,7 @@ def test_a_missing_segment_is_a_gap_whose_ends_can_be_had(backend: LocalBackend,
         for name, one in ((first, facts), (second, later))
     ]  # fmt: skip
     (gap,) = backend.gaps(parent.service_id, known)
-    assert gap.reason == f"WAL segment {victim.name} is missing."
+    assert gap.reason == f"WAL segment {victim.name} is missing"
     assert gap.ends_at == later.taken_at
     before = fork(backend, parent, first, gap.begins_at)
     after = fork(backend, parent, second, later.taken_at + timedelta(microseconds=1))

@@ -9,7 +9,7 @@ from ramet.backends.local.recovery import explained, recovery_settings
 from ramet.errors import Failed
 
 TARGET = datetime(2026, 1, 15, 10, 30, 0, 250_000, tzinfo=UTC)
-DIED = Failed("RECOVERY_FAILED", "PostgreSQL could not recover /data.")
+DIED = Failed("RECOVERY_FAILED", "PostgreSQL could not recover /data")
 
 
 def test_a_target_is_given_in_utc_to_the_microsecond() -> None:

@@ -78,7 +78,7 @@ class Account:
             if step.is_dir() and not self._may_enter(step.stat()):
                 raise Failed(
                     "DIRECTORY_UNREACHABLE",
-                    f"Servers run as the system user {self.name}, which may not enter {step}.",
+                    f"Servers run as the system user {self.name}, which may not enter {step}",
                     f"Move what lies there (data, to /var/lib/ramet for example), or run: chmod o+x {step}",
                 )
 
@@ -107,7 +107,7 @@ def _own_name() -> str:
     except KeyError as error:
         raise Failed(
             "NO_USER_NAME",
-            f"The user {os.geteuid()} has no name on this host, and PostgreSQL needs one.",
+            f"The user {os.geteuid()} has no name on this host, and PostgreSQL needs one",
             "Add it to /etc/passwd, or run as another user.",
         ) from error
 
@@ -121,6 +121,6 @@ def _make_system_user() -> pwd.struct_passwd:
     except KeyError as error:
         raise Failed(
             "NO_SYSTEM_USER",
-            f"The system user {SYSTEM_USER} is missing and could not be made.",
+            f"The system user {SYSTEM_USER} is missing and could not be made",
             f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:].strip()}",
         ) from error

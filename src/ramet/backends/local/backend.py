@@ -98,7 +98,7 @@ class LocalBackend(Past, Companions):
         if free < needed:
             raise Exhausted(
                 "NOT_ENOUGH_DISK",
-                f"The storage has {free // 1024**2} MiB left, and this needs {math.ceil(needed / 1024**2)} MiB.",
+                f"The storage has {free // 1024**2} MiB left, and this needs {math.ceil(needed / 1024**2)} MiB",
                 f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
             )
 
@@ -125,7 +125,7 @@ class LocalBackend(Past, Companions):
         if done.exists():
             return
         if paths.data.exists() and not processes.kill(paths, _KILL_SECONDS):
-            raise Unavailable("SERVER_ENDING", f"An earlier initdb of service {server.service_id} still ends.")
+            raise Unavailable("SERVER_ENDING", f"An earlier initdb of service {server.service_id} still ends")
         self.pool.driver.remove_tree(paths.data)
         self.pool.driver.create_tree(paths.data)
         self.servers.initialize(server)
@@ -240,7 +240,7 @@ class LocalBackend(Past, Companions):
                 sessions.end_all(paths, _SESSIONS_SECONDS)
         self._await(server, lambda: self.servers.stop(server, _LOOK_SECONDS))
         if not self._is_clean(server, paths):
-            raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed meanwhile.")
+            raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed meanwhile")
 
     def _stop_replica(self, server: Server, paths: ServicePaths) -> None:
         """Stop a replica: what it has not written yet it gets from its primary again."""
@@ -311,7 +311,7 @@ class LocalBackend(Past, Companions):
             if time.monotonic() > deadline:
                 raise Unavailable(
                     "SERVERS_STOPPING",
-                    f"{len(waiting)} servers take longer than {_STOP_SECONDS:g} s to stop.",
+                    f"{len(waiting)} servers take longer than {_STOP_SECONDS:g} s to stop",
                     ", ".join(paths.service_id for paths in waiting),
                 )
         shutil.rmtree(self.servers.layout.sockets, ignore_errors=True)
@@ -322,7 +322,7 @@ class LocalBackend(Past, Companions):
 
     def _check_volume(self, server: Server) -> None:
         if not self.servers.paths(server.service_id).data.is_dir():
-            raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost.", "It cannot be started.")
+            raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost", "It cannot be started.")
 
     def _is_clean(self, server: Server, paths: ServicePaths) -> bool:
         program = self.servers.installations.of(server.pg_major).program("pg_controldata")
@@ -332,7 +332,7 @@ class LocalBackend(Past, Companions):
         deadline = time.monotonic() + _STOP_SECONDS
         while not seen():
             if time.monotonic() > deadline:
-                raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping.")
+                raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
 
 
 def open_backend(

@@ -91,7 +91,7 @@ class Base:
         if not self.clean and not (data / LABEL).is_file():
             raise Failed(
                 "LABEL_MISSING",
-                f"{data} was copied from a running server and has no {LABEL}; its files do not fit together.",
+                f"{data} was copied from a running server and has no {LABEL}; its files do not fit together",
                 "Fork once more.",
             )
         for segment in self.segments:
@@ -118,7 +118,7 @@ def copy_running(driver: Driver, parent: ServicePaths, target: Path) -> Base:
         identifier = value(connection, "SELECT system_identifier FROM pg_control_system()")
         clock.lap("backup_stop")
     if links:
-        raise Failed("TABLESPACE", f"Service {parent.service_id} has tablespaces outside its data directory.", links)
+        raise Failed("TABLESPACE", f"Service {parent.service_id} has tablespaces outside its data directory", links)
     facts = _facts_of_label(label, end_lsn, taken_at, next_xid, statistics)
     base = Base(facts, identifier, clean=False, seconds=clock.laps)
     owned.write_file(target, LABEL, label)
@@ -136,7 +136,7 @@ def copy_stopped(driver: Driver, installation: Installation, parent: ServicePath
     if not control.is_clean:
         raise Failed(
             "NOT_CLEANLY_STOPPED",
-            f"The server of service {parent.service_id} was not stopped cleanly; its files alone are no safe copy.",
+            f"The server of service {parent.service_id} was not stopped cleanly; its files alone are no safe copy",
             f"Its control file says: {control.state}. Start the service once, or fork it from a snapshot.",
         )
     statistics = driver.clone_tree(parent.data, target, NOT_DATA)

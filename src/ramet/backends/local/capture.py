@@ -125,7 +125,7 @@ def check_boot(paths: ServicePaths) -> None:
     if not _is_of_this_boot(paths):
         raise Failed(
             "INTERRUPTED_BY_REBOOT",
-            f"The host was restarted while service {paths.service_id} was being forked.",
+            f"The host was restarted while service {paths.service_id} was being forked",
             "Fork once more.",
         )
 
@@ -143,5 +143,5 @@ def capture_of(paths: ServicePaths) -> Capture:
         return msgspec.json.decode((paths.root / _NOTE).read_bytes(), type=Capture)
     except FileNotFoundError as error:
         raise Failed(
-            "VOLUME_LOST", f"What was captured for service {paths.service_id} is gone.", "Fork once more."
+            "VOLUME_LOST", f"What was captured for service {paths.service_id} is gone", "Fork once more."
         ) from error

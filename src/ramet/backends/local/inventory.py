@@ -45,7 +45,7 @@ class LocalInventory:
                 self.backend.stop_pooler(possession.service_id)
             case Kind.PROCESS if paths.data.is_dir():
                 if not processes.kill(paths, _KILL_SECONDS):
-                    raise Unavailable("SERVER_ENDING", f"{possession} still ends.")
+                    raise Unavailable("SERVER_ENDING", f"{possession} still ends")
             case _:
                 self.backend.destroy(possession.service_id)
 

@@ -92,5 +92,5 @@ def _place(cursor: str) -> Place:
         name, _, offset = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode().partition(":")
         return name, int(offset)
     except ValueError as error:
-        message = f"cursor cannot be {cursor[:64]!r}: no earlier answer gave it."
+        message = f"cursor cannot be {cursor[:64]!r}: no earlier answer gave it"
         raise Invalid("INVALID_CURSOR", message, "Leave it out.") from error

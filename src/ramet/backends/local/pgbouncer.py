@@ -79,7 +79,7 @@ def find_pgbouncer(environ: Mapping[str, str] = os.environ) -> Program:
             return Program(Path(path), version)
     raise Invalid(
         "POOLER_MISSING",
-        "A pooler needs PgBouncer 1.17 or newer, which this host lacks.",
+        "A pooler needs PgBouncer 1.17 or newer, which this host lacks",
         "Install it (Debian: pgbouncer), or name the program in RAMET_PGBOUNCER.",
     )
 
@@ -89,7 +89,7 @@ def describe_pgbouncer() -> str:
     try:
         found = find_pgbouncer()
     except Invalid as error:
-        return f"Services can have none, and replica sets one node: {error.message} {error.details}"
+        return f"Services can have none, and replica sets one node: {error}"
     major, minor = found.version
     return f"PgBouncer {major}.{minor} in {found.path}. {advice_for_clients(found)}".strip()
 

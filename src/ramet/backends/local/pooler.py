@@ -72,7 +72,7 @@ class Poolers:
             return
         with daemon.alone():
             if not daemon.end(_END_SECONDS):
-                raise Unavailable("POOLER_ENDING", f"The {self.kind} of service {service_id} still ends.")
+                raise Unavailable("POOLER_ENDING", f"The {self.kind} of service {service_id} still ends")
         shutil.rmtree(daemon.home)
         shutil.rmtree(self._links(service_id), ignore_errors=True)
 
@@ -129,7 +129,7 @@ def _await_answer(daemon: Daemon, pooling: Pooling) -> None:
         if daemon.running() is None or time.monotonic() > deadline:
             raise Failed(
                 "POOLER_SILENT",
-                f"The pooler on port {pooling.port} does not serve.",
+                f"The pooler on port {pooling.port} does not serve",
                 daemon.last_words(LOG),
             )
         time.sleep(_LOOK_EVERY_SECONDS)

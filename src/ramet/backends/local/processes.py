@@ -102,7 +102,7 @@ def _clear_stale_locks(paths: ServicePaths) -> None:
     if left:
         raise Unavailable(
             "SERVER_ENDING",
-            f"Processes of an earlier server of service {paths.service_id} still end.",
+            f"Processes of an earlier server of service {paths.service_id} still end",
             f"pids {', '.join(map(str, left))}",
         )
     for lock in (paths.pid_file, *paths.sockets.glob(".s.PGSQL.*")):
@@ -128,9 +128,9 @@ def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
         _watch(lambda: not inhabitants(paths.data), _LAST_WORDS_SECONDS)  # the log collector ends after its server
         last_words = logs.last_words(paths)
         if logs.has_given_up(paths, _started_ns(paths)):
-            raise Failed("SERVER_DIED", f"The server of service {paths.service_id} died while starting.", last_words)
+            raise Failed("SERVER_DIED", f"The server of service {paths.service_id} died while starting", last_words)
         raise Unavailable(
-            "SERVER_KILLED", f"The server of service {paths.service_id} was killed while starting.", last_words
+            "SERVER_KILLED", f"The server of service {paths.service_id} was killed while starting", last_words
         )
     return Readiness(True) if is_ready(paths) else Readiness(False, _progress(pid))
 
@@ -223,7 +223,7 @@ def reload(paths: ServicePaths) -> None:
     """Make the server read its configuration again. Raises Unavailable when it does not run."""
     pid = find_server(paths)
     if pid is None or not _signal(pid, signal.SIGHUP, lambda: find_server(paths) == pid):
-        raise Unavailable("SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running.")
+        raise Unavailable("SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running")
 
 
 def _end(paths: ServicePaths, number: signal.Signals, patience_seconds: float) -> bool:

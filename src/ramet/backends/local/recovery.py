@@ -158,7 +158,7 @@ def explained(messages: Sequence[str], capture: Capture, failure: Failed) -> Fai
     segment = segment_at(capture.facts["timeline"], bad[1])
     return Failed(
         "WAL_DAMAGED",
-        f"WAL segment {segment.name} is damaged at {bad[1]}: {bad[0]}.",
+        f"WAL segment {segment.name} is damaged at {bad[1]}: {bad[0]}",
         _nearest(messages, capture),
     )
 
@@ -185,4 +185,4 @@ def _shown(moment: datetime | None) -> str | None:
 
 
 def _wrong(detail: str) -> Failed:
-    return Failed("WRONG_STOP_POINT", "Recovery did not stop where it should have.", detail)
+    return Failed("WRONG_STOP_POINT", "Recovery did not stop where it should have", detail)

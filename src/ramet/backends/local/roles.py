@@ -59,7 +59,7 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
     except psycopg.errors.LockNotAvailable as error:
         raise Unavailable(
             "ROLE_LOCKED",
-            f"A transaction in service {paths.service_id} keeps the role {ADMIN_ROLE} locked.",
+            f"A transaction in service {paths.service_id} keeps the role {ADMIN_ROLE} locked",
             "End that transaction, then try again.",
         ) from error
 

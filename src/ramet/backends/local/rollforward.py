@@ -103,7 +103,7 @@ class RollForward:
         nearest = f"The nearest that can be had: {' and '.join(moments)}." if moments else "Fork as of now instead."
         return Failed(
             broken.code,
-            f"{broken.message} So the moment {shown(self.target)} of service {self.parent.service_id} cannot be had.",
+            f"{broken.message}, so the moment {shown(self.target)} of service {self.parent.service_id} cannot be had",
             nearest,
         )
 

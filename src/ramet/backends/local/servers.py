@@ -180,7 +180,7 @@ class Servers:
         paths = self.paths(service_id)
         self.chores.end(service_id)
         if not processes.kill(paths, patience_seconds):
-            raise Unavailable("SERVER_ENDING", f"Processes of the server of service {service_id} still end.")
+            raise Unavailable("SERVER_ENDING", f"Processes of the server of service {service_id} still end")
         self.limits.remove(service_id)
         for directory in (paths.sockets, paths.conf, paths.tls, paths.archive, paths.log):
             shutil.rmtree(directory, ignore_errors=not directory.exists())
@@ -253,11 +253,11 @@ class Servers:
         deadline = time.monotonic() + _OPEN_WITHIN_SECONDS
         while (answer := probe.ask("localhost", server.port, ADMIN_ROLE, DATABASE, tls=tls)) is not wanted:
             if processes.running(paths) is None:
-                raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running.")
+                raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
             if time.monotonic() > deadline:
                 raise Failed(
                     "ENDPOINT_NOT_SWITCHED",
-                    f"The endpoint of service {server.service_id} on port {server.port} {answer} when it should not.",
+                    f"The endpoint of service {server.service_id} on port {server.port} {answer} when it should not",
                     logs.last_words(paths),
                 )
             time.sleep(_PROBE_EVERY_SECONDS)

@@ -51,7 +51,7 @@ def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
     except FileNotFoundError as error:
         raise Failed(
             "SNAPSHOT_LOST",
-            f"The files of snapshot {snapshot_id} of service {paths.service_id} are gone.",
+            f"The files of snapshot {snapshot_id} of service {paths.service_id} are gone",
             "Fork the service as of now, or from another moment.",
         ) from error
 
@@ -65,7 +65,7 @@ def newest(paths: ServicePaths) -> str:
     """Return the id of the newest snapshot. Raises Unavailable while there is none."""
     found = names(paths)
     if not found:
-        raise Unavailable("NO_SNAPSHOT", f"Service {paths.service_id} has no snapshot, and its server is down.")
+        raise Unavailable("NO_SNAPSHOT", f"Service {paths.service_id} has no snapshot, and its server is down")
     return max(found, key=lambda name: base_of(paths, name).facts.taken_at)
 
 

@@ -87,7 +87,7 @@ def connect(
             raise
         raise Unavailable(
             "SERVER_UNREACHABLE",
-            f"The server of service {paths.service_id} does not accept connections.",
+            f"The server of service {paths.service_id} does not accept connections",
             str(error).strip(),
         ) from error
 
@@ -112,7 +112,7 @@ def _port(paths: ServicePaths) -> int:
         return int(paths.pid_file.read_text().splitlines()[3])
     except (OSError, IndexError, ValueError) as error:
         raise Unavailable(
-            "SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running.", str(error)
+            "SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running", str(error)
         ) from error
 
 

@@ -118,8 +118,8 @@ class Standalone:
         said = self.messages()
         words = "\n".join(said[-_LAST_LINES:])
         if any(_DEADLY.search(line) for line in said):
-            return Failed("RECOVERY_FAILED", f"PostgreSQL could not recover {self.data}.", words)
-        return Unavailable("RECOVERY_INTERRUPTED", f"The recovery of {self.data} was ended from outside.", words)
+            return Failed("RECOVERY_FAILED", f"PostgreSQL could not recover {self.data}", words)
+        return Unavailable("RECOVERY_INTERRUPTED", f"The recovery of {self.data} was ended from outside", words)
 
 
 @contextlib.contextmanager

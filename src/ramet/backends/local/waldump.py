@@ -43,7 +43,7 @@ def transaction_ends(pg_waldump: str, path: Path) -> list[TransactionEnd]:
     except FileNotFoundError as error:
         raise Failed(
             "PG_WALDUMP_MISSING",
-            f"{pg_waldump} is missing, and without it no moment can be found in the WAL.",
+            f"{pg_waldump} is missing, and without it no moment can be found in the WAL",
             "Install the complete server package of PostgreSQL.",
         ) from error
     if run.returncode < 0:

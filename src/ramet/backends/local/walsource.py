@@ -25,7 +25,7 @@ class BrokenChain(Failed):
     """A segment is missing or is not what its name says."""
 
     def __init__(self, code: str, segment: Segment, fault: str) -> None:
-        super().__init__(code, f"WAL segment {segment.name} {fault}.")
+        super().__init__(code, f"WAL segment {segment.name} {fault}")
         self.segment = segment
 
 

@@ -193,7 +193,7 @@ def test_an_ordinary_user_gets_plain_copies_and_the_reason(root: Path, monkeypat
 @pytest.mark.root
 def test_a_host_that_cannot_mount_gets_plain_copies_and_the_reason(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> None:
-        raise Failed("PROGRAM_FAILED", "mount ended with status 32.", "permission denied")
+        raise Failed("PROGRAM_FAILED", "mount ended with status 32", "permission denied")
 
     monkeypatch.setattr(pools, "mount_image", refuse)
     pool = open_pool(root, image_size_bytes=_SIZE)

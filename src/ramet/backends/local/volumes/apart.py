@@ -56,7 +56,7 @@ class _Helper:
             _send(self._process.stdin, task)
             answer: tuple[bool, Any] = pickle.loads(_receive(self._process.stdout))  # noqa: S301 - from our own process
         except (EOFError, OSError) as error:
-            raise Unavailable("HELPER_DIED", "The process that copies files died.", repr(error)) from error
+            raise Unavailable("HELPER_DIED", "The process that copies files died", repr(error)) from error
         return answer
 
     def end(self) -> None:

@@ -85,7 +85,7 @@ def _snapshot(source: Path, target: Path) -> None:
     descriptor = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if os.fstat(descriptor).st_ino != _SUBVOLUME_INODE:
-            raise Failed("NO_SUBVOLUME", f"{source} is a plain directory; only a btrfs subvolume can be snapshotted.")
+            raise Failed("NO_SUBVOLUME", f"{source} is a plain directory; only a btrfs subvolume can be snapshotted")
         _call(_SNAP_CREATE_V2, target, _ARGUMENTS_V2.pack(descriptor, 0, 0, b"", os.fsencode(target.name)))
     finally:
         os.close(descriptor)
@@ -134,7 +134,7 @@ class _Pruning:
             raise Failed(
                 "NESTED_SUBVOLUME",
                 f"{self._source / relative} is a subvolume of its own; a snapshot would leave its files out."
-                " Make it a plain directory.",
+                " Make it a plain directory",
             )
         elif stat.S_ISDIR(status.st_mode):
             self.directory(Path(entry.path), relative)

@@ -92,5 +92,5 @@ def _no_room_named(target: Path) -> Iterator[None]:
         if error.errno not in _NO_ROOM:
             raise
         raise Exhausted(
-            "NOT_ENOUGH_DISK", f"There is no room left for {target}. Free space or enlarge the storage.", str(error)
+            "NOT_ENOUGH_DISK", f"There is no room left for {target}. Free space or enlarge the storage", str(error)
         ) from error

@@ -100,5 +100,5 @@ def _ensure_room(needed_bytes: int, target: Path) -> None:
         raise Exhausted(
             "NOT_ENOUGH_DISK",
             f"A plain copy at {target} needs {needed_bytes:,} bytes and {free_bytes:,} are free."
-            " Free space, or move the data root to XFS or btrfs, where forks share blocks.",
+            " Free space, or move the data root to XFS or btrfs, where forks share blocks",
         )

@@ -53,18 +53,18 @@ def identifier_of(image: Path, file_system: str) -> str:
         file.seek(_IDENTIFIER_OFFSETS[file_system])
         found = file.read(16)
     if len(found) < 16:
-        raise Failed("POOL_IMAGE_DAMAGED", f"{image} is too short to hold a file system. Restore it from a backup.")
+        raise Failed("POOL_IMAGE_DAMAGED", f"{image} is too short to hold a file system. Restore it from a backup")
     return str(uuid.UUID(bytes=found))
 
 
 def _check_size(image: Path, size_bytes: int) -> None:
     if size_bytes < MINIMUM_BYTES:
-        raise Invalid("IMAGE_TOO_SMALL", f"An image needs {MINIMUM_BYTES:,} bytes or more, not {size_bytes:,}.")
+        raise Invalid("IMAGE_TOO_SMALL", f"An image needs {MINIMUM_BYTES:,} bytes or more, not {size_bytes:,}")
     free = free_bytes(image.parent)
     if size_bytes > free:
         raise Exhausted(
             "NOT_ENOUGH_DISK",
-            f"An image of {size_bytes:,} bytes does not fit at {image}, {free:,} bytes are free. Give a smaller size.",
+            f"An image of {size_bytes:,} bytes does not fit at {image}, {free:,} bytes are free. Give a smaller size",
         )
 
 

@@ -64,7 +64,7 @@ def mount_image(image: Path, path: Path, file_system: str) -> None:
     run(["mount", "-t", file_system, "-o", _OPTIONS, str(image), str(path)])
     mount = mounted_at(path)
     if mount is None:
-        raise Failed("MOUNT_VANISHED", f"{image} was mounted at {path} and is not there any more.")
+        raise Failed("MOUNT_VANISHED", f"{image} was mounted at {path} and is not there any more")
     # Without direct I/O all data is cached twice; an outer file system that has none (tmpfs) works all the same.
     with contextlib.suppress(Failed):
         run(["losetup", "--direct-io=on", mount.source])
@@ -81,7 +81,7 @@ def unmount(path: Path) -> None:
                 raise
             if time.monotonic() > deadline:
                 users = ", ".join(users_of(path)[:_SHOWN_USERS]) or "something that /proc does not show"
-                raise WrongState("POOL_BUSY", f"{path} is still used by {users}. Stop it and try again.") from error
+                raise WrongState("POOL_BUSY", f"{path} is still used by {users}. Stop it and try again") from error
         else:
             return
         time.sleep(_UNMOUNT_PAUSE_SECONDS)

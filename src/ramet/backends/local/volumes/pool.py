@@ -95,7 +95,7 @@ def open_pool(root: Path, *, driver: str = "auto", image_size_bytes: int | None 
     is asked for, Failed when the recorded pool cannot be had.
     """
     if driver != "auto" and driver not in DRIVERS:
-        raise Invalid("STORAGE_DRIVER_UNKNOWN", f"{driver!r} is no storage driver; give auto, reflink, btrfs or copy.")
+        raise Invalid("STORAGE_DRIVER_UNKNOWN", f"{driver!r} is no storage driver; give auto, reflink, btrfs or copy")
     root = root.resolve()
     root.mkdir(parents=True, exist_ok=True)
     with _locked(root):
@@ -103,7 +103,7 @@ def open_pool(root: Path, *, driver: str = "auto", image_size_bytes: int | None 
         if driver not in ("auto", record.driver):
             raise Invalid(
                 "STORAGE_DRIVER_DIFFERS",
-                f"The pool at {root} was made with the driver {record.driver}; {driver} needs a data root of its own.",
+                f"The pool at {root} was made with the driver {record.driver}; {driver} needs a data root of its own",
             )
         return _attach(root, record)
 
@@ -124,7 +124,7 @@ def _make(root: Path, driver: str, size_bytes: int | None) -> Record:
         if image.exists():
             raise Failed(
                 "POOL_RECORD_MISSING",
-                f"{image} has no {_record_path(root).name} beside it. Restore that file, or move the image away.",
+                f"{image} has no {_record_path(root).name} beside it. Restore that file, or move the image away",
             )
     record = _without_image(root, driver) or _with_image(root, driver, size_bytes)
     write_record(_record_path(root), record)
@@ -153,7 +153,7 @@ def _with_image(root: Path, driver: str, size_bytes: int | None) -> Record:
         return Record("copy", f"the file system of {root} cannot share blocks, and {why}")
     raise Invalid(
         "STORAGE_DRIVER_UNSUPPORTED",
-        f"The file system of {root} cannot serve the driver {driver}, and {why}. Use another data root or driver copy.",
+        f"The file system of {root} cannot serve the driver {driver}, and {why}. Use another data root or driver copy",
     )
 
 
@@ -183,7 +183,7 @@ def _attach(root: Path, record: Record) -> Pool:
             raise Failed(
                 "POOL_STORAGE_CHANGED",
                 f"{_record_path(root)} says {record.driver}, which the file system of {path} cannot serve."
-                " Mount what was there when the pool was made.",
+                " Mount what was there when the pool was made",
             )
         return Pool(root, path, driver, None, record.reason)
     image = _checked_image(root, record, record.file_system)
@@ -191,7 +191,7 @@ def _attach(root: Path, record: Record) -> Pool:
     if mount is None:
         _mount(image, path, record.file_system)
     elif mount.image != image:
-        raise Failed("POOL_PATH_TAKEN", f"{mount.source} is mounted at {path}, where {image} belongs. Unmount it.")
+        raise Failed("POOL_PATH_TAKEN", f"{mount.source} is mounted at {path}, where {image} belongs. Unmount it")
     return Pool(root, path, driver, image, record.reason)
 
 
@@ -202,15 +202,15 @@ def _checked_image(root: Path, record: Record, file_system: str) -> Path:
     if not image.exists() and partial.exists() and images.identifier_of(partial, file_system) == record.identifier:
         partial.rename(image)
     if not image.exists():
-        raise Failed("POOL_IMAGE_MISSING", f"The image {image}, which holds all services, is missing. Put it back.")
+        raise Failed("POOL_IMAGE_MISSING", f"The image {image}, which holds all services, is missing. Put it back")
     if images.identifier_of(image, file_system) != record.identifier:
-        raise Failed("POOL_IMAGE_FOREIGN", f"{image} is not the image that {_record_path(root)} names. Put that back.")
+        raise Failed("POOL_IMAGE_FOREIGN", f"{image} is not the image that {_record_path(root)} names. Put that back")
     return image
 
 
 def _mount(image: Path, path: Path, file_system: str) -> None:
     if os.geteuid() != 0:
-        raise Failed("POOL_NEEDS_ROOT", f"{image} is not mounted, and only root can mount it. Run this as root.")
+        raise Failed("POOL_NEEDS_ROOT", f"{image} is not mounted, and only root can mount it. Run this as root")
     mount_image(image, path, file_system)
     path.chmod(_PASS_THROUGH)
 
@@ -243,7 +243,7 @@ def _locked(root: Path) -> Iterator[None]:
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
                     raise Unavailable(
-                        "POOL_LOCKED", f"Another process has been opening the pool at {root} for {_LOCK_SECONDS:g} s."
+                        "POOL_LOCKED", f"Another process has been opening the pool at {root} for {_LOCK_SECONDS:g} s"
                     ) from error
             time.sleep(_LOCK_PAUSE_SECONDS)
         yield

@@ -33,7 +33,7 @@ def read_record(path: Path) -> Record | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Failed(
-            "POOL_RECORD_UNREADABLE", f"{path} cannot be understood. Restore it from a backup.", str(error)
+            "POOL_RECORD_UNREADABLE", f"{path} cannot be understood. Restore it from a backup", str(error)
         ) from error
 
 

@@ -58,10 +58,10 @@ def run(argv: Sequence[str], *, timeout_seconds: float = 60) -> str:
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_seconds, check=False
         )
     except FileNotFoundError as error:
-        raise Failed("PROGRAM_MISSING", f"The program {argv[0]} is not installed.", f"Wanted: {command}") from error
+        raise Failed("PROGRAM_MISSING", f"The program {argv[0]} is not installed", f"Wanted: {command}") from error
     except subprocess.TimeoutExpired as error:
-        raise Failed("PROGRAM_TIMED_OUT", f"{command} did not end within {timeout_seconds:g} seconds.") from error
+        raise Failed("PROGRAM_TIMED_OUT", f"{command} did not end within {timeout_seconds:g} seconds") from error
     if result.returncode != 0:
         tail = result.stderr.strip()[-_TAIL_CHARACTERS:]
-        raise Failed("PROGRAM_FAILED", f"{command} ended with status {result.returncode}.", tail)
+        raise Failed("PROGRAM_FAILED", f"{command} ended with status {result.returncode}", tail)
     return result.stdout

@@ -154,5 +154,5 @@ def symlink_refused(path: Path) -> Failed:
     return Failed(
         "SYMLINK_IN_DATA",
         f"{path} is a symbolic link to {path.readlink()}; a copy would write through it into the original."
-        " Move what it points to (a tablespace, for instance) into the data directory.",
+        " Move what it points to (a tablespace, for instance) into the data directory",
     )
