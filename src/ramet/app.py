@@ -131,6 +131,7 @@ def local_backend(settings: Settings) -> LocalBackend:
         image_size_bytes=image_bytes,
         has_limits=settings.has_limits,
         temp_file_mbs=settings.temp_file_mbs,
+        background_jobs=settings.background_jobs,
     )
 
 

@@ -34,6 +34,7 @@ class Settings:
     image_gbs: int | None = None
     has_limits: bool = True
     temp_file_mbs: int | None = None
+    background_jobs: int | None = None
     worker_threads: int = 8
     snapshot_seconds: int = 600
     snapshot_wal_mbs: int = 128
@@ -145,6 +146,11 @@ RULES: Mapping[str, _Rule] = {
         "RAMET_TEMP_FILE_MBS",
         _number(1, 2_000_000),
         "room in MiB for the temporary files of each server process; a twentieth of the storage, 64 to 65536",
+    ),
+    "background_jobs": (
+        "RAMET_BACKGROUND_JOBS",
+        _number(1, 256),
+        "how many ANALYZE runs and checks of data are at work at once; as many as there are CPUs",
     ),
     "worker_threads": ("RAMET_WORKER_THREADS", _number(1, 256), "how many operations run at once"),
     "snapshot_seconds": ("RAMET_SNAPSHOT_SECONDS", _number(1, 604800), "a snapshot is due after so long"),

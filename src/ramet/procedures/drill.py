@@ -5,7 +5,7 @@ choose     a hold on the service, and the moment             -
 capture    the throw-away volume; the hold is gone           destroy
 recover    the data of that moment, cleanly stopped          (destroy)
 boot       a server, closed, without a port                  (destroy)
-check      nothing: pg_amcheck has read every table          (destroy)
+check      nothing: amcheck has read every table             (destroy)
 drop       no volume                                         -
 walk       the time of the proof: every archived segment read -
 
@@ -76,9 +76,9 @@ class Drill:
     def check(self, work: Work) -> Outcome:
         complaints = self.tools.backend.check_data(self._server(work), PATIENCE_SECONDS)
         if complaints is None:
-            return Wait(_YIELD_SECONDS, "pg_amcheck")
+            return Wait(_YIELD_SECONDS, "amcheck")
         if complaints:
-            raise Failed("DATA_DAMAGED", "pg_amcheck found damage in what was restored", complaints)
+            raise Failed("DATA_DAMAGED", "amcheck found damage in what was restored", complaints)
         return Next("drop")
 
     def drop(self, work: Work) -> Outcome:

@@ -1,13 +1,16 @@
 """What a fork gets once it is READY: what its report says of things that did not come along, and fresh statistics."""
 
+from functools import partial
 from typing import Any
 
 from ramet.backends.base import Capture
 from ramet.backends.local import sql
+from ramet.backends.local.analyzing import collect
 from ramet.backends.local.chores import Chores
 from ramet.backends.local.cut import cut_at_lsn
 from ramet.backends.local.installation import Installation
 from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.tenant_code import Allowance
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal import segment_at, segment_before, segments_between
 from ramet.backends.local.walsource import WalSource, live_and_archived
@@ -28,13 +31,9 @@ def examine(
     return found
 
 
-def analyze(chores: Chores, installation: Installation, paths: ServicePaths, patience_seconds: float) -> str | None:
+def analyze(chores: Chores, paths: ServicePaths, patience_seconds: float) -> str | None:
     """Collect statistics for the planner and autovacuum; return how that ended, None while it is under way."""
-    command = [installation.program("vacuumdb"), "--all", "--analyze-only", "--quiet", "--no-password"]
-    finished = chores.run(paths, "analyze", command, patience_seconds)
-    if finished is None:
-        return None
-    return "collected" if finished.status == 0 else f"not collected: {finished.output or finished.status}"
+    return chores.run(paths, "analyze", partial(collect, paths, Allowance()), patience_seconds)
 
 
 def _unlogged_tables(paths: ServicePaths) -> list[str]:

@@ -30,6 +30,7 @@ from ramet.backends.local import (
 )
 from ramet.backends.local.account import server_account
 from ramet.backends.local.capture import Capturing, check_boot
+from ramet.backends.local.chores import cpu_count
 from ramet.backends.local.companions import Companions
 from ramet.backends.local.configuration import Phase, first_boot
 from ramet.backends.local.controldata import read_control_data
@@ -192,13 +193,11 @@ class LocalBackend(Past, Companions):
 
     def analyze(self, server: Server, patience_seconds: float) -> str | None:
         """Collect the statistics of a serving server; return how that ended, None while it is under way."""
-        paths, installation = self.servers.paths(server.service_id), self.servers.installations.of(server.pg_major)
-        return aftercare.analyze(self.servers.chores, installation, paths, patience_seconds)
+        return aftercare.analyze(self.servers.chores, self.servers.paths(server.service_id), patience_seconds)
 
     def check_data(self, server: Server, patience_seconds: float) -> str | None:
         """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
-        paths, installation = self.servers.paths(server.service_id), self.servers.installations.of(server.pg_major)
-        return checking.check_data(self.servers.chores, installation, paths, patience_seconds)
+        return checking.check_data(self.servers.chores, self.servers.paths(server.service_id), patience_seconds)
 
     def open(self, server: Server) -> None:
         """Let clients in, and return when the endpoint answers them, and its pooler if it has one.
@@ -342,6 +341,7 @@ def open_backend(
     image_size_bytes: int | None = None,
     has_limits: bool = True,
     temp_file_mbs: int | None = None,
+    background_jobs: int | None = None,
 ) -> LocalBackend:
     """Return the backend of a data root; its storage is made, or mounted again, when needed.
 
@@ -356,6 +356,7 @@ def open_backend(
         limits=open_limits(digest_of(data_root)) if has_limits else NoLimits("RAMET_LIMITS is off"),
         copy_on_write=pool.driver.shares_blocks,
         temp_file_mbs=temp_file_mbs or holding.temp_file_mbs(pool.total_bytes()),
+        background_jobs=background_jobs or cpu_count(),
     )
     sweep_sockets(servers.layout, time.time())
     return LocalBackend(pool, servers)

@@ -1,10 +1,12 @@
 """Reading all of a database for damage, and seeing whether WAL reaches the archive in time."""
 
 import time
+from functools import partial
 
+from ramet.backends.local.amcheck import read_all
 from ramet.backends.local.chores import Chores
-from ramet.backends.local.installation import Installation
 from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.tenant_code import Allowance
 from ramet.backends.local.wal import segment_named
 from ramet.backends.local.walsource import STATUS_DIRECTORY, WAL_DIRECTORY
 
@@ -12,16 +14,12 @@ _LATE_SECONDS = 120.0
 _MANY_SEGMENTS = 64
 
 
-def check_data(chores: Chores, installation: Installation, paths: ServicePaths, patience_seconds: float) -> str | None:
-    """Read every table and index with pg_amcheck; None while it is at work, then what it complains of, or nothing.
+def check_data(chores: Chores, paths: ServicePaths, patience_seconds: float) -> str | None:
+    """Read every table and index with amcheck; None while that goes on, then what is damaged, or nothing.
 
     Installs the extension amcheck, so it is for throw-away servers.
     """
-    command = [installation.program("pg_amcheck"), "--all", "--install-missing", "--heapallindexed", "--parent-check"]
-    finished = chores.run(paths, "amcheck", [*command, "--no-password"], patience_seconds)
-    if finished is None:
-        return None
-    return "" if finished.status == 0 else finished.output or f"pg_amcheck ended with {finished.status}."
+    return chores.run(paths, "amcheck", partial(read_all, paths, Allowance()), patience_seconds)
 
 
 def archive_delay(paths: ServicePaths) -> str | None:

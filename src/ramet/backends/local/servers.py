@@ -8,7 +8,7 @@ import logging
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ import psycopg
 from ramet.backends.base import Readiness, Server
 from ramet.backends.local import configuration, logs, probe, processes, quieting, readonly, roles, sql
 from ramet.backends.local.account import Account
-from ramet.backends.local.chores import Chores
+from ramet.backends.local.chores import Chores, cpu_count
 from ramet.backends.local.configuration import Features, Phase
 from ramet.backends.local.installation import Installation, Installations, extension_of
 from ramet.backends.local.limits import Limits
@@ -49,10 +49,12 @@ class Servers:
     copy_on_write: bool = True
     temp_file_mbs: int = configuration.DEFAULT_TEMP_FILE_MBS
 
+    background_jobs: int = field(default_factory=cpu_count)
+
     @cached_property
     def chores(self) -> Chores:
         """The programs that work on these servers in the background."""
-        return Chores(self.account)
+        return Chores(self.layout.services.parent / "turns.lock", self.background_jobs)
 
     def paths(self, service_id: str) -> ServicePaths:
         """Return the places of a service."""
@@ -169,8 +171,9 @@ class Servers:
 
     def stop(self, server: Server, patience_seconds: float) -> bool:
         """Ask for a clean stop, and watch for at most `patience_seconds`; True when the server is gone."""
-        self.chores.end(server.service_id)
-        return processes.stop(self.paths(server.service_id), patience_seconds)
+        paths = self.paths(server.service_id)
+        self.chores.end(paths)
+        return processes.stop(paths, patience_seconds)
 
     def remove(self, service_id: str, patience_seconds: float) -> None:
         """End the server at once, and remove its sockets, limits and directories but `data` and `snapshots`.
@@ -178,7 +181,7 @@ class Servers:
         Those two are trees of the volume driver. Raises Unavailable while processes still end.
         """
         paths = self.paths(service_id)
-        self.chores.end(service_id)
+        self.chores.end(paths)
         if not processes.kill(paths, patience_seconds):
             raise Unavailable("SERVER_ENDING", f"Processes of the server of service {service_id} still end")
         self.limits.remove(service_id)

@@ -130,22 +130,6 @@ def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace(" ", r"\ ")
 
 
-def environment(paths: ServicePaths) -> dict[str, str]:
-    """Return what lets one of PostgreSQL's programs connect as the platform, for as long as it takes."""
-    settings = {**_usual_settings(paths), "statement_timeout": "0"}
-    return {
-        "PGHOST": str(paths.sockets),
-        "PGPORT": str(_port(paths)),
-        "PGUSER": PLATFORM_ROLE,
-        "PGDATABASE": "postgres",
-        "PGAPPNAME": "ramet",
-        "PGSSLMODE": "disable",
-        "PGGSSENCMODE": "disable",
-        "PGPASSFILE": "/nonexistent",
-        "PGOPTIONS": _options(settings),
-    }
-
-
 @dataclass(frozen=True)
 class Database:
     """A database of a server. In one that is `untouched` nobody but the platform has ever created anything."""
