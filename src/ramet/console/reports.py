@@ -99,7 +99,9 @@ def _neutralised(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     prepared = facts.get("prepared_transactions") or []
     if prepared:
         ended = facts.get("prepared_transactions_rolled_back") or 0
-        fate = "rolled back" if ended else "kept; they hold their locks"
+        fate = "rolled back" if ended >= len(prepared) else "kept; they hold their locks"
+        if 0 < ended < len(prepared):
+            fate = f"{ended} rolled back, because they changed roles or databases; the others are {fate}"
         yield "Prepared transactions", f"{_listed(prepared)}: {fate}"
     if names := facts.get("subscriptions"):
         yield "Subscriptions", f"{_listed(names)}: disabled and detached"

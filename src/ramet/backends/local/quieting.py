@@ -1,4 +1,4 @@
-"""Keep a fork from acting on the world that its parent acts on (forking.md, 15 and 18 to 22).
+"""Keep a fork from acting on the world that its parent acts on (forking.md, 18 to 22).
 
 Shared catalogs are updated directly: that reaches databases that accept no connections, and runs nothing that a tenant
 could have put in the way. What a tenant owns is never executed: only tables that belong to an extension are touched.
@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ramet.backends.local import sql
+from ramet.backends.local import prepared, sql
 from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.prepared import Prepared
 from ramet.backends.local.sql import Connection
 
 # No host of this name: later commands on a detached subscription cannot reach the publisher, whose slots are the
@@ -33,7 +34,6 @@ class _JobTable:
 class _Calmed:
     """What was found in one database."""
 
-    rolled_back: int
     user_mappings: int
     jobs: list[str]
 
@@ -47,38 +47,35 @@ _JOB_TABLES = (
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The databases of a server, and its prepared transactions by the oid of their database, oldest first."""
+    """The databases of a server, and its prepared transactions, oldest first."""
 
     databases: list[sql.Database]
-    prepared: list[tuple[int, str]]
-
-    def prepared_in(self, database: sql.Database) -> list[str]:
-        """Return the names of the prepared transactions of a database."""
-        return [name for oid, name in self.prepared if oid == database.oid]
+    prepared: list[Prepared]
 
     @property
     def to_enter(self) -> list[sql.Database]:
         """The databases that accept connections and that a tenant may have written to."""
-        return [each for each in self.databases if each.is_open and not (each.untouched and not self.prepared_in(each))]
+        return [each for each in self.databases if each.is_open and not each.untouched]
 
 
 def look(connection: Connection) -> Surroundings:
     """Return what is there to be quieted."""
-    prepared = connection.execute("SELECT prepared, dbid, gid FROM pg_prepared_xact()").fetchall()
-    return Surroundings(sql.databases(connection), [(oid, name) for _, oid, name in sorted(prepared)])
+    return Surroundings(sql.databases(connection), prepared.find(connection))
 
 
 def remarkable(found: Surroundings) -> dict[str, Any]:
     """Return what a fork's report should name: prepared transactions, and databases that nobody can enter."""
     names = {each.oid: each.name for each in found.databases}
     return {
-        "prepared_transactions": [f"{names[oid]}: {name}" for oid, name in found.prepared if oid in names],
+        "prepared_transactions": [
+            f"{names[each.database_oid]}: {each.name}" for each in found.prepared if each.database_oid in names
+        ],
         "databases_not_entered": [each.name for each in found.databases if not each.is_open],
     }
 
 
 def calm(paths: ServicePaths, connection: Connection, found: Surroundings) -> dict[str, Any]:
-    """End prepared transactions, and take foreign credentials and scheduled jobs away, in every database.
+    """Take foreign credentials and scheduled jobs away, in every database.
 
     Return what was found; `connection` is one that is open already.
     """
@@ -86,33 +83,32 @@ def calm(paths: ServicePaths, connection: Connection, found: Surroundings) -> di
     # The first session in a database after a start takes long: it fills the caches that all later ones read.
     with ThreadPoolExecutor(_SESSIONS_AT_ONCE, "calm") as sessions:
         others = {
-            each.name: sessions.submit(_enter_and_calm, paths, each.name, found.prepared_in(each))
-            for each in found.to_enter
-            if each.name != own
+            each.name: sessions.submit(_enter_and_calm, paths, each.name) for each in found.to_enter if each.name != own
         }
         calmed = {
-            each.name: _calm_one(connection, found.prepared_in(each))
-            if each.name == own
-            else others[each.name].result()
+            each.name: _calm_one(connection) if each.name == own else others[each.name].result()
             for each in found.to_enter
         }
     return {
-        "prepared_transactions_rolled_back": sum(one.rolled_back for one in calmed.values()),
         "user_mappings": sum(one.user_mappings for one in calmed.values()),
         "jobs": [f"{name}: {job}" for name, one in calmed.items() for job in one.jobs],
     }
 
 
-def _enter_and_calm(paths: ServicePaths, database: str, prepared: list[str]) -> _Calmed:
+def _enter_and_calm(paths: ServicePaths, database: str) -> _Calmed:
     with sql.connect(paths, database) as connection:
-        return _calm_one(connection, prepared)
+        return _calm_one(connection)
 
 
-def _calm_one(connection: Connection, prepared: list[str]) -> _Calmed:
-    # A prepared transaction may hold locks that the others wait for.
-    for name in prepared:
-        sql.run(connection, "ROLLBACK PREPARED {name}", name=name)
-    return _Calmed(len(prepared), _clear_user_mappings(connection), _deactivate_jobs(connection))
+def _calm_one(connection: Connection) -> _Calmed:
+    return _Calmed(_clear_user_mappings(connection), _deactivate_jobs(connection))
+
+
+def end_prepared(paths: ServicePaths, connection: Connection, found: Surroundings, *, quiet: bool) -> dict[str, Any]:
+    """Roll back the prepared transactions that change roles or databases, and with `quiet` all; return how many."""
+    wanted = [each for each in found.prepared if quiet or each.changes_shared]
+    prepared.roll_back(paths, connection, found.databases, wanted)
+    return {"prepared_transactions_rolled_back": len(wanted)}
 
 
 def detach_subscriptions(connection: Connection, found: Surroundings) -> list[str]:

@@ -153,6 +153,7 @@ class Servers:
             surroundings = quieting.look(connection)
             found = quieting.remarkable(surroundings)
             # First of all: a prepared transaction may hold locks on the very rows that are changed below.
+            found |= quieting.end_prepared(paths, connection, surroundings, quiet=quiet)
             found |= quieting.calm(paths, connection, surroundings) if quiet else {}
             with connection.transaction():
                 found["subscriptions"] = quieting.detach_subscriptions(connection, surroundings)
