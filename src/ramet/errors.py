@@ -51,5 +51,9 @@ class Unavailable(Error):
     """A part that is needed cannot be reached now; the same call may succeed later."""
 
 
+class Unseen(Unavailable):
+    """This process could not look at something, for a reason of its own: that says nothing about the thing."""
+
+
 class Failed(Error):
     """Work on the host failed for good: repeating the same step cannot help."""

@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 
 from ramet.api.shapes import service_shape
+from ramet.backends.base import Observation, Server
 from ramet.control.control import utc_now
 from ramet.control.history import list_operations
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
-from ramet.errors import Invalid, NotFound, WrongState
+from ramet.errors import Invalid, NotFound, Unseen, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, Status, status_of, status_reason
 from ramet.model.snapshot import Snapshot
@@ -138,6 +139,26 @@ def test_a_lost_volume_is_said_and_never_made_anew(world: World) -> None:
     assert status_of(seen) is Status.UNSTABLE
     assert "lost" in (status_reason(seen) or "")
     assert service.id not in world.backend.volumes
+
+
+def test_what_cannot_be_looked_at_is_left_alone_and_the_others_are_not(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hidden, fallen = world.create(), world.create()
+    look = world.backend.observe
+
+    def observe(server: Server) -> Observation:
+        if server.service_id == hidden.id:
+            raise Unseen("CANNOT_LOOK", "it cannot be looked at")
+        return look(server)
+
+    monkeypatch.setattr(world.backend, "observe", observe)
+    world.backend.volumes[hidden.id].running = world.backend.volumes[fallen.id].running = False
+    world.upkeep.observe()
+    world.worker.run_until_idle()
+    assert "it cannot be looked at" in caplog.text
+    assert [world.backend.volumes[each.id].running for each in (hidden, fallen)] == [False, True]
+    assert status_of(world.control.get_service(world.project.id, hidden.id)) is Status.READY
 
 
 def test_servers_of_an_earlier_process_are_renewed_once(world: World) -> None:

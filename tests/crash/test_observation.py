@@ -1,6 +1,7 @@
 """What a whole Ramet does about servers that crash, cannot start, lose their volume, or go down with the host."""
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -74,6 +75,25 @@ def test_a_crashed_server_is_unstable_with_its_reason_and_serves_again_at_once(s
     assert rows_of(shop.port, shop.password) == [1]
     asked = shop.site.rows("SELECT created_at FROM operation WHERE procedure = 'restart' AND subject = ?", shop.id)
     assert len(asked) == 1
+
+
+def test_a_server_that_cannot_be_looked_at_for_want_of_descriptors_is_left_alone(shop: Shop) -> None:
+    process = shop.site.process
+    assert process is not None
+    server = find_server(shop.paths)
+    soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    said = shop.site.log.stat().st_size
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        eventually(
+            lambda: shop.site.log.read_bytes()[said:].count(b"cannot be looked at") > 3, PATIENCE_SECONDS, "looks"
+        )
+    finally:
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert shop.await_status("READY")["metadata"].get("status_reason") is None
+    assert rows_of(shop.port, shop.password) == [1]
+    assert find_server(shop.paths) == server
+    assert shop.site.steps("procedure = 'restart' AND subject = ?", shop.id) == []
 
 
 def test_a_server_that_cannot_start_stays_unstable_with_the_last_lines_of_its_log(shop: Shop) -> None:

@@ -275,7 +275,7 @@ class Backend(Protocol):
         """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
 
     def observe(self, server: Server) -> Observation:
-        """Look at a server that should be serving."""
+        """Look at a server that should be serving. Raises Unseen when that cannot be seen now."""
 
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         """Return a page of the server's own log, newest first, without secrets. Raises Invalid for a bad cursor."""

@@ -2,14 +2,15 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ramet.backends.base import Backend, SnapshotFacts
 from ramet.control.poolers import submit_repair
 from ramet.control.replica_repair import fault_of_set, note, renew_set, submit_restart
-from ramet.errors import Unavailable
+from ramet.errors import Unavailable, Unseen
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest
@@ -80,15 +81,19 @@ class Upkeep:
     def observe(self) -> None:
         """Look at each server that should be serving; restart those that are not, ever less often."""
         for service in self._serving_services():
-            observation = self.backend.observe(server_of(service))
-            if observation.serving:
-                self._next_restart.pop(service.id, None)
-                if service.down_reason is not None:
-                    self._note(service, None)
-                self._repair_pooler(service)
-            else:
-                self._restart(service, observation.reason)
+            with _unless_unseen():
+                self._observe_service(service)
         self._observe_replicas()
+
+    def _observe_service(self, service: Service) -> None:
+        observation = self.backend.observe(server_of(service))
+        if observation.serving:
+            self._next_restart.pop(service.id, None)
+            if service.down_reason is not None:
+                self._note(service, None)
+            self._repair_pooler(service)
+        else:
+            self._restart(service, observation.reason)
 
     def take_due_snapshots(self) -> None:
         """Submit a snapshot of each service for which one is due: by time, by WAL, or because it came to rest.
@@ -185,7 +190,8 @@ class Upkeep:
         parents = {service.id: service for service in self._serving_services()} if sets else {}
         for each in sets:
             if each.service_id in parents:
-                self._observe_set(each, parents[each.service_id])
+                with _unless_unseen():
+                    self._observe_set(each, parents[each.service_id])
 
     def _observe_set(self, replica_set: ReplicaSet, parent: Service) -> None:
         fault = fault_of_set(self.backend, replica_set, parent)
@@ -220,6 +226,15 @@ class Upkeep:
             current = services.get_service(tx, service.id, lock=True)
             if current is not None and current.activity is None:
                 services.update_service(tx, service.id, down_reason=reason)
+
+
+@contextmanager
+def _unless_unseen() -> Iterator[None]:
+    """Leave alone what could not be looked at: nothing is known of it, least of all that it is down."""
+    try:
+        yield
+    except Unseen as error:
+        _log.warning("%s", error)
 
 
 def _facts(snapshot: Snapshot) -> SnapshotFacts:

@@ -16,6 +16,7 @@ import msgspec
 from ramet.backends.base import Capture, Server, Source
 from ramet.backends.local import preparing, processes, snapshots, sql
 from ramet.backends.local.bases import captured, copy_running, copy_stopped
+from ramet.backends.local.own_faults import GONE
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.process_identity import boot_id
 from ramet.backends.local.rollforward import RollForward
@@ -133,7 +134,7 @@ def check_boot(paths: ServicePaths) -> None:
 def _is_of_this_boot(paths: ServicePaths) -> bool:
     try:
         return bool(json.loads((paths.root / _NOTE).read_bytes())["boot_id"] == boot_id())
-    except (OSError, ValueError, KeyError, TypeError):
+    except (*GONE, ValueError, KeyError, TypeError):
         return False
 
 

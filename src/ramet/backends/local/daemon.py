@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ramet.backends.local.account import Account
 from ramet.backends.local.children import adopt
+from ramet.backends.local.own_faults import GONE
 from ramet.backends.local.process_identity import ProcessRecord, inhabitants, record_of, works_in
 from ramet.backends.local.processes import ENVIRONMENT
 
@@ -100,7 +101,7 @@ class Daemon:
     def _recorded(self) -> ProcessRecord | None:
         try:
             return ProcessRecord(**json.loads((self.home / _RECORD).read_text()))
-        except (OSError, ValueError, TypeError):
+        except (*GONE, ValueError, TypeError):
             return None
 
 

@@ -10,6 +10,7 @@ from ramet.backends.local import processes, snapshots
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.capture import unfinished_of
 from ramet.backends.local.limits import groups_of
+from ramet.backends.local.own_faults import GONE
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.pooler import Poolers
 from ramet.backends.local.process_identity import title_of
@@ -103,5 +104,5 @@ def _unfinished(paths: ServicePaths) -> Iterator[Path]:
 def _works_in(pid: int) -> Path | None:
     try:
         return Path(str(Path(f"/proc/{pid}/cwd").readlink()).removesuffix(" (deleted)"))
-    except OSError:
+    except (*GONE, PermissionError):
         return None

@@ -4,6 +4,7 @@ from typing import Any
 
 from ramet.backends.base import Observation
 from ramet.backends.local import archive, processes
+from ramet.backends.local.own_faults import looking_at
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.process_identity import children_of
 from ramet.backends.local.wal import segment_named
@@ -11,7 +12,12 @@ from ramet.backends.local.walsource import STATUS_DIRECTORY, WAL_DIRECTORY
 
 
 def observe(paths: ServicePaths, *, is_replica: bool = False) -> Observation:
-    """Look at a server that should be serving."""
+    """Look at a server that should be serving. Raises Unseen when this process cannot look."""
+    with looking_at(f"the server of service {paths.service_id}"):
+        return _observe(paths, is_replica)
+
+
+def _observe(paths: ServicePaths, is_replica: bool) -> Observation:
     if not paths.data.is_dir():
         return Observation(False, f"The volume of service {paths.service_id} is lost.")
     if processes.is_ready(paths):

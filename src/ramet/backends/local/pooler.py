@@ -12,6 +12,7 @@ from ramet.backends.local import probe
 from ramet.backends.local.configuration import listen_addresses, max_connections
 from ramet.backends.local.daemon import Daemon
 from ramet.backends.local.helper_roles import ensure_pooler_role_of
+from ramet.backends.local.own_faults import GONE, looking_at
 from ramet.backends.local.pgbouncer import LOG, USERLIST, Pooling, find_pgbouncer, pgbouncer_ini, userlist
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE
@@ -62,8 +63,9 @@ class Poolers:
         _await_answer(daemon, pooling)
 
     def serves(self, service_id: str) -> bool:
-        """Tell whether the pooler's process runs."""
-        return self._daemon(service_id).running() is not None
+        """Tell whether the pooler's process runs. Raises Unseen when this process cannot look."""
+        with looking_at(f"the {self.kind} of service {service_id}"):
+            return self._daemon(service_id).running() is not None
 
     def stop(self, service_id: str) -> None:
         """End the pooler of a service and its clients' sessions, and remove it; may run when there is none."""
@@ -143,7 +145,7 @@ def _answers(pooling: Pooling) -> bool:
 def _written(path: Path) -> str | None:
     try:
         return path.read_text()
-    except OSError:
+    except GONE:
         return None
 
 

@@ -6,6 +6,8 @@ import struct
 from contextlib import closing, suppress
 from enum import StrEnum
 
+from ramet.backends.local.own_faults import is_own, unseen
+
 _SSL_REQUEST = struct.pack("!II", 8, 80877103)
 _PROTOCOL_3 = 196608
 _PASSWORD_REQUESTS = (5, 10)  # MD5 and SASL
@@ -21,14 +23,16 @@ class Answer(StrEnum):
 
 
 def ask(host: str, port: int, user: str, database: str, *, tls: bool) -> Answer:
-    """Begin a session like a client's, and leave before it is one."""
+    """Begin a session like a client's, and leave before it is one. Raises Unseen when this side cannot ask."""
     try:
         with socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as plain:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls and not _offers_tls(plain):
                 return Answer.REFUSES
             return _ask(_encrypted(plain) if tls else plain, user, database)
-    except OSError:
+    except OSError as error:
+        if is_own(error):
+            raise unseen(f"the endpoint on port {port}", error.strerror or error) from error
         return Answer.SILENT
 
 

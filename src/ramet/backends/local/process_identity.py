@@ -3,8 +3,11 @@
 A copied or stale postmaster.pid names a stranger, perhaps another service's server (forking.md, 1). A process is ours
 only when the lock file names our directory, the process works in it, was started on it, and is the one that we
 recorded as far as we recorded any.
+
+Only where the kernel has no entry of a process is it gone; every other error is raised, for it says nothing of it.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -13,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from ramet.backends.local.account import Account
+from ramet.backends.local.own_faults import GONE
 from ramet.backends.local.paths import ServicePaths
 
 _START_TICKS_FIELD = 21
@@ -62,7 +66,13 @@ def find_server(paths: ServicePaths) -> int | None:
 
 def inhabitants(directory: Path) -> list[int]:
     """Return the processes that work in a directory: a server, or what a killed one left behind."""
-    return [pid for pid in _all_processes() if works_in(pid, directory)]
+    return [pid for pid in _all_processes() if _is_seen_in(pid, directory)]
+
+
+def _is_seen_in(pid: int, directory: Path) -> bool:
+    with contextlib.suppress(PermissionError):  # of other users' processes, which are none of ours
+        return works_in(pid, directory)
+    return False
 
 
 def runs(pid: int, program: str) -> bool:
@@ -74,7 +84,7 @@ def works_in(pid: int, directory: Path) -> bool:
     """Tell whether a process has a directory as its working directory."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == directory
-    except OSError:
+    except GONE:
         return False
 
 
@@ -82,7 +92,7 @@ def children_of(parent: int) -> Iterator[tuple[int, str]]:
     """Yield pid and title of each child process."""
     try:
         pids = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    except OSError:
+    except GONE:
         return
     for pid in pids:
         yield int(pid), title_of(int(pid))
@@ -103,7 +113,7 @@ def transferred_bytes(pid: int) -> int:
     """Return how many bytes a process has read and written, those of the page cache too."""
     try:
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    except OSError:
+    except (*GONE, PermissionError):
         return 0
     counts = dict(line.split(": ") for line in lines)
     return int(counts["rchar"]) + int(counts["wchar"])
@@ -112,7 +122,7 @@ def transferred_bytes(pid: int) -> int:
 def _recorded(paths: ServicePaths) -> ProcessRecord | None:
     try:
         return ProcessRecord(**json.loads(paths.process_record.read_text()))
-    except (OSError, ValueError, TypeError):
+    except (*GONE, ValueError, TypeError):
         return None
 
 
@@ -121,7 +131,7 @@ def _locked_by(paths: ServicePaths) -> int | None:
     try:
         pid, directory = paths.pid_file.read_text().splitlines()[:2]
         return int(pid) if Path(directory) == paths.data else None
-    except (OSError, ValueError):
+    except (*GONE, ValueError):
         return None
 
 
@@ -138,14 +148,14 @@ def _serves(pid: int, paths: ServicePaths) -> bool:
 def _arguments(pid: int) -> list[str]:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-    except OSError:
+    except GONE:
         return []
 
 
 def _stat_fields(pid: int) -> list[str] | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
+    except GONE:
         return None
     name_end = text.rindex(")")
     return [str(pid), text[: name_end + 1], *text[name_end + 2 :].split()]

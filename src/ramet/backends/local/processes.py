@@ -17,6 +17,7 @@ from ramet.backends.local import logs
 from ramet.backends.local.account import Account
 from ramet.backends.local.children import adopt
 from ramet.backends.local.installation import Installation
+from ramet.backends.local.own_faults import GONE
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.process_identity import (
     children_of,
@@ -157,7 +158,7 @@ def _says_ready(pid_file: Path, pid: int) -> bool:
     try:
         lines = pid_file.read_bytes().splitlines()
         return lines[7].strip() == b"ready" and int(lines[0]) == pid
-    except (OSError, IndexError, ValueError):
+    except (*GONE, IndexError, ValueError):
         return False
 
 

@@ -24,6 +24,7 @@ from ramet.backends.local.configuration import Features, Phase
 from ramet.backends.local.installation import Installation, Installations, extension_of
 from ramet.backends.local.limits import Limits
 from ramet.backends.local.logbound import bound_log
+from ramet.backends.local.own_faults import is_own
 from ramet.backends.local.paths import Layout, ServicePaths, make_passage, make_private_parents
 from ramet.backends.local.process_identity import children_of
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
@@ -133,7 +134,9 @@ class Servers:
             self._limit_all(server, paths)
             with sql.connect(paths) as connection:
                 return connection.execute("SELECT FROM pg_file_settings WHERE NOT applied").fetchone() is not None
-        except (OSError, Unavailable):  # memory in use cannot be taken away from processes that go on
+        except (OSError, Unavailable) as error:  # memory in use cannot be taken away from processes that go on
+            if is_own(error):
+                raise
             return True
 
     def close(self, server: Server) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from ramet.backends.local.own_faults import GONE, unseen
 from ramet.backends.local.paths import ServicePaths
 from ramet.errors import Unavailable
 
@@ -20,6 +21,7 @@ _TEMPLATES = ("template0", "template1")
 _BOOTSTRAP_SUPERUSER = 10  # the platform's role, which initdb has made
 _INVALID = -2  # datconnlimit of a database whose removal was interrupted
 
+_NO_SOCKET = "could not create socket"  # libpq's words, where this process may open no more files
 _LOCKED_SECONDS = 3  # a prepared transaction that renames a database keeps everybody waiting at its door
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -64,7 +66,7 @@ def connect(
     """Open a connection in autocommit mode, and close it at the end.
 
     `settings` override the usual ones (statement_timeout, lock_timeout). Raises Unavailable when the server does not
-    accept connections, also when it goes away meanwhile.
+    accept connections, also when it goes away meanwhile, and Unseen when this side cannot ask.
     """
     try:
         with psycopg.connect(
@@ -85,6 +87,8 @@ def connect(
     except psycopg.OperationalError as error:
         if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P", "53300")):
             raise
+        if _NO_SOCKET in str(error):
+            raise unseen(f"the server of service {paths.service_id}", error) from error
         raise Unavailable(
             "SERVER_UNREACHABLE",
             f"The server of service {paths.service_id} does not accept connections",
@@ -110,10 +114,12 @@ def _port(paths: ServicePaths) -> int:
     """Return the port that names the socket: line 4 of the lock file."""
     try:
         return int(paths.pid_file.read_text().splitlines()[3])
-    except (OSError, IndexError, ValueError) as error:
+    except (*GONE, IndexError, ValueError) as error:
         raise Unavailable(
             "SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running", str(error)
         ) from error
+    except OSError as error:
+        raise unseen(f"the server of service {paths.service_id}", error.strerror or error) from error
 
 
 def _usual_settings(paths: ServicePaths) -> dict[str, str]:
