@@ -24,7 +24,7 @@ from ramet.client import Client
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Environment
 from tests.backends.local.hosts import data_root
-from tests.cli.test_host import Host
+from tests.cli.hosts import Host
 from tests.console.browsers import CHROMIUM, MISSING, open_browser
 
 _IMAGES = Path(__file__).parents[2] / "docs" / "images"

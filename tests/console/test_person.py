@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from ramet.backends.local.paths import layout_of
 from tests.backends.local.hosts import data_root
-from tests.cli.test_host import Host
+from tests.cli.hosts import Host
 from tests.console.browsers import watch
 
 

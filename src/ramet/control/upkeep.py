@@ -56,6 +56,7 @@ class Upkeep:
     _renewed: set[str] = field(default_factory=set)
     _begun: datetime = field(init=False)
     _next_restart: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _known: set[str] = field(default_factory=set)
     _written: dict[str, int] = field(default_factory=dict)
     _written_before: dict[str, int] = field(default_factory=dict)
 
@@ -88,7 +89,7 @@ class Upkeep:
     def _observe_service(self, service: Service) -> None:
         observation = self.backend.observe(server_of(service))
         if observation.serving:
-            self._next_restart.pop(service.id, None)
+            self._note_serving(service.id)
             if service.down_reason is not None:
                 self._note(service, None)
             self._repair_pooler(service)
@@ -174,7 +175,7 @@ class Upkeep:
     def _restart(self, service: Service, reason: str) -> None:
         if not self._is_due_again(service.id):
             return
-        _log.warning("server of service %s is down, restarting it: %s", service.id, reason)
+        self._log_restart(service.id, f"server of service {service.id} is down, restarting it: {reason}")
         with self.store.write() as tx:
             current = services.get_service(tx, service.id, lock=True)
             if current is None or current.activity is not None or current.paused or current.deleted_at is not None:
@@ -196,21 +197,34 @@ class Upkeep:
     def _observe_set(self, replica_set: ReplicaSet, parent: Service) -> None:
         fault = fault_of_set(self.backend, replica_set, parent)
         if fault is None:
-            self._next_restart.pop(replica_set.id, None)
+            self._note_serving(replica_set.id)
             note(self.store, replica_set, None)
         elif not fault.needs_restart:
             note(self.store, replica_set, fault.reason)
         elif self._is_due_again(replica_set.id) and submit_restart(self.store, replica_set, fault.reason):
-            _log.warning("read replica set %s is down, restarting it: %s", replica_set.id, fault.reason)
+            message = f"read replica set {replica_set.id} is down, restarting it: {fault.reason}"
+            self._log_restart(replica_set.id, message)
             self.wake()
 
     def _repair_pooler(self, service: Service) -> None:
         key = f"pooler of {service.id}"
         if service.pooler_port is None or self.backend.pooler_serves(service.id):
-            self._next_restart.pop(key, None)
+            self._note_serving(key)
         elif self._is_due_again(key) and submit_repair(self.store, service):
-            _log.warning("the %s is down, restarting it", key)
+            self._log_restart(key, f"the {key} is down, restarting it")
             self.wake()
+
+    def _note_serving(self, key: str) -> None:
+        self._known.add(key)
+        self._next_restart.pop(key, None)
+
+    def _log_restart(self, key: str, message: str) -> None:
+        """Log a restart as a warning; but as information where this process has not seen the server before.
+
+        Servers are down at a normal start: 'ramet down' or the shutdown of the host stopped them.
+        """
+        _log.log(logging.WARNING if key in self._known else logging.INFO, "%s", message)
+        self._known.add(key)
 
     def _is_due_again(self, key: str) -> bool:
         """Tell whether what is down is to be started now; it is tried ever less often."""

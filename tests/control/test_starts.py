@@ -1,0 +1,84 @@
+"""What the log says when `ramet up` finds servers down: they end with `ramet down` and with the host."""
+
+import logging
+import time
+
+import pytest
+
+from ramet.control import replicas
+from ramet.control.control import utc_now
+from ramet.control.upkeep import Cadence, Upkeep
+from tests.control.test_poolers import enable
+from tests.control.test_replicas import create
+from tests.worlds import World
+
+
+def _upkeep(world: World) -> Upkeep:
+    """Return the duties of a process that was just started."""
+    return Upkeep(world.store, world.backend, Cadence(), world.worker.wake, utc_now)
+
+
+def _family(world: World) -> list[str]:
+    """Make a service with a pooler and replicas that have one too; return the ids of all servers."""
+    service = world.create()
+    made = create(world, service)
+    replicas.enable_pooler(world.control, world.project.id, service.id, made.id)
+    world.worker.run_until_idle()
+    enable(world, service.id)
+    return [service.id, *(node.id for node in made.nodes)]
+
+
+def _stop(world: World, server_ids: list[str]) -> None:
+    """Stop everything, as `ramet down` does."""
+    for server_id in server_ids:
+        world.backend.crash(server_id)
+    for volume in world.backend.volumes.values():
+        volume.pooler_port = None
+
+
+def _observe_until_all_serve(world: World, upkeep: Upkeep, server_ids: list[str]) -> None:
+    for _ in range(3):  # servers first, then what stands before them
+        upkeep.observe()
+        world.worker.run_until_idle()
+        for server_id in server_ids:
+            world.backend.volumes[server_id].is_open = True
+    upkeep.observe()
+
+
+def test_a_normal_start_logs_no_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    server_ids = _family(world)
+    _stop(world, server_ids)
+    with caplog.at_level(logging.WARNING):
+        _observe_until_all_serve(world, _upkeep(world), server_ids)
+    assert [record.message for record in caplog.records] == []
+    assert all(world.backend.volumes[server_id].running for server_id in server_ids)
+
+
+def test_what_goes_down_while_ramet_is_up_is_a_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    server_ids = _family(world)
+    upkeep = _upkeep(world)
+    upkeep.observe()
+    _stop(world, server_ids)
+    with caplog.at_level(logging.WARNING):
+        _observe_until_all_serve(world, upkeep, server_ids)
+    said = "\n".join(record.message for record in caplog.records)
+    assert f"server of service {server_ids[0]} is down" in said
+    assert "read replica set" in said
+    world.backend.stop_pooler(server_ids[0])
+    upkeep.observe()
+    assert f"pooler of {server_ids[0]} is down" in caplog.text
+
+
+def test_a_start_that_fails_is_a_warning_at_the_next_one(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    service = world.create()
+    upkeep = _upkeep(world)
+    world.backend.crash(service.id)
+    with caplog.at_level(logging.WARNING):
+        upkeep.observe()
+        assert caplog.text == ""
+        deadline = time.monotonic() + 60
+        while "is down" not in caplog.text:
+            assert time.monotonic() < deadline, "the server that did not start is not started again"
+            world.worker.run_until_idle()
+            world.backend.crash(service.id)
+            upkeep.observe()
