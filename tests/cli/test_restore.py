@@ -1,6 +1,9 @@
 """Restore windows, fork reports, snapshots and dry runs on the command line."""
 
+from datetime import UTC, datetime
+
 from ramet.model.fork import shown
+from tests.backends.local.hosts import eventually
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -45,3 +48,32 @@ def test_a_fork_is_reported_on(terminal: Terminal) -> None:
     assert terminal.made("service", "report", "told-fork")["strategy"] == "NOW"
     said = terminal.ramet("service", "report", "told-fork").out
     assert all(word in said for word in ("last included", "checked", "capture"))
+
+
+def test_a_snapshot_is_forked_by_its_name_and_by_its_id(terminal: Terminal, world: World) -> None:
+    parent = terminal.made("service", "create", "kept-state")
+    world.backend.commit(parent["service_id"], "before")
+    for name in ("migration", "twice", "twice"):
+        terminal.ramet("service", "snapshot", "kept-state", "--name", name)
+    with world.client() as client:
+        eventually(lambda: {one.status for one in client.list_snapshots(parent["service_id"])} == {"AVAILABLE"}, 20)
+        [taken] = [one for one in client.list_snapshots(parent["service_id"]) if one.name == "migration"]
+    world.backend.commit(parent["service_id"], "after")
+    for wanted in ("migration", taken.id):
+        forked = terminal.made("service", "fork", "kept-state", "--snapshot", wanted)
+        assert forked["metadata"]["snapshot_id"] == taken.id
+        assert world.backend.values(forked["service_id"]) == ["before"]
+    plan = terminal.made("service", "fork", "kept-state", "--snapshot", "migration", "--dry-run")
+    assert plan["base_snapshot"]["id"] == taken.id
+    ambiguous = terminal.ramet("service", "fork", "kept-state", "--snapshot", "twice")
+    assert (ambiguous.code, "2 snapshots" in ambiguous.err) == (3, True)
+    unknown = terminal.ramet("service", "fork", "kept-state", "--snapshot", "[nothing]")
+    assert (unknown.code, "'[nothing]'" in unknown.err) == (6, True)
+
+
+def test_a_relative_time_is_understood(terminal: Terminal) -> None:
+    terminal.made("service", "create", "recent")
+    plan = terminal.made("service", "fork", "recent", "--to-timestamp", "1ms ago", "--dry-run")
+    assert datetime.fromisoformat(plan["target_time"]) <= datetime.now(UTC)
+    refused = terminal.ramet("service", "fork", "recent", "--to-timestamp", "3 days ago")
+    assert (refused.code, "restore window" in refused.err) == (3, True)

@@ -24,10 +24,10 @@ from ramet.cli.output import say
 from ramet.cli.passwords import passwords_path, save_password
 from ramet.cli.patience import Patience, waiting_options
 from ramet.cli.restore import print_plan
+from ramet.cli.restore_points import ChosenPoint, restore_point_options
 from ramet.cli.service_views import print_service
 from ramet.client import Client
 from ramet.errors import Error
-from ramet.model.fork import ForkStrategy
 from ramet.model.service import Environment, ServiceType
 
 _TYPE = click.Choice([one.value for one in ServiceType], case_sensitive=False)
@@ -123,51 +123,36 @@ def create_service(name: str, service_type: str, birth: Birth) -> None:
 
 @click.command("fork")
 @service_argument
-@click.option("--now", is_flag=True, help="With all that is committed at this moment.")
-@click.option("--last-snapshot", is_flag=True, help="With the data of the parent's newest snapshot.")
-@click.option("--to-timestamp", metavar="TIME", help="With the data as of a past moment: RFC 3339 with an offset.")
+@restore_point_options
 @click.option("--dry-run", is_flag=True, help="Only tell what would be made, and in about how much time.")
 @click.option("--name", help="Name of the fork.  [default: the parent's name and '-fork']")
 @birth_options("the parent's", both=False)
 def fork_service(
     service: str,
-    now: bool,
-    last_snapshot: bool,
-    to_timestamp: str | None,
+    point: ChosenPoint,
     dry_run: bool,
     name: str | None,
     birth: Birth,
 ) -> None:
-    """Fork a service: a new one with the data of this one. Give exactly one of --now, --last-snapshot, --to-timestamp.
+    """Fork a service: a new one with the data of this one.
+
+    Give exactly one of --now, --last-snapshot, --snapshot and --to-timestamp.
 
     \b
     Examples:
       ramet service fork shop --now
       ramet service fork shop --last-snapshot --name preview-42
+      ramet service fork shop --snapshot before-the-migration
+      ramet service fork shop --to-timestamp "10 minutes ago"
       ramet service fork shop --to-timestamp 2026-01-15T10:30:00Z --name before-the-accident
     """
-    strategy = _strategy(now, last_snapshot, to_timestamp)
     with open_client(birth.credentials_file) as client:
         parent_id = find_service(client, service).service_id
+        chosen = point.fields(client, parent_id)
         if dry_run:
-            fields = {"target_time": to_timestamp, "name": name, "cpu_millis": birth.cpu, "memory_gbs": birth.memory}
+            fields = {**chosen, "name": name, "cpu_millis": birth.cpu, "memory_gbs": birth.memory}
             tag = birth.environment.upper()
-            print_plan(client.plan_fork(parent_id, strategy, environment_tag=tag, **fields), birth.output)
+            print_plan(client.plan_fork(parent_id, point.strategy, environment_tag=tag, **fields), birth.output)
             return
-        forked = client.fork_service(parent_id, strategy, target_time=to_timestamp, name=name, **birth.fields)
+        forked = client.fork_service(parent_id, point.strategy, name=name, **chosen, **birth.fields)
         birth.follow(client, forked)
-
-
-def _strategy(now: bool, last_snapshot: bool, to_timestamp: str | None) -> ForkStrategy:
-    chosen = [
-        strategy
-        for strategy, is_given in (
-            (ForkStrategy.NOW, now),
-            (ForkStrategy.LAST_SNAPSHOT, last_snapshot),
-            (ForkStrategy.PITR, to_timestamp is not None),
-        )
-        if is_given
-    ]
-    if len(chosen) != 1:
-        raise click.UsageError("Give exactly one of --now, --last-snapshot and --to-timestamp TIME.")
-    return chosen[0]

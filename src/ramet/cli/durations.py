@@ -1,11 +1,20 @@
 """Durations as people write them, and ages as people read them."""
 
 import re
+from datetime import datetime, timedelta
 
 import click
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
+from ramet.model.fork import shown
+
+_UNITS = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
 
 
 class Duration(click.ParamType[float]):
@@ -24,11 +33,22 @@ class Duration(click.ParamType[float]):
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds that a text names, or None when it names none."""
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    """Return the seconds that a text like 90s, 1h30m or '10 minutes' names, or None when it names none."""
+    parts = list(_PART.finditer(text.strip()))
+    if not parts or "".join(part.group() for part in parts) != text.strip():
         return None
-    return sum(float(number) * (0.001 if unit == "ms" else _UNITS[unit]) for number, unit in parts)
+    if any(part[2] not in _UNITS for part in parts):
+        return None
+    return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+
+
+def absolute_time(text: str, now: datetime) -> str:
+    """Return a time relative to now, like '10 minutes ago' or 10m, as RFC 3339; any other text as it is."""
+    seconds = parse_duration(text.strip().removesuffix("ago"))
+    try:
+        return text if seconds is None else shown(now - timedelta(seconds=seconds))
+    except OverflowError:
+        return text
 
 
 def shown_duration(seconds: float) -> str:

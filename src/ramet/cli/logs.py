@@ -3,13 +3,13 @@
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from ramet.api.wire_logs import ServiceLogEntry
-from ramet.cli.durations import parse_duration
+from ramet.cli.durations import absolute_time
 from ramet.cli.options import credentials_option, find_service, open_client, output_option, service_argument
 from ramet.cli.output import print_data
 from ramet.client import Client
@@ -26,8 +26,8 @@ _COLOURS = {"WARNING": "yellow", "ERROR": "red", "FATAL": "red", "PANIC": "red"}
 @click.option(
     "-n", "--lines", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many at most."
 )
-@click.option("--since", help="From this moment on, RFC 3339, or a duration like 30m back from now.")
-@click.option("--until", help="Up to this moment, RFC 3339, or a duration like 30m back from now.")
+@click.option("--since", help="From this time on: RFC 3339, or relative like 30m or '30 minutes ago'.")
+@click.option("--until", help="Up to this time: RFC 3339, or relative like 30m or '30 minutes ago'.")
 @click.option("--search", multiple=True, help="Text to be in the message; may be given again.")
 @click.option("--severity", multiple=True, help="Such as WARNING or ERROR; may be given again.")
 @output_option
@@ -69,8 +69,7 @@ def show_logs(
 
 
 def _moment(name: str, text: str) -> datetime:
-    seconds = parse_duration(text)
-    return parse_moment(name, text) if seconds is None else datetime.now(UTC) - timedelta(seconds=seconds)
+    return parse_moment(name, absolute_time(text, datetime.now(UTC)))
 
 
 def _newest(

@@ -40,14 +40,20 @@ class Services(Connection):
         strategy: ForkStrategy,
         *,
         target_time: str | None = None,
+        snapshot_id: str | None = None,
         name: str | None = None,
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
         idempotency_key: str | None = None,
     ) -> Service:
-        """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited."""
-        fields = given(target_time=target_time, name=name, cpu_millis=cpu_millis, memory_gbs=memory_gbs)
+        """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited.
+
+        `target_time` goes with PITR; `snapshot_id` with LAST_SNAPSHOT: that one instead of the newest.
+        """
+        fields = given(
+            target_time=target_time, snapshot_id=snapshot_id, name=name, cpu_millis=cpu_millis, memory_gbs=memory_gbs
+        )
         body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
         return self.call("POST", self.path(service_id, "forkService"), Service, body, idempotency_key)
 

@@ -1,0 +1,43 @@
+"""The commands of README.md run as they stand there."""
+
+import re
+import shlex
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ramet.client import Client
+from tests.backends.local.hosts import eventually
+from tests.cli.hosts import open_host
+
+PAGE = Path(__file__).parents[2] / "README.md"
+_ELSEWHERE = (". .venv/bin/activate", "ramet up")
+
+
+def _commands() -> list[list[str]]:
+    """Return the commands of the section that shows them, without what another terminal runs."""
+    [block] = re.findall(r"```sh\n(\. .*?)```", PAGE.read_text(), re.DOTALL)
+    lines = [line.split("  #")[0].strip() for line in block.splitlines()]
+    assert [line for line in lines if line in _ELSEWHERE] == list(_ELSEWHERE)
+    return [shlex.split(line) for line in lines if line not in _ELSEWHERE]
+
+
+def _window_is_open_for(client: Client, age: timedelta) -> bool:
+    [shop] = [one for one in client.list_services() if one.name == "shop"]
+    earliest = client.restore_window(shop.service_id).earliest
+    return earliest is not None and earliest < datetime.now(UTC) - age
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run_in_their_order() -> None:
+    commands = _commands()
+    assert ["--to-timestamp", "5 seconds ago"] in [words[4:6] for words in commands]
+    with open_host() as host, host.up() as client:
+        for program, *words in commands:
+            assert program == "ramet"
+            if "--to-timestamp" in words:  # whoever types has taken longer
+                eventually(lambda: _window_is_open_for(client, timedelta(seconds=5)), 60)
+            done = host.run(*words)
+            assert done.returncode == 0, (words, done.stderr)
+        assert {one.name for one in client.list_services()} == {"shop", "preview", "undo"}
