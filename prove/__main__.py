@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from prove import crash, crowd, storm
+from prove import clock, crash, crowd, storm
 from prove.ground import open_ground
 from prove.load import load
 from prove.now import prove_now
@@ -15,7 +15,12 @@ from prove.pitr import prove_pitr
 from prove.results import Results
 
 _PROOFS = {"pitr": prove_pitr, "now": prove_now}
-_PROOFS_OF_PROCESSES = {"crash": crash.main, "crowd": crowd.main, "storm": storm.main}  # with arguments of their own
+_PROOFS_OF_PROCESSES = {  # with arguments of their own
+    "clock": clock.main,
+    "crash": crash.main,
+    "crowd": crowd.main,
+    "storm": storm.main,
+}
 _WARM_UP_SECONDS = 5.0
 
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ class Site:
     port: int
     environment: dict[str, str] = field(default_factory=dict)
     process: "subprocess.Popen[bytes] | None" = None
+    program: Sequence[str] = (str(_RAMET),)
     _asking: sqlite3.Connection | None = None
     _opened: list[LocalBackend] = field(default_factory=list)
 
@@ -69,7 +70,7 @@ class Site:
 
     def up(self) -> None:
         """Start `ramet up`, and return when it answers."""
-        command = [str(_RAMET), "up", "--data", str(self.data), "--port", str(self.port)]
+        command = [*self.program, "up", "--data", str(self.data), "--port", str(self.port)]
         command += ["--credentials-file", str(self.root / "key.json"), "--port-range", self._ports()]
         with self.log.open("ab") as log, uninterrupted():
             self.process = subprocess.Popen(
@@ -92,7 +93,7 @@ class Site:
 
     def down(self) -> None:
         """Stop everything as an operator does."""
-        command = [str(_RAMET), "down", "--data", str(self.data)]
+        command = [*self.program, "down", "--data", str(self.data)]
         subprocess.run(command, env=self._environment(), check=True, capture_output=True, timeout=180)
         if self.process is not None:
             self.process.wait(60)
@@ -164,12 +165,18 @@ class Site:
 
 
 @contextlib.contextmanager
-def open_site(directory: Path | None, **environment: str) -> Iterator[Site]:
-    """Run a Ramet in a fresh directory, with variables of its own; at the end all of it is removed."""
+def open_site(
+    directory: Path | None, prepare: Callable[[Site], None] = lambda _: None, /, **environment: str
+) -> Iterator[Site]:
+    """Run a Ramet in a fresh directory, with variables of its own; at the end all of it is removed.
+
+    `prepare` gets the site before anything runs there.
+    """
     root = Path(tempfile.mkdtemp(prefix="ramet-site-", dir=directory))
     root.chmod(0o711)
     site = Site(root, _free_port(), environment)
     try:
+        prepare(site)
         site.up()
         yield site
     finally:

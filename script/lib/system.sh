@@ -1,4 +1,4 @@
-# System packages: PostgreSQL, pgvector, PgBouncer, the tools of two file systems and a browser. Sourced by script/setup.
+# System packages: PostgreSQL, pgvector, PgBouncer, the tools of two file systems, a clock for tests and a browser. Sourced by script/setup.
 
 newest_server() {  # prints the directory of the newest PostgreSQL server's programs, or nothing
     local candidates=(/usr/lib/postgresql/*/bin/postgres /usr/pgsql-*/bin/postgres)
@@ -24,6 +24,7 @@ system_packages() {
     have pgbouncer || missing+=(pgbouncer)
     have btrfs || missing+=(btrfs-progs)
     have mkfs.xfs || missing+=(xfsprogs)
+    have faketime || missing+=(faketime)  # only proofs and tests need it: they step the clock of their own processes
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
     install_pgvector
     install_browser
@@ -62,6 +63,7 @@ report_missing() {  # an ordinary user, or no apt: say what is not there and wha
     [ -n "$(newest_server)" ] || say "$who, and no PostgreSQL server is installed: the wheel PostgreSQL is used (no TLS: loopback only)"
     have pgbouncer || say "$who, and PgBouncer (package pgbouncer) is missing: services have no pooler"
     have mkfs.xfs || say "$who, and mkfs.xfs (package xfsprogs) is missing: no XFS pool can be made"
+    have faketime || say "$who, and faketime is missing: the tests that step the clock are skipped"
     have btrfs || say "$who, and btrfs (package btrfs-progs) is missing: no btrfs snapshots"
     have chromium || say "$who, and chromium is missing: the console's tests in a browser are skipped"
     if [ "$(id -u)" -ne 0 ]; then
