@@ -239,6 +239,14 @@ def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
     assert "There is nothing here" in visitor.see("/console/nowhere/at/all", 404)
 
 
+def test_what_is_not_there_is_told_in_json_to_programs_and_as_a_page_to_browsers(visitor: Visitor) -> None:
+    for path in ("/nowhere", "/console/nowhere", "/public", "/console/services/a/b/c/d"):
+        told = visitor.client.get(path, headers={"Accept": "application/json"})
+        assert (told.status_code, told.json()["code"]) == (404, "NOT_FOUND")
+        seen = visitor.client.get(path, headers={"Accept": "text/html,application/xhtml+xml,application/json;q=0.9"})
+        assert (seen.status_code, seen.headers["content-type"].partition(";")[0]) == (404, "text/html")
+
+
 def test_a_service_without_room_says_that_it_is_read_only_and_what_to_do(visitor: Visitor) -> None:
     visitor.sign_in()
     page = f"/console/services/{visitor.ready().id}"

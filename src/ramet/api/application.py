@@ -16,9 +16,11 @@ from ramet.api.auth_info import get_auth_info, logout
 from ramet.api.body import LIMIT_BYTES, WireRequest
 from ramet.api.changes import changes_router
 from ramet.api.logs import logs_router
+from ramet.api.methods import Application
 from ramet.api.metrics import metrics_router
 from ramet.api.openapi import document
 from ramet.api.operations import operations_router
+from ramet.api.parameters import check_parameters
 from ramet.api.poolers import poolers_router
 from ramet.api.problems import exception_handlers, on_http_exception
 from ramet.api.projects import list_projects
@@ -62,8 +64,8 @@ def create_app(
     `beside` are routes that stand beside the interface, with errors of their own; `refuse_beside` answers what no
     route takes, neither theirs nor the interface's.
     """
-    interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects)])
-    return Litestar(
+    interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects), check_parameters])
+    application = Application(
         route_handlers=[interface, _document_handler(openapi_json(version)), *beside],
         dependencies={
             "control": Provide(lambda: control, use_cache=True, sync_to_thread=False),
@@ -75,6 +77,8 @@ def create_app(
         openapi_config=None,
         logging_config=None,
     )
+    application.heads_below = BASE_PATH
+    return application
 
 
 def _by_place(handlers: ExceptionHandlersMap, refuse_beside: Refusal | None) -> ExceptionHandlersMap:
@@ -84,9 +88,19 @@ def _by_place(handlers: ExceptionHandlersMap, refuse_beside: Refusal | None) -> 
 
     def choose(request: Request[Any, Any, Any], exception: HTTPException) -> Response[Any]:
         is_ours = request.url.path.startswith(BASE_PATH)
-        return on_http_exception(request, exception) if is_ours else refuse_beside(request, exception)
+        return (
+            on_http_exception(request, exception)
+            if is_ours or _wants_json(request)
+            else refuse_beside(request, exception)
+        )
 
     return {**handlers, HTTPException: choose}
+
+
+def _wants_json(request: Request[Any, Any, Any]) -> bool:
+    """Tell a program, which accepts JSON, from a browser, which names HTML too."""
+    accepted = request.headers.get("accept", "")
+    return "json" in accepted and "text/html" not in accepted
 
 
 def openapi_json(version: str) -> bytes:

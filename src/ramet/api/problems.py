@@ -91,10 +91,18 @@ def _refusal(request: Request[Any, Any, Any], exception: HTTPException) -> Error
             return Error("BODY_TOO_LARGE", "The body is larger than 1 MiB", "Send a smaller one.")
         case 415:
             return Error("UNSUPPORTED_MEDIA_TYPE", exception.detail)
+        case _ if isinstance(exception, ValidationException) and (named := _refused_parameter(exception)):
+            return Error("INVALID_PARAMETER", f"The value of the query parameter {named} cannot be used")
         case _ if isinstance(exception, ValidationException):
             return Error("INVALID_JSON", "The request has no body", "Send one JSON object.")
         case _:
             return Error("INVALID_REQUEST", exception.detail)
+
+
+def _refused_parameter(exception: ValidationException) -> str:
+    """Return the name of the query parameter whose value was refused; "" when it was not that."""
+    refused = exception.extra if isinstance(exception.extra, list) else []
+    return next((str(one["key"]) for one in refused if one.get("source") == "query"), "")
 
 
 def _on_fault(request: Request[Any, Any, Any], fault: Exception) -> Response[ErrorBody]:

@@ -50,7 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._admission.enter(self, client[0] if client else ""):
             # No 503: clients that poll a service give up on it, and which request this is cannot be known yet.
             self._is_refused = True
-            transport.write(error_answer(500, "TOO_MANY_CONNECTIONS", "the server answers as many requests as it can"))
+            transport.write(error_answer(500, "TOO_MANY_CONNECTIONS", "The server answers as many requests as it can"))
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -117,7 +117,7 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._is_refused or self.flow.write_paused or self.transport.is_closing():
             self.transport.abort()
         elif self._has_begun():
-            self._refuse(408, "REQUEST_TIMEOUT", "the request did not come in full within the time for it")
+            self._refuse(408, "REQUEST_TIMEOUT", "The request did not come in full within the time for it")
         else:
             self.transport.close()
 
@@ -135,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             pass  # to nothing that is known here: the request is answered as if it had not asked
         except httptools.HttpParserError:
-            self._refuse(400, "INVALID_REQUEST", "the request is not well-formed HTTP/1.1")
+            self._refuse(400, "INVALID_REQUEST", "The request is not well-formed HTTP/1.1")
             return
         self._fruitless_bytes = 0 if self._is_fruitful else self._fruitless_bytes + len(piece)
         if self._fruitless_bytes >= self._bounds.head_bytes:
@@ -144,9 +144,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def _refuse_head(self) -> None:
         most = f"{self._bounds.head_bytes // 1024} KiB"
         if len(self.url) > self._bounds.head_bytes // 2:
-            self._refuse(414, "ADDRESS_TOO_LONG", f"the address of the request is longer than {most}")
+            self._refuse(414, "ADDRESS_TOO_LONG", f"The address of the request is longer than {most}")
         else:
-            self._refuse(431, "HEADERS_TOO_LARGE", f"the headers of the request are larger than {most}")
+            self._refuse(431, "HEADERS_TOO_LARGE", f"The headers of the request are larger than {most}")
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answer with an error and close; what still comes is read and dropped for a moment.

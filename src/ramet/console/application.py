@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from litestar import Request, Response, Router, get
+from litestar import Request, Response, Router
 from litestar.config.compression import CompressionConfig
 from litestar.exceptions import HTTPException
 from litestar.middleware import DefineMiddleware
 from litestar.middleware.compression import CompressionMiddleware
-from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
 from ramet.console import (
@@ -38,7 +37,6 @@ from ramet.console.spaces import Spaces
 from ramet.control.control import Control
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
-from ramet.errors import NotFound
 
 PATH = "/console"
 _FORM_BYTES = 64 * 1024
@@ -110,7 +108,7 @@ def open_console(
     )
     router = Router(
         PATH,
-        route_handlers=[*_PAGES, _nothing],
+        route_handlers=_PAGES,
         dependencies=dependencies(parts),
         exception_handlers=exception_handlers(),
         middleware=[DefineMiddleware(CompressionMiddleware, config=_COMPRESSION)],
@@ -132,11 +130,6 @@ def _reference(openapi: Mapping[str, Any]) -> list[Entry]:
         for path, methods in openapi.get("paths", {}).items()
         for method, operation in methods.items()
     ]
-
-
-@get("/{rest:path}", sync_to_thread=False)
-def _nothing(rest: FromPath[str]) -> Response[None]:
-    raise NotFound("NOT_FOUND", "There is no such page", "Go back to the services.")
 
 
 @read("/", sync_to_thread=False)

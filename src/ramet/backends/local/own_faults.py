@@ -33,7 +33,11 @@ def is_own(error: BaseException) -> bool:
 
 def unseen(what: str, reason: object) -> Unseen:
     """Return the error that says that something could not be looked at."""
-    return Unseen("CANNOT_LOOK", f"{what} cannot be looked at now: {reason}", "Its state is unknown until then.")
+    return Unseen(
+        "CANNOT_LOOK",
+        f"{what[:1].upper()}{what[1:]} cannot be looked at now: {reason}",
+        "Its state is unknown until then.",
+    )
 
 
 @contextmanager

@@ -1,0 +1,59 @@
+"""The methods that every path has beside its own: HEAD, answered as GET is, and OPTIONS, which names them all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Litestar
+from litestar.types import Message, Send
+
+
+class Application(Litestar):
+    """A Litestar application whose paths below `heads_below` answer HEAD, and all of whose paths answer OPTIONS.
+
+    Litestar's own OPTIONS names the methods of one of the handlers of a path only.
+    """
+
+    heads_below: str = ""
+    _methods: Mapping[str, set[str]] | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        if scope.get("method") == "HEAD" and self._answers_head(scope["path"]):
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
+        elif scope.get("method") == "OPTIONS":
+            send = self._naming_methods(scope, send)
+        await super().__call__(scope, receive, send)
+
+    def _answers_head(self, path: str) -> bool:
+        return bool(self.heads_below) and path.startswith(self.heads_below)
+
+    def _naming_methods(self, scope: Any, send: Send) -> Send:
+        async def naming(message: Message) -> None:
+            template = scope.get("path_template", "")
+            if message["type"] == "http.response.start" and template in self._methods_by_path():
+                kept = [(name, value) for name, value in message["headers"] if name.lower() != b"allow"]
+                message["headers"] = [*kept, (b"allow", ", ".join(self._methods_of(template)).encode())]
+            await send(message)
+
+        return naming
+
+    def _methods_of(self, template: str) -> list[str]:
+        methods = self._methods_by_path()[template]
+        has_head = "GET" in methods and self._answers_head(template)
+        return sorted({*methods, *(["HEAD"] if has_head else [])})
+
+    def _methods_by_path(self) -> Mapping[str, set[str]]:
+        if self._methods is None:
+            self._methods = {
+                route.path_format: set(route.methods) for route in self.routes if hasattr(route, "methods")
+            }
+        return self._methods
+
+
+def _without_body(send: Send) -> Send:
+    async def heads_only(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return heads_only
