@@ -29,10 +29,12 @@ from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
+from ramet.procedures.trusted_time import TrustedTime
 from ramet.settings import Settings, make_data_dir
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
 
+_CLOCK_SECONDS = 60.0
 _OBSERVE_SECONDS = 1.0
 _SNAPSHOT_CHECK_SECONDS = 5.0
 _ARCHIVE_SECONDS = 10.0
@@ -100,13 +102,14 @@ class Runtime:
 
 def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     """Put a runtime together over an open store and backend."""
-    tools = Tools(store, backend, utc_now, timedelta(seconds=settings.fork_rest_seconds))
+    trusted = TrustedTime(settings.data_dir / "clock.json")
+    tools = Tools(store, backend, utc_now, timedelta(seconds=settings.fork_rest_seconds), trusted.now)
     procedures = all_procedures(tools, timedelta(days=settings.window_days))
     worker = Worker(store, procedures, settings.worker_threads)
     placement = Placement(settings.region_code, settings.endpoint_host, settings.port_range)
     root_key = _root_key(settings.data_dir / "secrets")
     control = Control(store, backend, placement, root_key, worker.wake, utc_now, _restore_settings(settings))
-    schedule = Schedule(store, _duties(settings, store, backend, worker.wake))
+    schedule = Schedule(store, _duties(settings, store, backend, worker.wake, trusted))
     projects = Projects(store)
     console = open_console(control, projects, root_key, lambda: msgspec.json.decode(openapi_json(__version__)))
     return Runtime(settings, store, backend, control, projects, console, worker, schedule)
@@ -164,14 +167,17 @@ def _restore_settings(settings: Settings) -> RestoreSettings:
     return RestoreSettings(settings.window_days, int(settings.snapshot_seconds), settings.snapshot_wal_mbs * _MIB)
 
 
-def _duties(settings: Settings, store: Store, backend: Backend, wake: Callable[[], None]) -> list[Duty]:
+def _duties(
+    settings: Settings, store: Store, backend: Backend, wake: Callable[[], None], trusted: TrustedTime
+) -> list[Duty]:
     interval = timedelta(seconds=settings.snapshot_seconds)
     cadence = Cadence(interval, settings.snapshot_wal_mbs * _MIB)
-    upkeep = Upkeep(store, backend, cadence, wake, utc_now, timedelta(days=settings.history_days))
-    metering = Metering(store, backend, utc_now)
+    upkeep = Upkeep(store, backend, cadence, wake, utc_now, timedelta(days=settings.history_days), trusted.now)
+    metering = Metering(store, backend, utc_now, trusted.now)
     drills = Drills(store, backend, wake, utc_now)
     check_seconds = min(_SNAPSHOT_CHECK_SECONDS, settings.snapshot_seconds)
     return [
+        Duty("clock", _CLOCK_SECONDS, trusted.watch),
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
         Duty("renewal", _RENEWAL_SECONDS, upkeep.renew_servers),
         Duty("room", _OBSERVE_SECONDS, upkeep.guard_room),

@@ -16,6 +16,8 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, Status, status_of, status_reason
 from ramet.model.snapshot import Snapshot
 from ramet.operations.worker import Worker
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
 from ramet.store import services, snapshots
 from tests import procedure_laws as laws
 from tests.worlds import World
@@ -306,3 +308,15 @@ def test_what_is_held_is_lifted_though_its_server_was_down_when_it_was_told(worl
     world.upkeep.guard_room()
     assert (held_while_down, volume.held) == (True, False)
     assert world.control.get_service(world.project.id, service.id).storage_warning is None
+
+
+def test_a_clock_that_stepped_forward_retires_no_snapshot(world: World) -> None:
+    service, ahead = world.create(), timedelta(days=365)
+    trusted = Tools(world.store, world.backend, lambda: utc_now() + ahead, timedelta(0), utc_now)
+    stepped = Worker(world.store, all_procedures(trusted, timedelta(days=7)))
+    upkeep = Upkeep(world.store, world.backend, Cadence(timedelta(0)), stepped.wake, lambda: utc_now() + ahead)
+    for wanted in (2, 3):
+        world.backend.commit(service.id, "row")
+        upkeep.take_due_snapshots()
+        stepped.run_until_idle()
+        assert len(known_snapshots(world, service)) == wanted

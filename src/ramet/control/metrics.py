@@ -45,6 +45,7 @@ class Metering:
     store: Store
     backend: Backend
     clock: Callable[[], datetime]
+    retention_clock: Callable[[], datetime] | None = None
     _blocks: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def sample(self) -> None:
@@ -93,7 +94,7 @@ class Metering:
         """Keep the samples within bounds."""
         self._blocks.clear()  # of what is gone too; the next sample begins anew
         with self.store.write(patient=True) as tx:
-            metrics.forget_old(tx, self.clock())
+            metrics.forget_old(tx, (self.retention_clock or self.clock)())
 
     def _with_ratio(self, service_id: str, measured: Mapping[str, float]) -> Mapping[str, float]:
         """Return the values with the share of blocks that were found in the cache since the sample before."""

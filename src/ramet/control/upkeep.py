@@ -53,6 +53,7 @@ class Upkeep:
     wake: Callable[[], None]
     clock: Callable[[], datetime]
     remembered: timedelta = timedelta(days=30)
+    retention_clock: Callable[[], datetime] | None = None
     _renewed: set[str] = field(default_factory=set)
     _begun: datetime = field(init=False)
     _next_restart: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -146,7 +147,7 @@ class Upkeep:
 
     def forget_history(self) -> None:
         """Remove some of the operations that have been over for longer than they are remembered, and of the keys."""
-        before = self.clock() - self.remembered
+        before = (self.retention_clock or self.clock)() - self.remembered
         with self.store.write() as tx:
             count = history.forget(tx, before, _FORGOTTEN_AT_ONCE)
             idempotency.forget(tx, before, _FORGOTTEN_AT_ONCE)

@@ -25,12 +25,16 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Tools:
-    """What a procedure works with. `rest` is how long a new fork is left alone by work that can wait."""
+    """What a procedure works with. `rest` is how long a new fork is left alone by work that can wait.
+
+    `retention_clock` tells by which time snapshots are old enough to be removed; None: by `clock`.
+    """
 
     store: Store
     backend: Backend
     clock: Callable[[], datetime]
     rest: timedelta = timedelta(seconds=10)
+    retention_clock: Callable[[], datetime] | None = None
 
     def service(self, service_id: str) -> Service:
         """Return a service's row; it exists as long as an operation names it."""

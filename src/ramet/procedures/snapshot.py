@@ -37,7 +37,8 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
             known = snapshots.list_snapshots(tx, work.subject)
         _unprepare_older(tools, known)
         reach = settings_of(tools.service(work.subject).settings, default).window
-        unneeded = [snapshot.id for snapshot in retired(known, tools.clock(), reach)]
+        now = (tools.retention_clock or tools.clock)()
+        unneeded = [snapshot.id for snapshot in retired(known, now, reach)]
         return Next(
             "sweep",
             {"retired": unneeded},
