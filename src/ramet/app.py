@@ -36,6 +36,7 @@ from ramet.store.database import Store
 
 _CLOCK_SECONDS = 60.0
 _OBSERVE_SECONDS = 1.0
+_ROOM_SECONDS = 0.25
 _SNAPSHOT_CHECK_SECONDS = 5.0
 _ARCHIVE_SECONDS = 10.0
 _LOG_SECONDS = 20.0
@@ -180,7 +181,7 @@ def _duties(
         Duty("clock", _CLOCK_SECONDS, trusted.watch),
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
         Duty("renewal", _RENEWAL_SECONDS, upkeep.renew_servers),
-        Duty("room", _OBSERVE_SECONDS, upkeep.guard_room),
+        Duty("room", _ROOM_SECONDS, upkeep.guard_room),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
         Duty("disk", _GIVE_BACK_SECONDS, backend.give_back),
         Duty("history", _HISTORY_SECONDS, upkeep.forget_history),

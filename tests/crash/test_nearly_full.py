@@ -12,6 +12,7 @@ import pytest
 from prove.site import Site, connect, eventually, open_site
 from ramet.backends.local.process_identity import find_server
 from ramet.backends.local.volumes.space import free_bytes
+from tests.crash.test_space import ballast
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.root]
 PATIENCE_SECONDS = 90.0
@@ -86,3 +87,32 @@ def room(site: Site) -> str:
     with contextlib.suppress(OSError):
         return f"the end of the alarm: {free_bytes(site.backend.pool.path) // 1024**2} MiB are free"
     return "the end of the alarm"
+
+
+def test_tables_can_be_dropped_and_rows_vacuumed_where_not_a_byte_is_left(site: Site) -> None:
+    made = site.call("POST", "/services", {"name": "shop"}).json()
+    port, password, path = made["endpoint"]["port"], made["initial_password"], f"/services/{made['service_id']}"
+
+    def shown() -> Any:
+        return site.call("GET", path).json()
+
+    eventually(lambda: shown()["status"] == "READY", PATIENCE_SECONDS, lambda: str(shown()), 0.05)
+    pool = site.backend.pool.path
+    eventually((pool / "reserve").exists, PATIENCE_SECONDS, "the reserve", 0.05)
+    with connect(port, password) as connection:
+        for table in ("big", "small"):
+            rows = "SELECT repeat('x', 1000) FROM generate_series(1, 20000)"
+            connection.execute(f"CREATE TABLE {table} AS {rows}".encode())
+    server = find_server(site.backend.servers.paths(made["service_id"]))
+    with ballast(pool, 0):
+        eventually(lambda: "storage_warning" in shown()["metadata"], PATIENCE_SECONDS, "the alarm", 0.05)
+        eventually(lambda: not (pool / "reserve").exists(), PATIENCE_SECONDS, "the reserve is given back", 0.05)
+        with connect(port, password) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            connection.execute("DROP TABLE big")
+            connection.execute("DELETE FROM small")
+            connection.execute("VACUUM small")
+            assert connection.execute("SELECT count(*) FROM small").fetchone() == (0,)
+        assert find_server(site.backend.servers.paths(made["service_id"])) == server
+    eventually(lambda: "storage_warning" not in shown()["metadata"], PATIENCE_SECONDS, lambda: room(site), 0.05)
+    eventually((pool / "reserve").exists, PATIENCE_SECONDS, "the reserve is taken anew", 0.05)

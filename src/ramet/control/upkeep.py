@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from ramet.backends.base import Backend, SnapshotFacts
 from ramet.control.poolers import submit_repair
 from ramet.control.replica_repair import fault_of_set, note, renew_set, submit_restart
-from ramet.errors import Unavailable, Unseen
+from ramet.control.room import RoomGuard
+from ramet.errors import Unseen
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest
@@ -54,6 +55,7 @@ class Upkeep:
     clock: Callable[[], datetime]
     remembered: timedelta = timedelta(days=30)
     retention_clock: Callable[[], datetime] | None = None
+    _room: RoomGuard = field(init=False)
     _renewed: set[str] = field(default_factory=set)
     _begun: datetime = field(init=False)
     _next_restart: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -64,6 +66,7 @@ class Upkeep:
     def __post_init__(self) -> None:
         """Remember when this process began."""
         self._begun = self.clock()
+        self._room = RoomGuard(self.store, self.backend)
 
     def renew_servers(self) -> None:
         """Give each serving service of earlier processes, once, what this release gives to new ones."""
@@ -125,25 +128,7 @@ class Upkeep:
 
     def guard_room(self) -> None:
         """Make all services read-only while the storage is nearly full: without room for WAL their servers go down."""
-        known = self._serving_services()
-        shortage = self.backend.shortage(lasting=any(service.storage_warning for service in known))
-        for service in known:
-            if shortage is not None and service.storage_warning is None:
-                _log.error("service %s is read-only: %s", service.id, shortage)
-                self._warn_of_room(service, shortage)  # first: what is held and not noted would never be lifted
-            elif shortage is None and service.storage_warning is None:
-                continue
-            try:
-                self.backend.hold_writes(server_of(service), held=shortage is not None)
-            except Unavailable as error:
-                _log.warning("service %s is not serving, and is not told of the room: %s", service.id, error)
-                continue
-            if shortage is None:
-                self._warn_of_room(service, None)
-
-    def _warn_of_room(self, service: Service, warning: str | None) -> None:
-        with self.store.write() as tx:
-            services.update_service(tx, service.id, storage_warning=warning)
+        self._room.guard(self._serving_services)
 
     def forget_history(self) -> None:
         """Remove some of the operations that have been over for longer than they are remembered, and of the keys."""

@@ -1,5 +1,6 @@
 """How much of the host's storage a tenant can take by what is no data: temporary files, and the server's log."""
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -7,10 +8,10 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import logs
+from ramet.backends.local import holding, logs
 from ramet.backends.local.servers import Servers
 from ramet.model.credentials import Secret, new_password
-from tests.backends.local.hosts import boot, connect, new_server
+from tests.backends.local.hosts import boot, connect, eventually, new_server
 
 FLOOD = "DO $$ BEGIN FOR i IN 1..120 LOOP RAISE LOG '%', repeat('x', 1000000); END LOOP; END $$"
 READ_ONLY = {"options": "-c tsdb_admin.read_only_connection=true"}
@@ -52,3 +53,30 @@ def test_a_flooded_log_is_bounded_as_it_is_written(servers: Servers, server: Ser
     sizes = [file.stat().st_size for file in paths.log.iterdir()]
     assert max(sizes) <= logs.FILE_BYTES
     assert sum(sizes) <= (minutes + 1) * logs.FILE_BYTES
+
+
+def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
+    servers: Servers, server: Server, password: Secret
+) -> None:
+    paths, ended = servers.paths(server.service_id), threading.Event()
+
+    def held() -> bool:
+        holding.hold(paths, servers.account)
+        return ended.is_set()
+
+    with connect(server, password) as connection:
+        connection.execute("SET work_mem = '64kB'")
+        connection.execute("DECLARE large CURSOR WITH HOLD FOR SELECT n FROM generate_series(1, 1000000) n ORDER BY -n")
+        waiting = threading.Thread(target=lambda: _sleep(connection, ended), daemon=True)
+        waiting.start()
+        try:
+            eventually(held)
+        finally:
+            holding.lift(paths)
+
+
+def _sleep(connection: psycopg.Connection[tuple[object, ...]], ended: threading.Event) -> None:
+    try:
+        connection.execute("SELECT pg_sleep(600)")
+    except psycopg.errors.AdminShutdown:
+        ended.set()

@@ -1,5 +1,8 @@
 """The WAL archive of one service: what it holds, and letting go of what no moment needs."""
 
+import contextlib
+import logging
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +10,7 @@ from pathlib import Path
 from ramet.backends.local.wal import Segment, segment_named, segments_in
 from ramet.model.snapshot import lsn_number
 
+_log = logging.getLogger(__name__)
 _SEGMENT_NAME_LENGTH = 24
 _TEMPORARY = "archtemp"
 _ABANDONED_AFTER_SECONDS = 3600.0
@@ -28,6 +32,37 @@ def trim(archive: Path, timeline: int, before_lsn: str) -> int:
         path.unlink(missing_ok=True)
         count += segment_named(path.name) is not None
     return count
+
+
+def link_waiting(waiting: Path, wal: Path, archive: Path) -> int:
+    """Put the segments that wait to be archived into the archive without a copy; return their number. May run again.
+
+    For servers that never write to a segment again after it is complete (`wal_recycle = off`). PostgreSQL's archiver
+    may be at the same segment: it finds it archived, or puts the same content in its place.
+    """
+    count = 0
+    for status in waiting.glob("*.ready"):
+        try:
+            if segment_named(status.stem) is not None and _linked(wal / status.stem, archive / status.stem):
+                status.rename(status.with_suffix(".done"))
+                count += 1
+        except OSError as error:
+            _log.info("segment %s waits for the archiver: %s", status.stem, error)
+    return count
+
+
+def _linked(segment: Path, target: Path) -> bool:
+    """Give a segment its name in the archive too, for good; False when the archive has another file of that name."""
+    with contextlib.suppress(FileExistsError):
+        os.link(segment, target)
+    if not segment.samefile(target):
+        return False
+    directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    return True
 
 
 def _expendable(archive: Path, timeline: int, before: int) -> Iterator[Path]:

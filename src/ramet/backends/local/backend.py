@@ -8,7 +8,8 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import psycopg
 from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, Source
 from ramet.backends.local import (
     aftercare,
+    archive,
     bases,
     capture,
     checking,
@@ -49,7 +51,9 @@ from ramet.backends.local.servers import Servers
 from ramet.backends.local.standalone import Standalone
 from ramet.backends.local.tls import open_authority
 from ramet.backends.local.volumes.pool import close_pool, open_pool
+from ramet.backends.local.volumes.reserve import Reserve
 from ramet.backends.local.volumes.system import sync_tree
+from ramet.backends.local.walsource import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.errors import Exhausted, Failed, Invalid, Unavailable
 from ramet.model.credentials import Secret
 from ramet.model.logs import LogPage, LogQuery
@@ -71,6 +75,13 @@ class LocalBackend(Past, Companions):
     """PostgreSQL servers as processes of this host; obeys ramet.backends.base.Backend."""
 
     name: str = "local"
+    outlook: holding.Outlook = field(default_factory=holding.Outlook)
+
+    @cached_property
+    def reserve(self) -> Reserve:
+        """Room of the storage that is kept for a shortage."""
+        below = [] if self.pool.image is None else [self.pool.root]
+        return Reserve([self.pool.path, *below])
 
     def host_size(self) -> Size:
         """Return the CPU and memory of this host."""
@@ -262,12 +273,20 @@ class LocalBackend(Past, Companions):
 
     def shortage(self, *, lasting: bool) -> str | None:
         """Say that so little room is left that writing servers may go down; None while there is enough."""
-        return holding.shortage(self.pool.free_bytes(), self.pool.total_bytes(), lasting=lasting)
+        room = self.outlook.look(self.pool)
+        if room.is_all_but_gone:
+            self.reserve.give_back()
+        elif room.is_ample and not lasting:
+            self.reserve.keep(room.reserve_bytes)
+        return room.shortage(lasting=lasting)
 
     def hold_writes(self, server: Server, *, held: bool) -> None:
         """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
         paths = self.servers.paths(server.service_id)
         if held:
+            if self.pool.driver.shares_blocks:
+                wal = paths.data / WAL_DIRECTORY
+                archive.link_waiting(wal / STATUS_DIRECTORY, wal, paths.archive)
             holding.hold(paths, self.servers.account)
         else:
             holding.lift(paths)
