@@ -181,6 +181,7 @@ def _duties(
         Duty("clock", _CLOCK_SECONDS, trusted.watch),
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
         Duty("renewal", _RENEWAL_SECONDS, upkeep.renew_servers),
+        Duty("readers", _OBSERVE_SECONDS, upkeep.heed_readers),
         Duty("room", _ROOM_SECONDS, upkeep.guard_room),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
         Duty("disk", _GIVE_BACK_SECONDS, backend.give_back),

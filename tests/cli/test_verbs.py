@@ -95,19 +95,6 @@ def test_a_role_needs_the_admins_password(terminal: Terminal) -> None:
     assert (said.code, "update-password" in said.err) == (6, True)
 
 
-def test_a_read_only_role_with_rights_of_the_admin_is_warned_of(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminal.made("service", "create", "readers")
-    monkeypatch.setattr("ramet.cli.roles.make_role", lambda uri, wanted: ["public.theirs"])
-    words = ("db", "create", "role", "readers", "agent", "--read-only")
-    plain, member = terminal.ramet(*words), terminal.ramet(*words, "--from", "tsdbadmin")
-    assert (plain.code, member.code) == (0, 0)
-    assert "public.theirs" in plain.err
-    assert "member of tsdbadmin" not in plain.err
-    assert "member of tsdbadmin can do more than read" in member.err
-
-
 def test_a_service_is_optimized(terminal: Terminal) -> None:
     terminal.made("service", "create", "slow")
     assert terminal.made("service", "optimize", "slow")["status"] == "READY"

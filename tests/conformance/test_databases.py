@@ -6,6 +6,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from ramet.backends.local import module
+from ramet.backends.local.installation import find_installations
 from tests.conformance.server import Ramet, eventually
 from tests.conformance.shapes import Service
 
@@ -66,6 +68,9 @@ def test_a_resize_up_or_down_is_in_force_when_the_service_is_ready_again(ramet: 
 
 def test_rule_22_read_only_sessions_and_roles_really_cannot_write(ramet: Ramet, shop: Service) -> None:
     options = "-c tsdb_admin.read_only_connection=true"
+    installation = find_installations().default
+    if not module.library_of(installation.major).exists() and installation.major < 17:
+        options += " -c default_transaction_read_only=on"
     assert ramet.rows(shop, "SELECT count(*) FROM orders", options=options) == [(1000,)]
     for write in ("DELETE FROM orders", "CREATE TABLE mine (id int)"):
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), ramet.connect(shop, options=options) as connection:
@@ -76,8 +81,24 @@ def test_rule_22_read_only_sessions_and_roles_really_cannot_write(ramet: Ramet, 
         connection.execute("ALTER ROLE reader_22 SET tsdb_admin.read_only_role = true")
     reader = {"user": "reader_22", "password": "reader_22"}
     assert ramet.rows(shop, "SELECT count(*) FROM orders", **reader) == [(1000,)]
-    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), ramet.connect(shop, **reader) as connection:
+    eventually(lambda: ramet.rows(shop, "SELECT has_table_privilege('reader_22', 'orders', 'DELETE')") == [(False,)])
+    refusals = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege)
+    with pytest.raises(refusals), ramet.connect(shop, **reader) as connection:
         connection.execute("DELETE FROM orders")
+
+
+def test_rule_22_a_role_of_the_platforms_functions_reads_all_and_no_setting_lets_it_write(
+    ramet: Ramet, shop: Service
+) -> None:
+    with ramet.connect(shop) as connection, connection.transaction():
+        connection.execute("SELECT timescale_functions.create_bare_readonly_role('bare_22', 'bare_22')")
+        connection.execute("SELECT timescale_functions.grant_tsdbadmin_to_role('bare_22')")
+    bare = {"user": "bare_22", "password": "bare_22"}
+    assert ramet.rows(shop, "SELECT count(*) FROM orders", **bare) == [(1000,)]
+    for escape in ("SET default_transaction_read_only = off", "RESET ALL", "SET ROLE tsdbadmin"):
+        refusals = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege)
+        with pytest.raises(refusals), ramet.connect(shop, **bare) as connection:
+            connection.execute(f"{escape}; DELETE FROM orders".encode())
 
 
 def test_rule_23_a_wrong_password_has_its_known_sqlstate(ramet: Ramet, shop: Service) -> None:

@@ -179,6 +179,15 @@ def test_servers_of_an_earlier_process_are_renewed_once(world: World) -> None:
     assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 1, 0]
 
 
+def test_a_renewal_that_is_not_finished_is_taken_up_again(world: World) -> None:
+    service = world.create()
+    world.backend.volumes[service.id].unfinished_renewals = 1
+    later = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.upkeep.clock)
+    for count in (1, 2, 2):
+        later.renew_servers()
+        assert world.backend.volumes[service.id].renewals == count
+
+
 def test_what_to_do_in_a_wrong_state_can_be_done(world: World) -> None:
     paused, going = world.create(), world.create()
     world.control.stop_service(world.project.id, paused.id)

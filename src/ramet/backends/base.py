@@ -176,8 +176,11 @@ class Backend(Protocol):
         passwords, and with `quiet` whatever acts on the outside world is disabled.
         """
 
-    def renew(self, server: Server) -> None:
-        """Give a serving server that an earlier release made what this one gives to new ones; may run again."""
+    def renew(self, server: Server) -> bool:
+        """Give a serving server that an earlier release made what this one gives to new ones; False: ask again.
+
+        May run again.
+        """
 
     def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return what a serving fork's report should add: what did not come along, where its history ends."""
@@ -273,6 +276,9 @@ class Backend(Protocol):
 
     def hold_writes(self, server: Server, *, held: bool) -> None:
         """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
+
+    def heed_readers(self, server: Server) -> None:
+        """Take the rights to write from roles that tenants marked as read-only since the last call."""
 
     def observe(self, server: Server) -> Observation:
         """Look at a server that should be serving. Raises Unseen when that cannot be seen now."""

@@ -42,6 +42,7 @@ class Volume:
     is_open: bool = False
     secured: bool = False
     renewals: int = 0
+    unfinished_renewals: int = 0
     starts_in: int = 0
     verifier: Secret | None = None
     memory_gbs: int | None = None
@@ -171,9 +172,14 @@ class MemoryBackend:
         self._running(server.service_id).secured = True
         return {"newborn": newborn, "quiet": quiet}
 
-    def renew(self, server: Server) -> None:
-        """Count it."""
-        self._running(server.service_id).renewals += 1
+    def heed_readers(self, server: Server) -> None:
+        """Find no marked roles."""
+
+    def renew(self, server: Server) -> bool:
+        """Count it; the first ones may leave something to be done."""
+        running = self._running(server.service_id)
+        running.renewals += 1
+        return running.renewals > running.unfinished_renewals
 
     def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Find nothing that did not come along."""

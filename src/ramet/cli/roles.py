@@ -3,7 +3,6 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import psycopg
@@ -15,26 +14,6 @@ from ramet.cli.output import say
 from ramet.cli.passwords import ADMIN, find_password, passwords_path
 from ramet.errors import Failed, NotFound
 from ramet.model.credentials import Secret, new_password, scram_verifier
-
-_SCHEMAS = """
-SELECT nspname, has_schema_privilege(oid, 'USAGE WITH GRANT OPTION'), has_schema_privilege('public', oid, 'USAGE')
-FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY nspname
-"""
-_RELATIONS = """
-SELECT nspname, relname, CASE relkind WHEN 'S' THEN has_sequence_privilege(c.oid, 'SELECT WITH GRANT OPTION')
-                                      ELSE has_table_privilege(c.oid, 'SELECT WITH GRANT OPTION') END,
-       CASE relkind WHEN 'S' THEN has_sequence_privilege('public', c.oid, 'SELECT')
-                    ELSE has_table_privilege('public', c.oid, 'SELECT') END
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND nspname !~ '^pg_' AND nspname <> 'information_schema'
-ORDER BY nspname, relname
-"""
-_TO_COME = (
-    "ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO {}",
-    "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO {}",
-    "ALTER DEFAULT PRIVILEGES GRANT SELECT ON SEQUENCES TO {}",
-)
-_SHOWN_LIMIT = 20
 
 
 @dataclass(frozen=True)
@@ -56,7 +35,7 @@ def create_group() -> None:
 @create_group.command("role")
 @service_argument
 @click.argument("name")
-@click.option("--read-only", is_flag=True, help="It can read what is there and what will come, and cannot write.")
+@click.option("--read-only", is_flag=True, help="It can read what the admin can, now and later, and cannot write.")
 @click.option("--from", "parents", multiple=True, metavar="ROLE", help="Give it the rights of ROLE; may be repeated.")
 @click.option("--statement-timeout", metavar="TIME", help="End its statements after TIME, such as 30s.")
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read its password from standard input, one line.")
@@ -88,37 +67,20 @@ def create_role(
             "Set another one with 'ramet service update-password'.",
         )
     wanted = NewRole(name, password, read_only, parents, statement_timeout)
-    unreadable = make_role(connection_string(endpoint, admin), wanted)
+    make_role(connection_string(endpoint, admin), wanted)
     say(f"Role {name} is created{' and reads only' if read_only else ''}.", "green")
-    if unreadable:
-        say(_cannot_read(name, unreadable), "yellow")
-    if read_only and ADMIN in parents:
-        say(f"A member of {ADMIN} can do more than read, its own mark included: docs/read-only.md.", "yellow")
     if not from_stdin:
         click.echo(password.reveal())
 
 
-def make_role(uri: str, wanted: NewRole) -> list[str]:
-    """Make a role in one transaction; return the schemas and tables that a read-only one was not given.
-
-    Raises Failed with the server's reason, which never quotes the verifier.
-    """
+def make_role(uri: str, wanted: NewRole) -> None:
+    """Make a role in one transaction. Raises Failed with the server's reason, which never quotes the verifier."""
     try:
         with psycopg.connect(uri) as connection:
             for statement in _statements(wanted):
                 connection.execute(statement)
-            return _let_read(connection, sql.Identifier(wanted.name)) if wanted.read_only else []
     except psycopg.Error as error:
         raise Failed("ROLE_NOT_CREATED", f"Role {wanted.name!r} was not created", _reason(error)) from error
-
-
-def _cannot_read(name: str, unreadable: list[str]) -> str:
-    more = len(unreadable) - _SHOWN_LIMIT
-    shown = ", ".join(unreadable[:_SHOWN_LIMIT]) + (f" and {more} more" if more > 0 else "")
-    return (
-        f"It cannot read what belongs to other roles: {shown}. Their owners may grant it: "
-        f"GRANT USAGE ON SCHEMA ... TO {name}; GRANT SELECT ON ... TO {name};"
-    )
 
 
 def _reason(error: psycopg.Error) -> str:
@@ -128,30 +90,17 @@ def _reason(error: psycopg.Error) -> str:
 
 def _statements(new: NewRole) -> list[sql.Composed]:
     role, verifier = sql.Identifier(new.name), sql.Literal(scram_verifier(new.password).reveal())
-    wanted = [sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, verifier)]
-    wanted += [sql.SQL("GRANT {} TO {}").format(sql.Identifier(parent), role) for parent in new.parents]
+    if new.read_only:
+        wanted = [
+            sql.SQL("SELECT timescale_functions.create_bare_readonly_role({}, {})").format(new.name, verifier),
+            sql.SQL("SELECT timescale_functions.grant_tsdbadmin_to_role({})").format(new.name),
+        ]
+    else:
+        wanted = [sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, verifier)]
+    # Whoever reads only reads what the admin can, without being its member.
+    parents = [parent for parent in new.parents if not (new.read_only and parent == ADMIN)]
+    wanted += [sql.SQL("GRANT {} TO {}").format(sql.Identifier(parent), role) for parent in parents]
     if new.statement_timeout is not None:
         setting = sql.SQL("ALTER ROLE {} SET statement_timeout = {}")
         wanted.append(setting.format(role, sql.Literal(new.statement_timeout)))
-    if new.read_only:
-        for parameter, value in (("tsdb_admin.read_only_role", "true"), ("default_transaction_read_only", "on")):
-            setting = sql.SQL(f"ALTER ROLE {{}} SET {parameter} = {value}")
-            wanted.append(setting.format(role))
-        wanted += [sql.SQL(statement).format(role) for statement in _TO_COME]
     return wanted
-
-
-def _let_read(connection: psycopg.Connection[tuple[Any, ...]], role: sql.Identifier) -> list[str]:
-    """Let a role read all that the admin may let it read, now and of its own later; return what it cannot read."""
-    unreadable = []
-    for schema, is_ours, is_open in connection.execute(_SCHEMAS).fetchall():
-        if is_ours:
-            connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), role))
-        elif not is_open:
-            unreadable.append(f"schema {schema}")
-    for schema, relation, is_ours, is_open in connection.execute(_RELATIONS).fetchall():
-        if is_ours:
-            connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(schema, relation), role))
-        elif not is_open:
-            unreadable.append(f"{schema}.{relation}")
-    return unreadable

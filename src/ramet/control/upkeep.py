@@ -69,12 +69,12 @@ class Upkeep:
         self._room = RoomGuard(self.store, self.backend)
 
     def renew_servers(self) -> None:
-        """Give each serving service of earlier processes, once, what this release gives to new ones."""
+        """Give each serving service of earlier processes what this release gives to new ones, until that is done."""
         for service in self._serving_services():
             is_older = service.born_at is not None and service.born_at < self._begun
-            if is_older and service.down_reason is None and service.id not in self._renewed:
+            is_due = is_older and service.down_reason is None and service.id not in self._renewed
+            if is_due and self.backend.renew(server_of(service)):
                 self._renewed.add(service.id)
-                self.backend.renew(server_of(service))
                 self._renew_sets(service)
 
     def _renew_sets(self, service: Service) -> None:
@@ -82,6 +82,12 @@ class Upkeep:
             sets = [each for each in replicas.live_sets(tx, service.id) if each.born_at and not each.activity]
         for each in sets:
             renew_set(self.backend, each, service)
+
+    def heed_readers(self) -> None:
+        """Take the rights to write from roles that tenants marked as read-only."""
+        for service in self._serving_services():
+            if service.down_reason is None:
+                self.backend.heed_readers(server_of(service))
 
     def observe(self) -> None:
         """Look at each server that should be serving; restart those that are not, ever less often."""

@@ -1,208 +1,317 @@
-"""Sessions and roles that are to read only really cannot write, and nobody else notices."""
+"""Read-only roles hold by privileges: those of the functions, and those that the admin marks."""
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import psycopg
 import pytest
 
 from ramet.backends.base import Server
+from ramet.backends.local import module, sql
+from ramet.backends.local.installation import find_installations
+from ramet.backends.local.readers import Readers
+from ramet.backends.local.renewal import renew_access
 from ramet.backends.local.servers import Servers
-from ramet.model.credentials import Secret, new_password
-from tests.backends.local.hosts import boot, connect, new_server
+from ramet.model.credentials import Secret, new_password, scram_verifier
+from tests.backends.local.hosts import boot, connect, eventually, new_server
 
-READ_ONLY = "-c tsdb_admin.read_only_connection=true"
+OFF = "SET default_transaction_read_only = off"
+CREATE = "SELECT timescale_functions.create_bare_readonly_role('{}', '{}')"
+LET_READ = "SELECT timescale_functions.grant_tsdbadmin_to_role('{}')"
+MARK = "ALTER ROLE {} SET tsdb_admin.read_only_role = true"
 
 
 @dataclass(frozen=True)
 class Tenant:
+    servers: Servers
     server: Server
     password: Secret
-    role: str = "tsdbadmin"
+    readers: Readers = field(default_factory=Readers)
 
     def run(self, *statements: str, **changes: str) -> list[tuple[object, ...]]:
-        with connect(self.server, self.password, user=self.role, sslmode="prefer", **changes) as connection:
+        secret = changes.pop("password", self.password)
+        with connect(self.server, secret, sslmode="prefer", **changes) as connection:
             for statement in statements:
                 cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
+    def as_role(self, role: str, *statements: str, **changes: str) -> list[tuple[object, ...]]:
+        return self.run(OFF, *statements, user=role, password="secret", **changes)
 
-@pytest.fixture(scope="module")
-def tenant(servers: Servers) -> Iterator[Tenant]:
+    def heed(self) -> None:
+        self.readers.heed(self.servers.paths(self.server.service_id))
+
+    def can_write(self, role: str, *statements: str, **changes: str) -> bool:
+        try:
+            self.as_role(role, *statements, **changes)
+        except psycopg.errors.InsufficientPrivilege:
+            return False
+        return True
+
+
+@pytest.fixture(scope="module", params=[one.major for one in find_installations().found])
+def tenant(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Tenant]:
+    """The admin of a service without the module: what holds, holds by privileges."""
     password = new_password()
-    server = new_server(servers, password)
-    boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
-    servers.open(server)
-    made = Tenant(server, password)
-    made.run(
-        "CREATE TABLE orders (id serial PRIMARY KEY, title text)",
-        "INSERT INTO orders (title) SELECT 'order ' || n FROM generate_series(1, 10) n",
-        "CREATE TABLE parts (id int, at date) PARTITION BY RANGE (id)",
-        "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (1) TO (100)",
-        "CREATE TABLE copies AS SELECT * FROM orders",
-        "CREATE VIEW titles AS SELECT id, title FROM orders",
-        "CREATE FUNCTION add_order() RETURNS void SECURITY DEFINER LANGUAGE sql"
-        " AS $$INSERT INTO orders (title) VALUES ('by function')$$",
-    )
+    server = new_server(servers, password, pg_major=request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "library_of", lambda major: servers.layout.services / "none.so")
+        boot(servers, server)
+        servers.secure(server, newborn=True, quiet=False)
+        servers.open(server)
+    made = Tenant(servers, server, password)
+    made.run("CREATE TABLE orders (id serial PRIMARY KEY, title text)", "INSERT INTO orders (title) VALUES ('one')")
     yield made
     servers.remove(server.service_id, 10)
 
 
-WRITES = [
-    ["INSERT INTO orders (title) VALUES ('x')"],
-    ["UPDATE orders SET title = 'x'"],
-    ["DELETE FROM orders"],
-    ["TRUNCATE orders"],
-    ["INSERT INTO parts VALUES (1, now())"],
-    ["INSERT INTO parts_1 VALUES (1, now())"],
-    ["DELETE FROM copies"],
-    ["UPDATE titles SET title = 'x'"],
-    ["WITH gone AS (DELETE FROM orders RETURNING id) SELECT count(*) FROM gone"],
-    ["SELECT add_order()"],
-    ["CREATE TABLE mine (id int)"],
-    ["SELECT * INTO mine FROM orders"],
-    ["DROP TABLE orders"],
-    ["ALTER TABLE orders ADD COLUMN more int"],
-    ["CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'"],
-    ["DROP TRIGGER ramet_read_only ON orders"],
-    ["ALTER TABLE orders DISABLE TRIGGER ramet_read_only"],
-    ["GRANT INSERT ON orders TO PUBLIC"],
-]
-ESCAPES = [
-    [],
-    ["SET default_transaction_read_only = off"],
-    ["BEGIN READ WRITE"],
-    ["SET tsdb_admin.read_only_connection = false"],
-    ["SET tsdb_admin.read_only_connection = ''"],
-    ["RESET tsdb_admin.read_only_connection"],
-    ["DISCARD ALL"],
-    ["SELECT set_config('tsdb_admin.read_only_role', 'false', false)"],
-    ["CREATE TEMP TABLE current_setting (x int)", "SET search_path = pg_temp"],
-]
-
-
-@pytest.mark.parametrize("write", WRITES, ids=lambda write: write[0])
-def test_a_read_only_session_cannot_write(tenant: Tenant, write: list[str]) -> None:
-    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        tenant.run(*write, options=READ_ONLY)
-    assert tenant.run("SELECT count(*) FROM orders") == [(10,)]
-
-
-@pytest.mark.parametrize("escape", ESCAPES, ids="; ".join)
-def test_a_read_only_session_stays_so_whatever_it_sets(tenant: Tenant, escape: list[str]) -> None:
-    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        tenant.run(*escape, "DELETE FROM public.orders", options=READ_ONLY)
-    assert tenant.run("SELECT count(*) FROM orders") == [(10,)]
-
-
-def test_a_read_only_session_cannot_copy_into_a_table(tenant: Tenant) -> None:
-    with (
-        connect(tenant.server, tenant.password, sslmode="prefer", options=READ_ONLY) as connection,
-        pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
-        connection.cursor().copy("COPY orders (title) FROM STDIN") as copy,
-    ):
-        copy.write("x\n")
-
-
-def test_a_read_only_session_reads(tenant: Tenant) -> None:
-    assert tenant.run("SELECT count(*) FROM orders", options=READ_ONLY) == [(10,)]
-    assert tenant.run("EXPLAIN SELECT * FROM titles", options=READ_ONLY)
-
-
-@pytest.mark.parametrize("option", ["-c tsdb_admin.read_only_connection=false", ""])
-def test_other_sessions_write(tenant: Tenant, option: str) -> None:
-    assert len(tenant.run("UPDATE orders SET title = title RETURNING id", options=option)) == 10
-
-
-def test_a_session_may_ask_for_it_later_and_take_that_back(tenant: Tenant) -> None:
-    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        tenant.run("SET tsdb_admin.read_only_connection = true", "DELETE FROM orders")
-    rows = tenant.run(
-        "SET tsdb_admin.read_only_connection = true",
-        "RESET tsdb_admin.read_only_connection",
-        "UPDATE orders SET title = title RETURNING id",
-    )
-    assert len(rows) == 10
-
-
-def test_a_read_only_role_cannot_write_even_with_the_admins_rights(tenant: Tenant) -> None:
+def test_a_role_of_the_functions_reads_what_is_there_and_what_comes_and_can_be_dropped(tenant: Tenant) -> None:
+    with connect(tenant.server, tenant.password, sslmode="prefer") as connection, connection.transaction():
+        connection.execute(CREATE.format('an "odd" one', "secret").encode())
+        connection.execute(LET_READ.format('an "odd" one').encode())
     tenant.run(
-        "CREATE ROLE agent LOGIN PASSWORD 'agents-own'",
-        "GRANT tsdbadmin TO agent" if tenant.server.pg_major < 16 else "GRANT ALL ON orders TO agent",
-        "ALTER ROLE agent SET tsdb_admin.read_only_role = true",
+        "CREATE SCHEMA IF NOT EXISTS later",
+        "CREATE TABLE later.t (id serial)",
+        "CREATE ROLE owner_of_later",
+        "GRANT owner_of_later TO tsdbadmin",
+        "GRANT CREATE, USAGE ON SCHEMA later TO owner_of_later",
+        "SET ROLE owner_of_later",
+        "CREATE TABLE later.theirs (id int)",
     )
-    agent = replace(tenant, password=Secret("agents-own"), role="agent")
-    assert agent.run("SELECT count(*) FROM orders") == [(10,)]
-    for escape in (
-        [],
-        *([["SET ROLE tsdbadmin"]] if tenant.server.pg_major < 16 else []),
-        ["BEGIN READ WRITE"],
-        ["SET tsdb_admin.read_only_role = false"],
-    ):
-        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-            agent.run(*escape, "DELETE FROM orders")
-    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        agent.run("DELETE FROM orders", options="-c tsdb_admin.read_only_role=false")
-    assert tenant.run("SELECT count(*) FROM orders") == [(10,)]
+    for readable in ("orders", "orders_id_seq", "later.t", "later.theirs", "pg_stat_activity"):
+        tenant.as_role('an "odd" one', f"SELECT * FROM {readable}")
+    tenant.run("CREATE DATABASE second")
+    tenant.run("CREATE TABLE t (id int)", dbname="second")
+    tenant.as_role('an "odd" one', "SELECT * FROM t", dbname="second")
+    assert not tenant.can_write('an "odd" one', "INSERT INTO t VALUES (1)", dbname="second")
+    tenant.run('DROP ROLE "an ""odd"" one"', "DROP SCHEMA later CASCADE", "DROP DATABASE second")
+    tenant.run("DROP ROLE owner_of_later")
 
 
-def test_nothing_of_it_is_in_a_dump_or_in_what_tools_show(tenant: Tenant, servers: Servers) -> None:
-    program = servers.installations.default.program("pg_dump")
-    uri = f"host=localhost port={tenant.server.port} user=tsdbadmin dbname=tsdb sslmode=prefer"
-    environ = {"PGPASSWORD": tenant.password.reveal(), "PATH": "/usr/bin:/bin"}
-    dump = subprocess.run([program, uri], env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert "CREATE TABLE public.orders" in dump
-    assert "ramet" not in dump
-    assert tenant.run("SELECT trigger_name FROM information_schema.triggers") == []
+def test_a_bare_role_reads_nothing(tenant: Tenant) -> None:
+    tenant.run(CREATE.format("bare", "secret"))
+    assert not tenant.can_write("bare", "SELECT * FROM orders")
+    assert tenant.as_role("bare", "SELECT 1") == [(1,)]
 
 
-def test_the_guard_belongs_to_the_platform(tenant: Tenant) -> None:
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (CREATE.format("tsdbadmin", "secret"), 'role "tsdbadmin" already exists'),
+        (CREATE.format("pg_mine", "secret"), 'role name "pg_mine" is reserved'),
+        ("SELECT timescale_functions.create_bare_readonly_role('x', NULL)", "must not be null"),
+        (LET_READ.format("nobody"), 'role "nobody" does not exist'),
+        (LET_READ.format("tsdbadmin"), 'role "tsdbadmin" is not a read-only role'),
+        (LET_READ.format("ramet"), 'role "ramet" is not a read-only role'),
+    ],
+)
+def test_the_functions_refuse_other_roles_and_show_no_password(tenant: Tenant, statement: str, said: str) -> None:
+    with pytest.raises(psycopg.Error, match=said) as refused:
+        tenant.run(statement)
+    assert "secret" not in f"{refused.value} {refused.value.diag.context}"
+
+
+def test_the_functions_belong_to_the_admin_alone(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE stranger LOGIN PASSWORD 'secret'")
+    assert not tenant.can_write("stranger", CREATE.format("x", "secret"))
     for statement in (
-        "DROP EVENT TRIGGER ramet_guard_tables",
-        "ALTER EVENT TRIGGER ramet_guard_tables DISABLE",
+        "DROP FUNCTION timescale_functions.grant_tsdbadmin_to_role(text)",
+        "DROP SCHEMA timescale_functions CASCADE",
+        "CREATE FUNCTION timescale_functions.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "DROP EXTENSION plpgsql CASCADE",
-        "DROP FUNCTION pg_catalog.ramet_reads_only()",
-        "CREATE OR REPLACE FUNCTION pg_catalog.ramet_reads_only() RETURNS boolean LANGUAGE sql AS 'SELECT false'",
-        "DROP TRIGGER ramet_read_only ON orders",
-        "ALTER TRIGGER ramet_read_only ON orders RENAME TO mine",
-        "ALTER TABLE orders DISABLE TRIGGER ramet_read_only",
-        "CREATE OR REPLACE TRIGGER ramet_read_only BEFORE INSERT ON orders EXECUTE FUNCTION tsvector_update_trigger()",
     ):
         with pytest.raises(psycopg.Error):
             tenant.run(statement)
 
 
-def test_databases_that_tenants_make_are_guarded_too(tenant: Tenant) -> None:
-    tenant.run("CREATE DATABASE second")
-    tenant.run("CREATE TABLE t (id int)", dbname="second")
-    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        tenant.run("INSERT INTO t VALUES (1)", dbname="second", options=READ_ONLY)
+def test_nothing_of_it_is_in_a_dump_or_on_a_table(tenant: Tenant) -> None:
+    program = tenant.servers.installations.of(tenant.server.pg_major).program("pg_dump")
+    uri = f"host=localhost port={tenant.server.port} user=tsdbadmin dbname=tsdb sslmode=prefer"
+    environ = {"PGPASSWORD": tenant.password.reveal(), "PATH": "/usr/bin:/bin"}
+    dump = subprocess.run([program, uri], env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "CREATE TABLE public.orders" in dump
+    assert "ramet" not in dump
+    assert "timescale_functions" not in dump
+    assert tenant.run("SELECT tgname FROM pg_trigger") == []
+    tenant.run("ALTER TABLE orders DISABLE TRIGGER ALL", "ALTER TABLE orders ENABLE TRIGGER ALL")
 
 
-def test_tables_that_come_with_their_schema_are_guarded_too(tenant: Tenant) -> None:
-    tenant.run("CREATE SCHEMA quick CREATE TABLE t (id int)")
-    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        tenant.run("INSERT INTO quick.t VALUES (1)", options=READ_ONLY)
-
-
-def test_guards_go_with_their_tables_and_hinder_no_other_triggers(tenant: Tenant) -> None:
+def test_a_marked_role_loses_its_rights_to_write_and_reads_on(tenant: Tenant) -> None:
     tenant.run(
-        "CREATE SCHEMA going",
-        "CREATE TABLE going.one (id int)",
-        "CREATE TABLE going.two (id int)",
-        "CREATE TRIGGER own BEFORE UPDATE ON going.one EXECUTE FUNCTION suppress_redundant_updates_trigger()",
-        "ALTER TRIGGER own ON going.one RENAME TO another",
-        "DROP TRIGGER another ON going.one",
-        "ALTER TABLE going.one ALTER id TYPE bigint, ADD COLUMN more int",
-        "DROP TABLE going.one",
-        "DROP SCHEMA going CASCADE",
-        "CREATE ROLE leaver",
-        "GRANT leaver TO tsdbadmin",
-        "CREATE TABLE left_behind (id int)",
-        "GRANT CREATE ON SCHEMA public TO leaver",
-        "ALTER TABLE left_behind OWNER TO leaver",
-        "DROP OWNED BY leaver",
+        "CREATE SCHEMA shop",
+        "CREATE TABLE shop.goods (id serial, name text)",
+        "CREATE ROLE clerk LOGIN PASSWORD 'secret' CREATEDB",
+        "CREATE ROLE lender",
+        "GRANT lender TO tsdbadmin",
+        "GRANT USAGE, CREATE ON SCHEMA shop TO clerk",
+        "GRANT USAGE ON SCHEMA shop TO lender",
+        "GRANT ALL ON shop.goods, shop.goods_id_seq TO clerk",
+        "GRANT UPDATE (title), SELECT ON orders TO clerk",
+        "GRANT INSERT ON orders TO lender WITH GRANT OPTION",
+        "SET ROLE lender",
+        "GRANT INSERT ON orders TO clerk",
+        "RESET ROLE",
+        "GRANT CREATE ON DATABASE tsdb TO clerk",
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO clerk",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT ALL ON SEQUENCES TO clerk",
     )
-    assert tenant.run("SELECT to_regclass('left_behind')") == [(None,)]
+    writes = (
+        "INSERT INTO shop.goods (name) VALUES ('x')",
+        "SELECT nextval('shop.goods_id_seq')",
+        "UPDATE orders SET title = title",
+        "INSERT INTO orders VALUES (0, 'x')",
+        "CREATE TABLE shop.more (id int)",
+        "CREATE SCHEMA clerks",
+        "CREATE DATABASE clerks",
+    )
+    assert all(tenant.can_write("clerk", write) for write in writes[:4])
+    tenant.run(MARK.format("clerk"))
+    tenant.heed()
+    tenant.run("CREATE TABLE shop.later (id serial)")
+    assert [write for write in writes if tenant.can_write("clerk", write)] == []
+    assert not tenant.can_write("clerk", "INSERT INTO shop.later VALUES (1)")
+    assert not tenant.can_write("clerk", "SELECT nextval('shop.later_id_seq')")
+    for readable in ("shop.goods", "shop.goods_id_seq", "orders", "shop.later"):
+        tenant.as_role("clerk", f"SELECT * FROM {readable}")
+
+
+def test_what_a_marked_role_owned_belongs_to_the_admin(tenant: Tenant) -> None:
+    tenant.run(
+        "CREATE ROLE baker LOGIN PASSWORD 'secret'",
+        "GRANT baker TO tsdbadmin",
+        "GRANT CREATE ON DATABASE tsdb TO baker",
+        "CREATE DATABASE bakery OWNER baker",
+    )
+    tenant.as_role("baker", "CREATE SCHEMA bread", "CREATE TABLE bread.loaves (id serial)")
+    tenant.as_role("baker", "CREATE TABLE ovens (id int)", dbname="bakery")
+    tenant.run(MARK.format("baker"))
+    tenant.heed()
+    for write, database in (
+        ("INSERT INTO bread.loaves VALUES (1)", "tsdb"),
+        ("GRANT INSERT ON bread.loaves TO baker", "tsdb"),
+        ("DROP SCHEMA bread CASCADE", "tsdb"),
+        ("INSERT INTO ovens VALUES (1)", "bakery"),
+        ("CREATE SCHEMA more", "bakery"),
+    ):
+        if write.startswith("GRANT"):
+            tenant.as_role("baker", write, dbname=database)
+        else:
+            assert not tenant.can_write("baker", write, dbname=database), write
+    assert not tenant.can_write("baker", "INSERT INTO bread.loaves VALUES (1)")
+    tenant.as_role("baker", "SELECT * FROM bread.loaves, bread.loaves_id_seq")
+    tenant.as_role("baker", "SELECT * FROM ovens", dbname="bakery")
+    assert tenant.run("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'bakery'") == [("tsdbadmin",)]
+    tenant.run("DROP DATABASE bakery")
+
+
+def test_a_marked_role_leaves_the_groups_that_write_and_stays_in_those_that_read(tenant: Tenant) -> None:
+    tenant.run(
+        "CREATE ROLE agent LOGIN PASSWORD 'secret'",
+        "CREATE ROLE reading",
+        "GRANT SELECT ON orders TO reading",
+        "CREATE ROLE writing",
+        "GRANT INSERT ON orders TO writing",
+        "CREATE ROLE around",
+        "GRANT writing TO around",
+        "GRANT reading, around, writing TO agent",
+        MARK.format("agent"),
+    )
+    with sql.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+        platform.execute("GRANT pg_write_all_data TO agent")
+    tenant.heed()
+    groups = tenant.run("SELECT roleid::regrole::text FROM pg_auth_members WHERE member = 'agent'::regrole ORDER BY 1")
+    assert groups == [("reading",)]
+    tenant.as_role("agent", "SELECT * FROM orders")
+    for escape in ("SET ROLE writing", "SET ROLE tsdbadmin", "INSERT INTO orders VALUES (-1)"):
+        assert not tenant.can_write("agent", escape)
+
+
+def test_a_marked_member_of_the_admin_reads_all_and_writes_nothing(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE helper LOGIN PASSWORD 'secret'")
+    with sql.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+        platform.execute("REVOKE helper FROM tsdbadmin CASCADE")  # who made it is its member from PostgreSQL 16 on
+        platform.execute("GRANT tsdbadmin TO helper")
+        platform.execute(MARK.format("helper").encode())
+    tenant.heed()
+    tenant.as_role("helper", "SELECT * FROM orders")
+    for escape in ("SET ROLE tsdbadmin", "INSERT INTO orders VALUES (-2)", "CREATE ROLE more"):
+        assert not tenant.can_write("helper", escape)
+
+
+def test_rights_that_come_after_the_mark_are_taken_too(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE late LOGIN PASSWORD 'secret'", MARK.format("late"))
+    tenant.heed()
+    tenant.run("GRANT SELECT, INSERT ON orders TO late")
+    tenant.heed()
+    assert not tenant.can_write("late", "INSERT INTO orders VALUES (-3)")
+    tenant.run("GRANT INSERT ON orders TO late")
+    replace(tenant, readers=Readers()).heed()  # as half a minute later
+    assert not tenant.can_write("late", "INSERT INTO orders VALUES (-3)")
+
+
+def test_a_server_at_rest_is_not_written_to(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE still LOGIN PASSWORD 'secret'", MARK.format("still"))
+    tenant.heed()
+    with sql.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+        before = platform.execute("SELECT pg_current_xact_id(), pg_current_wal_insert_lsn()").fetchone()
+        replace(tenant, readers=Readers()).heed()
+        after = platform.execute("SELECT pg_current_xact_id()").fetchone()
+    assert before is not None
+    assert after is not None
+    assert int(str(after[0])) == int(str(before[0])) + 1  # each of these two looks takes one itself
+
+
+def test_the_admin_keeps_its_rights_and_gets_rid_of_its_own_mark(tenant: Tenant) -> None:
+    tenant.run(MARK.format("tsdbadmin"))
+    tenant.heed()
+    password = new_password()
+    tenant.servers.set_password(replace(tenant.server, verifier=scram_verifier(password)), scram_verifier(password))
+    found = replace(tenant, password=password).run(
+        "INSERT INTO orders VALUES (-4)",
+        "SELECT coalesce(rolconfig, '{}') FROM pg_roles WHERE rolname = 'tsdbadmin'",
+    )
+    assert found == [([],)]
+    tenant.servers.set_password(tenant.server, tenant.server.verifier)
+
+
+def test_a_running_service_gets_the_module_when_it_is_renewed(servers: Servers) -> None:
+    major = next((one.major for one in find_installations().found if module.library_of(one.major).exists()), None)
+    if major is None:
+        return
+    password = new_password()
+    server = new_server(servers, password, pg_major=major)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "library_of", lambda major: servers.layout.services / "none.so")
+        boot(servers, server)
+        servers.secure(server, newborn=True, quiet=False)
+        servers.open(server)
+    tenant = Tenant(servers, server, password)
+    options = "-c tsdb_admin.read_only_connection=true"
+    tenant.run(OFF, "CREATE TABLE t (id int)", options=options)
+    renew_access(servers, server)
+
+    def is_strict() -> bool:
+        try:
+            tenant.run(OFF, options=options)
+        except psycopg.errors.ReadOnlySqlTransaction:
+            return True
+        return False
+
+    eventually(is_strict)
+    servers.remove(server.service_id, 10)
+
+
+def test_a_service_whose_module_is_not_built_any_more_lets_clients_in(servers: Servers) -> None:
+    password = new_password()
+    server = new_server(servers, password)
+    with pytest.MonkeyPatch.context() as patch:
+        boot(servers, server)
+        servers.secure(server, newborn=True, quiet=False)
+        patch.setattr(module, "library_of", lambda major: servers.layout.services / "none.so")
+        servers.open(server)
+        assert Tenant(servers, server, password).run("SELECT 1") == [(1,)]
+        (servers.paths(server.service_id).conf / "ramet_read_only.so").unlink(missing_ok=True)
+        servers.open(server)
+        assert Tenant(servers, server, password).run("SELECT 1") == [(1,)]
+    servers.remove(server.service_id, 10)

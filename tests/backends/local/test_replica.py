@@ -264,7 +264,7 @@ def test_the_nodes_behind_a_balancer_take_turns_and_stand_in_for_each_other(foll
 def test_the_password_of_the_primary_is_not_in_its_files(followed: Followed) -> None:
     replica = followed.follow()
     paths = paths_of(followed.backend, replica)
-    texts = [path.read_text() for path in paths.conf.iterdir()]
+    texts = [path.read_text() for path in paths.conf.glob("*.conf")]
     assert not any(followed.password.reveal() in text for text in texts)
     assert scram_verifier(followed.password) != followed.server.verifier
 

@@ -55,15 +55,15 @@ class Account:
         path.chmod(mode)
         self.own(path)
 
-    def write(self, path: Path, text: str, *, durable: bool = True) -> None:
+    def write(self, path: Path, content: str | bytes, *, durable: bool = True) -> None:
         """Put a private file of the account's own in place, at once and whole.
 
         What is compared and written again at each start need not be `durable`: a flush costs milliseconds.
         """
         partial = path.with_name(f"{path.name}.partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             if durable:
                 os.fsync(file.fileno())

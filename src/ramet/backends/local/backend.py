@@ -25,6 +25,7 @@ from ramet.backends.local import (
     checking,
     holding,
     logs,
+    module,
     processes,
     recovery,
     sessions,
@@ -125,6 +126,7 @@ class LocalBackend(Past, Companions):
             ("storage", self.pool.describe()),
             ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in installations.found)),
             ("tls", installations.describe_tls()),
+            ("read-only", module.describe(installations)),
             ("poolers", describe_pgbouncer()),
             ("limits", self.servers.limits.describe()),
             ("servers", f"They run as the user {self.servers.account.name}."),
@@ -184,16 +186,19 @@ class LocalBackend(Past, Companions):
         """Give the server its own credentials; return what was neutralised, for the report."""
         return self.servers.secure(server, newborn=newborn, quiet=quiet)
 
-    def renew(self, server: Server) -> None:
-        """Give a serving server, and its pooler, that an earlier release made what this one gives to new ones."""
-        if server.primary is None:
-            self.servers.renew(server.service_id)
+    def renew(self, server: Server) -> bool:
+        """Give a serving server, and its pooler, that an earlier release made what this one gives to new ones.
+
+        False: ask again.
+        """
+        done = server.primary is not None or self.servers.renew(server.service_id)
         try:
             renew_access(self.servers, server)
             if server.pooler_port is not None:
                 self.start_pooler([server], server.pooler_port)
         except (psycopg.Error, Unavailable, Failed, Invalid) as error:
             _log.warning("service %s keeps the configuration of an earlier release: %s", server.service_id, error)
+        return done
 
     def examine(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return what a serving fork's report should add: what did not come along, where its history ends."""
@@ -290,6 +295,10 @@ class LocalBackend(Past, Companions):
             holding.hold(paths, self.servers.account)
         else:
             holding.lift(paths)
+
+    def heed_readers(self, server: Server) -> None:
+        """Take the rights to write from roles that tenants marked as read-only since the last call."""
+        self.servers.readers.heed(self.servers.paths(server.service_id))
 
     def observe(self, server: Server) -> Observation:
         """Look at a server that should be serving."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from ramet.backends.base import Server
 from ramet.backends.local.following import following
@@ -44,6 +45,7 @@ class Features:
     preload: tuple[str, ...] = ()
     copy_on_write: bool = True
     temp_file_mbs: int = DEFAULT_TEMP_FILE_MBS
+    read_only_module: Path | None = None
 
 
 def postgresql_conf(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> str:
@@ -294,6 +296,8 @@ def _behaviour(server: Server, features: Features, phase: Phase) -> dict[str, st
         "autovacuum": "on" if phase is Phase.OPEN else "off",
         "cron.launch_active_jobs": "on" if phase is Phase.OPEN else "off",
     }
+    if features.read_only_module is not None:
+        settings["session_preload_libraries"] = f'"{features.read_only_module}"'
     if "pg_stat_statements" in features.preload:
         settings["pg_stat_statements.max"] = "1000" if server.size.shared else "5000"
     if "timescaledb" in features.preload:

@@ -1,8 +1,8 @@
-"""Read-only sessions and roles that tenants ask for by `tsdb_admin.` settings, held by means of SQL alone.
+"""What lets tenants have roles and sessions that only read: functions of the platform, and a login trigger.
 
-A hidden statement trigger on every table, and event triggers, refuse to write when a session began with
-`tsdb_admin.read_only_connection`, or when its role carries `tsdb_admin.read_only_role`. Sessions that carry neither pay
-for two look-ups of a setting in a statement that writes. What remains possible: docs/read-only.md.
+The functions make roles that have no right to write. The login trigger, from PostgreSQL 17 on, makes
+`default_transaction_read_only` the default of sessions that begin with `tsdb_admin.read_only_connection`; the loadable
+module (module.py) makes that strict. What holds where: docs/read-only.md.
 """
 
 import hashlib
@@ -10,197 +10,168 @@ import logging
 
 import psycopg
 
-from ramet.backends.local import sql
+from ramet.backends.local import guards, sql
 from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.sql import PLATFORM_ROLE, Connection
+from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
+from ramet.errors import Unavailable
 
 _log = logging.getLogger(__name__)
 
 _LOGIN_TRIGGERS_SINCE = 17
-_CARRIES_NEITHER = (
-    "pg_catalog.current_setting('tsdb_admin.read_only_connection', true) IS NULL"
-    " AND pg_catalog.current_setting('tsdb_admin.read_only_role', true) IS NULL"
-)
+_TEMPLATE = "template1"
+_SCHEMA = "timescale_functions"
 _FALSE = "('false', 'off', 'no', '0', '')"
 _DEFINER = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
+IS_MARKED = f"""
+EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) AS setting
+    WHERE s.setrole = {{role}} AND lower(split_part(setting, '=', 1)) = 'tsdb_admin.read_only_role'
+      AND lower(split_part(setting, '=', 2)) NOT IN {_FALSE})
+"""
 
-# RESET tells what the session began with, whatever it has SET since; the present value is put back.
-_READS_ONLY = f"""
-CREATE OR REPLACE FUNCTION pg_catalog.ramet_reads_only() RETURNS boolean {_DEFINER} AS $$
-DECLARE
-    present text := current_setting('tsdb_admin.read_only_connection', true);
-    begun text;
+# A failed CREATE ROLE would show its statement, with the password, in the context of the error: it is raised anew.
+_CREATE_BARE_ROLE = f"""
+CREATE OR REPLACE FUNCTION {_SCHEMA}.create_bare_readonly_role(name text, password text) RETURNS void {_DEFINER} AS $$
 BEGIN
-    IF EXISTS (
-        SELECT FROM pg_db_role_setting s, unnest(s.setconfig) AS setting
-        WHERE s.setrole = (SELECT r.oid FROM pg_roles r WHERE r.rolname = session_user)
-          AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
-          AND lower(split_part(setting, '=', 1)) = 'tsdb_admin.read_only_role'
-          AND lower(split_part(setting, '=', 2)) NOT IN {_FALSE}
-    ) THEN
-        RETURN true;
+    IF $1 IS NULL OR $2 IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'name and password of a read-only role must not be null';
     END IF;
-    IF present IS NULL THEN
-        RETURN false;
+    BEGIN
+        EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD %L', $1, $2);
+        EXECUTE format('ALTER ROLE %I SET tsdb_admin.read_only_role = true', $1);
+        EXECUTE format('ALTER ROLE %I SET default_transaction_read_only = on', $1);
+        IF current_setting('server_version_num')::int >= 160000 THEN
+            EXECUTE format('GRANT %I TO {ADMIN_ROLE} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE', $1);
+        END IF;
+    EXCEPTION WHEN OTHERS THEN
+        RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = SQLERRM;
+    END;
+END $$
+"""
+_LET_ROLE_READ = f"""
+CREATE OR REPLACE FUNCTION {_SCHEMA}.grant_tsdbadmin_to_role(name text) RETURNS void {_DEFINER} AS $$
+DECLARE
+    reader oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = $1);
+BEGIN
+    IF reader IS NULL THEN
+        RAISE undefined_object USING MESSAGE = format('role "%s" does not exist', $1);
     END IF;
-    RESET tsdb_admin.read_only_connection;
-    begun := coalesce(current_setting('tsdb_admin.read_only_connection', true), '');
-    PERFORM set_config('tsdb_admin.read_only_connection', present, false);
-    RETURN lower(begun) NOT IN {_FALSE} OR lower(present) NOT IN {_FALSE};
+    IF NOT {IS_MARKED.format(role="reader")} THEN
+        RAISE invalid_grant_operation USING MESSAGE = format('role "%s" is not a read-only role', $1),
+            HINT = 'Create the role with {_SCHEMA}.create_bare_readonly_role(name, password).';
+    END IF;
+    EXECUTE format('GRANT pg_read_all_data, pg_monitor TO %I', $1);
 END $$
 """  # noqa: S608 - all of it is ours
-# Runs for each statement that writes, so it is cheap as long as the session carries neither setting: with its caller's
-# rights, in place of a condition of the trigger, which would be prepared anew for each statement.
-_REFUSE_WRITES = f"""
-CREATE OR REPLACE FUNCTION pg_catalog.ramet_refuse_writes() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF {_CARRIES_NEITHER} THEN
-        RETURN NULL;
-    END IF;
-    IF pg_catalog.ramet_reads_only() THEN
-        RAISE EXCEPTION USING ERRCODE = 'read_only_sql_transaction',
-            MESSAGE = pg_catalog.format('cannot execute %s in a read-only session', TG_OP);
-    END IF;
-    RETURN NULL;
-END $$
-"""
-_REFUSE_DEFINITIONS = f"""
-CREATE OR REPLACE FUNCTION pg_catalog.ramet_refuse_definitions() RETURNS event_trigger {_DEFINER} AS $$
-BEGIN
-    IF NOT ({_CARRIES_NEITHER}) AND ramet_reads_only() THEN
-        RAISE EXCEPTION USING ERRCODE = 'read_only_sql_transaction',
-            MESSAGE = format('cannot execute %s in a read-only session', TG_TAG);
-    END IF;
-END $$
-"""
-# Internal triggers are left out of dumps, and of what tools show of a table.
-_GUARD_TABLES = f"""
-CREATE OR REPLACE FUNCTION pg_catalog.ramet_guard_tables() RETURNS event_trigger {_DEFINER} AS $$
-DECLARE
-    made regclass;
-BEGIN
-    FOR made IN
-        SELECT c.oid::regclass FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON c.oid = d.objid
-        WHERE d.classid = 'pg_class'::regclass AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-          AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = 'ramet_read_only')
-    LOOP
-        EXECUTE format('CREATE TRIGGER ramet_read_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s'
-            ' FOR EACH STATEMENT EXECUTE FUNCTION pg_catalog.ramet_refuse_writes()', made);
-        UPDATE pg_trigger SET tgisinternal = true WHERE tgrelid = made AND tgname = 'ramet_read_only';
-    END LOOP;
-EXCEPTION WHEN OTHERS THEN
-    RAISE WARNING 'read-only sessions can write to %: %', made, SQLERRM;
-END $$
-"""  # noqa: S608 - all of it is ours
-# What is dropped along with its table is no "original".
-_KEEP_GUARDS = f"""
-CREATE OR REPLACE FUNCTION pg_catalog.ramet_keep_guards() RETURNS event_trigger {_DEFINER} AS $$
-BEGIN
-    IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects() d
-        WHERE d.original AND d.object_type = 'trigger' AND starts_with(d.object_identity, 'ramet_read_only on '))
-    THEN
-        RAISE insufficient_privilege USING MESSAGE = 'trigger ramet_read_only belongs to the platform';
-    END IF;
-END $$
-"""
-_KEEP_NAMES = f"""
-CREATE OR REPLACE FUNCTION pg_catalog.ramet_keep_names() RETURNS event_trigger {_DEFINER} AS $$
-BEGIN
-    IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() d JOIN pg_trigger t ON t.oid = d.objid
-        WHERE d.classid = 'pg_trigger'::regclass AND t.tgfoid = 'ramet_refuse_writes'::regproc)
-    THEN
-        RAISE insufficient_privilege USING MESSAGE = 'trigger ramet_read_only belongs to the platform';
-    END IF;
-END $$
-"""
+# Settings that a client sends win over those of its role, so that a role's mark is looked up.
 _BEGIN_SESSION = f"""
 CREATE OR REPLACE FUNCTION pg_catalog.ramet_begin_session() RETURNS event_trigger {_DEFINER} AS $$
 BEGIN
-    IF NOT ({_CARRIES_NEITHER}) AND ramet_reads_only() THEN
+    IF lower(coalesce(current_setting('tsdb_admin.read_only_connection', true), '')) NOT IN {_FALSE}
+       OR current_setting('tsdb_admin.read_only_role', true) IS NOT NULL
+       AND {IS_MARKED.format(role="(SELECT r.oid FROM pg_roles r WHERE r.rolname = session_user)")}
+    THEN
         PERFORM set_config('default_transaction_read_only', 'on', false);
     END IF;
 EXCEPTION WHEN OTHERS THEN
     RAISE WARNING 'this session is not read-only by default: %', SQLERRM;
 END $$
-"""
-_EVENT_TRIGGERS = {
-    "ramet_refuse_definitions": "ddl_command_start",
-    "ramet_guard_tables": "ddl_command_end"
-    " WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE SCHEMA')",
-    "ramet_begin_session": "login",
-    "ramet_keep_guards": "sql_drop WHEN TAG IN ('DROP TRIGGER')",
-    "ramet_keep_names": "ddl_command_end WHEN TAG IN ('ALTER TRIGGER')",
+"""  # noqa: S608 - all of it is ours
+_FUNCTIONS = {
+    "create_bare_readonly_role(text, text)": _CREATE_BARE_ROLE,
+    "grant_tsdbadmin_to_role(text)": _LET_ROLE_READ,
 }
-
-
-_GUARD = """
-CREATE TRIGGER ramet_read_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {}.{}
-FOR EACH STATEMENT EXECUTE FUNCTION pg_catalog.ramet_refuse_writes()
-"""
-_MAKE_INTERNAL = """
-UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_catalog.ramet_refuse_writes'::regproc AND NOT tgisinternal
-"""
-_FUNCTIONS = (_READS_ONLY, _REFUSE_WRITES, _REFUSE_DEFINITIONS, _GUARD_TABLES, _KEEP_GUARDS, _KEEP_NAMES)
+_TRIGGER = "ramet_begin_session"
 # Kept in the text of a function, where each fork looks it up.
-_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, _EVENT_TRIGGERS)).encode()).hexdigest()[:16]
-_SOURCE = "SELECT prosrc FROM pg_proc WHERE proname = 'ramet_guard_tables' AND pronamespace = 11"  # pg_catalog
-_UNGUARDED = """
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND c.relowner <> %s::regrole
-  AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = 'ramet_read_only')
-"""
+_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION)).encode()).hexdigest()[:16]
+_FIND = f"""
+SELECT proname, prosrc FROM pg_proc WHERE proname IN ('ramet_refuse_writes', 'create_bare_readonly_role')
+AND pronamespace IN ('pg_catalog'::regnamespace, to_regnamespace('{_SCHEMA}'))
+"""  # noqa: S608 - all of it is ours
 
 
 def install(paths: ServicePaths, database: str) -> None:
-    """Make a database, and those that are made from it, heed the settings; may run again."""
+    """Put the functions and the login trigger into a database, and into those made from it; may run again."""
     with sql.connect(paths, database) as connection:
         _install(connection)
 
 
-def renew(paths: ServicePaths) -> None:
-    """Give a serving server that an earlier release made what this one gives to new ones, and its tables their guards.
+def renew(paths: ServicePaths) -> bool:
+    """Give all databases of a serving server what this release has, in place of what earlier ones left there.
 
-    A table that stays locked for a second is left as it is.
+    Return False when some database could not be renewed, or statements still run that need what is to be removed. The
+    tenants' own database comes last: what it has, all have.
     """
-    with sql.connect(paths) as connection:
-        databases = ["template1", *sql.tenant_databases(connection)]
-    for database in databases:
-        with sql.connect(paths, database, lock_timeout="1s") as connection:
-            if not is_current(connection):
+    with sql.connect_inside(paths) as connection:
+        if connection.info.dbname == DATABASE and is_current(connection):
+            return True
+        known = sql.databases(connection)
+    template = sql.Database(1, _TEMPLATE, True, untouched=False)
+    others = [each for each in known if each.name != DATABASE and not (each.untouched and each.is_open)]
+    renewed = [_renew_one(paths, each) for each in [template, *others]]
+    renewed += [_renew_one(paths, each, marked=all(renewed)) for each in known if each.name == DATABASE]
+    return all(renewed)
+
+
+def _renew_one(paths: ServicePaths, database: sql.Database, *, marked: bool = True) -> bool:
+    """Renew one database; unless `marked`, it does not become current yet."""
+    try:
+        with guards.entered(paths, database) as connection:
+            if not guards.remove(connection):
+                return False
+            if marked and not is_current(connection):
                 _install(connection)
-            for schema, table in connection.execute(_UNGUARDED, (PLATFORM_ROLE,)).fetchall():
-                _guard(connection, schema, table)
+    except (psycopg.Error, Unavailable) as error:
+        _log.warning("database %s of service %s is not renewed: %s", database.name, paths.service_id, error)
+        return False
+    return True
 
 
 def is_current(connection: Connection) -> bool:
-    """Tell whether the database of a connection heeds the settings as this release has it."""
-    row = connection.execute(_SOURCE).fetchone()
-    return row is not None and _VERSION in row[0]
+    """Tell whether a database has what this release gives to new ones, and nothing of what earlier ones gave."""
+    found: dict[str, str] = dict(connection.execute(_FIND).fetchall())
+    return "ramet_refuse_writes" not in found and _VERSION in found.get("create_bare_readonly_role", "")
 
 
 def _install(connection: Connection) -> None:
-    has_login = connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE
     with connection.transaction():
-        for function in (*_FUNCTIONS, *([_BEGIN_SESSION] if has_login else [])):
-            connection.execute(function.replace("AS $$", f"AS $$ -- {_VERSION}", 1).encode())
-        for name, event in _EVENT_TRIGGERS.items():
-            if event != "login" or has_login:
-                _put_event_trigger(connection, name, event)
+        if connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE:
+            _install_login_trigger(connection)
+        if _may_use_schema(connection):
+            _install_functions(connection)
 
 
-def _put_event_trigger(connection: Connection, name: str, event: str) -> None:
-    if connection.execute("SELECT FROM pg_event_trigger WHERE evtname = %s", (name,)).fetchone() is not None:
-        sql.run(connection, "ALTER EXTENSION plpgsql DROP EVENT TRIGGER {}", name)
-        sql.run(connection, "DROP EVENT TRIGGER {}", name)
-    sql.run(connection, f"CREATE EVENT TRIGGER {{}} ON {event} EXECUTE FUNCTION pg_catalog.{name}()", name)
-    # A member of an extension is left out of dumps, which a tenant could not restore.
-    sql.run(connection, "ALTER EXTENSION plpgsql ADD EVENT TRIGGER {}", name)
+def _install_login_trigger(connection: Connection) -> None:
+    connection.execute(_BEGIN_SESSION.encode())
+    if connection.execute("SELECT FROM pg_event_trigger WHERE evtname = %s", (_TRIGGER,)).fetchone() is None:
+        sql.run(connection, f"CREATE EVENT TRIGGER {{}} ON login EXECUTE FUNCTION pg_catalog.{_TRIGGER}()", _TRIGGER)
+        _leave_out_of_dumps(connection, f"EVENT TRIGGER {_TRIGGER}")
 
 
-def _guard(connection: Connection, schema: str, table: str) -> None:
-    try:
-        with connection.transaction():
-            sql.run(connection, _GUARD, schema, table)
-            connection.execute(_MAKE_INTERNAL)
-    except psycopg.Error as error:
-        _log.warning("read-only sessions can write to %s.%s: %s", schema, table, error)
+def _may_use_schema(connection: Connection) -> bool:
+    """Tell whether the schema of the functions is the platform's; it is made where there is none."""
+    owner = connection.execute("SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = %s", (_SCHEMA,))
+    row = owner.fetchone()
+    if row is None:
+        connection.execute(f"CREATE SCHEMA {_SCHEMA}".encode())
+        connection.execute(f"GRANT USAGE ON SCHEMA {_SCHEMA} TO {ADMIN_ROLE}".encode())
+        _leave_out_of_dumps(connection, f"SCHEMA {_SCHEMA}")
+    elif row[0] != PLATFORM_ROLE:
+        _log.warning("database %s has a schema %s of %s already", connection.info.dbname, _SCHEMA, row[0])
+        return False
+    return True
+
+
+def _install_functions(connection: Connection) -> None:
+    for signature, text in _FUNCTIONS.items():
+        function = f"FUNCTION {_SCHEMA}.{signature}"
+        is_new = connection.execute("SELECT to_regprocedure(%s) IS NULL", (f"{_SCHEMA}.{signature}",)).fetchone()
+        connection.execute(text.replace("AS $$", f"AS $$ -- {_VERSION}", 1).encode())
+        connection.execute(f"REVOKE ALL ON {function} FROM PUBLIC".encode())
+        connection.execute(f"GRANT EXECUTE ON {function} TO {ADMIN_ROLE}".encode())
+        if is_new == (True,):
+            _leave_out_of_dumps(connection, function)
+
+
+def _leave_out_of_dumps(connection: Connection, what: str) -> None:
+    """Make something a member of an extension: tenants could not restore it."""
+    connection.execute(f"ALTER EXTENSION plpgsql ADD {what}".encode())

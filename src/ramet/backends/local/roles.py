@@ -79,6 +79,8 @@ def _ensure_admin(connection: Connection, verifier: Secret) -> None:
     )
     _set_verifier(connection, ADMIN_ROLE, verifier)
     sql.run(connection, f"GRANT {', '.join(_ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
+    # A mark that the admin has set on itself may keep it from taking that back.
+    sql.run(connection, "ALTER ROLE {} RESET tsdb_admin.read_only_role", ADMIN_ROLE)
     sql.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)
 
 

@@ -8,7 +8,7 @@ import logging
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 
 from ramet.backends.base import Readiness, Server
-from ramet.backends.local import configuration, logs, probe, processes, quieting, readonly, roles, sql
+from ramet.backends.local import configuration, logs, module, probe, processes, quieting, readonly, roles, sql
 from ramet.backends.local.account import Account
 from ramet.backends.local.chores import Chores, cpu_count
 from ramet.backends.local.configuration import Features, Phase
@@ -27,6 +27,7 @@ from ramet.backends.local.logbound import bound_log
 from ramet.backends.local.own_faults import is_own
 from ramet.backends.local.paths import Layout, ServicePaths, make_passage, make_private_parents
 from ramet.backends.local.process_identity import children_of
+from ramet.backends.local.readers import Readers
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
 from ramet.backends.local.tls import Authority
 from ramet.errors import Failed, Unavailable
@@ -56,6 +57,11 @@ class Servers:
     def chores(self) -> Chores:
         """The programs that work on these servers in the background."""
         return Chores(self.layout.services.parent / "turns.lock", self.background_jobs)
+
+    @cached_property
+    def readers(self) -> Readers:
+        """What is known of the roles of these servers that are to read only."""
+        return Readers()
 
     def paths(self, service_id: str) -> ServicePaths:
         """Return the places of a service."""
@@ -161,17 +167,18 @@ class Servers:
             with connection.transaction():
                 found["subscriptions"] = quieting.detach_subscriptions(connection, surroundings)
                 found["roles_rotated"] = roles.rotate(connection, server.verifier)
-            is_current = connection.info.dbname != DATABASE or readonly.is_current(connection)
+            is_current = connection.info.dbname == DATABASE and readonly.is_current(connection)
         if not is_current:
             self.renew(server.service_id)
         return found
 
-    def renew(self, service_id: str) -> None:
-        """Give a serving server that an earlier release made what this one gives to new ones. May run again."""
+    def renew(self, service_id: str) -> bool:
+        """Give a serving server that an earlier release made what this one gives to new ones; False: ask again."""
         try:
-            readonly.renew(self.paths(service_id))
+            return readonly.renew(self.paths(service_id))
         except (psycopg.Error, Unavailable) as error:
-            _log.warning("service %s keeps the read-only guards of an earlier release: %s", service_id, error)
+            _log.warning("service %s keeps what an earlier release put into its databases: %s", service_id, error)
+            return False
 
     def stop(self, server: Server, patience_seconds: float) -> bool:
         """Ask for a clean stop, and watch for at most `patience_seconds`; True when the server is gone."""
@@ -234,7 +241,8 @@ class Servers:
         """Put the configuration of a server in place, as the next start or reload reads it."""
         paths = self.paths(server.service_id)
         self.make_sockets(paths)
-        features = self.features(server)
+        found = module.provide(paths, self.account, server.pg_major)
+        features = replace(self.features(server), read_only_module=found)
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         for path, text in (
             (paths.config_file, configuration.postgresql_conf(server, paths, features, phase)),

@@ -33,6 +33,7 @@ _QUIET = {
     "hot_standby": "off",
     "log_destination": "stderr",
     "logging_collector": "off",
+    "session_preload_libraries": "",
     "shared_preload_libraries": "",
     "ssl": "off",
 }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ramet.backends.local import module
 from ramet.backends.local.installation import Installation, extension_of, find_installations
 from ramet.backends.local.limits import open_limits
 from ramet.backends.local.paths import digest_of
@@ -50,6 +51,7 @@ def _postgresql() -> list[tuple[str, str]]:
         ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in found.found)),
         ("types", service_types(default)),
         ("tls", found.describe_tls()),
+        ("read-only", module.describe(found)),
     ]
 
 
