@@ -109,6 +109,8 @@ def _neutralised(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         yield "Scheduled jobs", f"{_listed(jobs)}: deactivated"
     if mappings := facts.get("user_mappings"):
         yield "Foreign servers", f"{counted(mappings, 'user mapping')} emptied"
+    if removed := facts.get("settings_removed"):
+        yield "Settings", f"{_listed(removed)}: removed, because they keep tsdbadmin from logging in"
     if closed := facts.get("databases_not_entered"):
         yield "Not entered", f"{_listed(closed)}: these databases accept no connections"
     if rotated := facts.get("roles_rotated"):

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import logs, sql
+from ramet.backends.local import logs, session_settings, sql
 from ramet.backends.local.rows import value
 from ramet.backends.local.servers import Servers
 from ramet.errors import Unavailable
@@ -93,7 +93,7 @@ def test_a_locked_role_is_no_fault_of_the_platform(
     servers: Servers, small: tuple[Server, Secret], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, password = small
-    monkeypatch.setitem(sql._SETTINGS, "lock_timeout", "100ms")
+    monkeypatch.setitem(session_settings._OURS, "lock_timeout", "100ms")
     with connect(server, password) as connection, connection.transaction():
         connection.execute("ALTER ROLE tsdbadmin CONNECTION LIMIT 50")
         with pytest.raises(Unavailable, match="locked"):

@@ -9,6 +9,7 @@ import pytest
 
 from ramet.backends.base import Server
 from ramet.backends.local import logs, sql
+from ramet.backends.local.installation import find_installations
 from ramet.backends.local.servers import Servers
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
@@ -80,6 +81,38 @@ def test_the_admin_of_a_fork_gets_in_whatever_the_parent_did_to_the_role(servers
         connection.execute("ALTER ROLE tsdbadmin RENAME TO somebody")
     servers.secure(replace(server, verifier=scram_verifier(password)), newborn=False, quiet=True)
     connect(server, password).close()
+
+
+@pytest.mark.parametrize("major", sorted(find_installations().by_major))
+@pytest.mark.parametrize("whose", ["ROLE tsdbadmin", "DATABASE tsdb", "ROLE tsdbadmin IN DATABASE tsdb"])
+def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_told(
+    servers: Servers, major: int, whose: str
+) -> None:
+    server = new_server(servers, pg_major=major)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    with sql.connect(servers.paths(server.service_id)) as connection:
+        connection.execute("SET ROLE tsdbadmin")
+        for setting in ("local_preload_libraries = 'nowhere'", "idle_session_timeout = '1ms'", "work_mem = '5MB'"):
+            connection.execute(f"ALTER {whose} SET {setting}".encode())
+    password = new_password()
+    fork = replace(server, verifier=scram_verifier(password))
+    found = servers.secure(fork, newborn=False, quiet=False)
+    assert found["settings_removed"] == ["idle_session_timeout=1ms", "local_preload_libraries=nowhere"]
+    servers.open(fork)
+    with connect(fork, password, sslmode="prefer") as admin:
+        assert admin.execute("SHOW work_mem").fetchone() == ("5MB",)
+        admin.execute(f"ALTER {whose} SET idle_session_timeout = '1h'".encode())
+        admin.execute(f"ALTER {whose} RESET work_mem".encode())
+        admin.execute(f"ALTER {whose} SET local_preload_libraries = 'nowhere'".encode())
+    servers.set_password(fork, scram_verifier(password))
+    with connect(fork, password, sslmode="prefer") as admin:
+        assert admin.execute("SHOW idle_session_timeout").fetchone() == ("1h",)
+        admin.execute(f"ALTER {whose} RESET idle_session_timeout".encode())
+        admin.execute(f"ALTER {whose} SET local_preload_libraries = 'nowhere'".encode())
+    servers.set_password(fork, scram_verifier(password))
+    connect(fork, password, sslmode="prefer").close()
+    servers.remove(server.service_id, 10)
 
 
 def test_no_verifier_reaches_the_log_or_the_statistics(servers: Servers, server: Server) -> None:

@@ -3,6 +3,7 @@
 import psycopg
 
 from ramet.backends.local import helper_roles, readonly, sql
+from ramet.backends.local.closing_settings import reset_closing_settings
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
@@ -56,6 +57,7 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
             # PostgreSQL does not wait when two sessions alter one role: it fails the second one.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ADMIN_LOCK,))
             _ensure_admin(connection, verifier)
+            reset_closing_settings(connection)
     except psycopg.errors.LockNotAvailable as error:
         raise Unavailable(
             "ROLE_LOCKED",

@@ -20,6 +20,7 @@ from ramet.backends.base import Readiness, Server
 from ramet.backends.local import configuration, logs, module, probe, processes, quieting, readonly, roles, sql
 from ramet.backends.local.account import Account
 from ramet.backends.local.chores import Chores, cpu_count
+from ramet.backends.local.closing_settings import reset_closing_settings
 from ramet.backends.local.configuration import Features, Phase
 from ramet.backends.local.installation import Installation, Installations, extension_of
 from ramet.backends.local.limits import Limits
@@ -166,6 +167,7 @@ class Servers:
             found |= quieting.calm(paths, connection, surroundings) if quiet else {}
             with connection.transaction():
                 found["subscriptions"] = quieting.detach_subscriptions(connection, surroundings)
+                found["settings_removed"] = reset_closing_settings(connection)
                 found["roles_rotated"] = roles.rotate(connection, server.verifier)
             is_current = connection.info.dbname == DATABASE and readonly.is_current(connection)
         if not is_current:

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from ramet.backends.local import session_settings
 from ramet.backends.local.own_faults import GONE, unseen
 from ramet.backends.local.paths import ServicePaths
 from ramet.errors import Unavailable
@@ -26,42 +28,13 @@ _LOCKED_SECONDS = 3  # a prepared transaction that renames a database keeps ever
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-# Tenants may ALTER DATABASE ... SET almost anything; what a client asks for on connecting wins over that.
-_SETTINGS = {
-    "search_path": "pg_catalog",
-    "role": "none",
-    "default_transaction_read_only": "off",
-    "default_transaction_isolation": "read committed",
-    "default_transaction_deferrable": "off",
-    "session_replication_role": "replica",
-    "row_security": "off",
-    "lock_timeout": "5s",
-    "statement_timeout": "60s",
-    "idle_in_transaction_session_timeout": "0",
-    "synchronous_commit": "local",
-    "standard_conforming_strings": "on",
-    "escape_string_warning": "off",
-    "check_function_bodies": "off",
-    "jit": "off",
-    "timezone": "UTC",
-    "datestyle": "ISO",
-    "intervalstyle": "postgres",
-    "bytea_output": "hex",
-    "local_preload_libraries": "",
-    "session_preload_libraries": "",
-    # Statements that carry verifiers must not reach the log, not even when they fail.
-    "log_statement": "none",
-    "log_min_duration_statement": "-1",
-    "log_min_error_statement": "panic",
-    "log_parameter_max_length_on_error": "0",
-    "pg_stat_statements.track": "none",
-}
-_SETTINGS_SINCE = {17: {"event_triggers": "off", "transaction_timeout": "0"}}
+_PLATFORM_DATABASE = "postgres"  # no tenant owns it, and nobody but a superuser may set anything for it
+_known = session_settings.Known()
 
 
 @contextmanager
 def connect(
-    paths: ServicePaths, database: str = "postgres", *, patience_seconds: int = 10, **settings: str
+    paths: ServicePaths, database: str = _PLATFORM_DATABASE, *, patience_seconds: int = 10, **settings: str
 ) -> Iterator[Connection]:
     """Open a connection in autocommit mode, and close it at the end.
 
@@ -69,20 +42,7 @@ def connect(
     accept connections, also when it goes away meanwhile, and Unseen when this side cannot ask.
     """
     try:
-        with psycopg.connect(
-            host=str(paths.sockets),
-            port=_port(paths),
-            user=PLATFORM_ROLE,
-            dbname=database,
-            application_name="ramet",
-            client_encoding="UTF8",
-            sslmode="disable",
-            gssencmode="disable",
-            passfile="/nonexistent",
-            connect_timeout=patience_seconds,
-            autocommit=True,
-            options=_options({**_usual_settings(paths), **settings}),
-        ) as connection:
+        with _open(paths, database, patience_seconds, settings) as connection:
             yield connection
     except psycopg.OperationalError as error:
         if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P", "53300")):
@@ -112,8 +72,16 @@ def connect_inside(paths: ServicePaths) -> Iterator[Connection]:
 
 def _port(paths: ServicePaths) -> int:
     """Return the port that names the socket: line 4 of the lock file."""
+    return _line_of(paths, paths.pid_file, 3)
+
+
+def _major(paths: ServicePaths) -> int:
+    return _line_of(paths, paths.data / "PG_VERSION", 0)
+
+
+def _line_of(paths: ServicePaths, file: Path, number: int) -> int:
     try:
-        return int(paths.pid_file.read_text().splitlines()[3])
+        return int(file.read_text().splitlines()[number])
     except (*GONE, IndexError, ValueError) as error:
         raise Unavailable(
             "SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running", str(error)
@@ -122,18 +90,44 @@ def _port(paths: ServicePaths) -> int:
         raise unseen(f"the server of service {paths.service_id}", error.strerror or error) from error
 
 
-def _usual_settings(paths: ServicePaths) -> dict[str, str]:
-    major = int((paths.data / "PG_VERSION").read_text())
-    newer = (settings for since, settings in _SETTINGS_SINCE.items() if major >= since)
-    return {name: value for settings in (_SETTINGS, *newer) for name, value in settings.items()}
+def _open(paths: ServicePaths, database: str, patience_seconds: int, settings: Mapping[str, str]) -> Connection:
+    known = _known.find(_major(paths), paths.service_id)
+    if known is None:
+        known = _ask_settings(paths, patience_seconds)
+    try:
+        return _connected(paths, database, patience_seconds, known, settings)
+    except psycopg.OperationalError as error:
+        if "unrecognized configuration parameter" not in str(error):
+            raise
+    known = _ask_settings(paths, patience_seconds)
+    return _connected(paths, database, patience_seconds, known, settings)
 
 
-def _options(settings: Mapping[str, str]) -> str:
-    return " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
+def _ask_settings(paths: ServicePaths, patience_seconds: int) -> Mapping[str, str]:
+    """Ask a server which settings users may change, where no tenant can have set any."""
+    with _connected(paths, _PLATFORM_DATABASE, patience_seconds, {}, {}) as connection:
+        found = session_settings.compiled_in(connection)
+    _known.remember(_major(paths), paths.service_id, found)
+    return found
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace(" ", r"\ ")
+def _connected(
+    paths: ServicePaths, database: str, patience_seconds: int, known: Mapping[str, str], settings: Mapping[str, str]
+) -> Connection:
+    return psycopg.connect(
+        host=str(paths.sockets),
+        port=_port(paths),
+        user=PLATFORM_ROLE,
+        dbname=database,
+        application_name="ramet",
+        client_encoding="UTF8",
+        sslmode="disable",
+        gssencmode="disable",
+        passfile="/nonexistent",
+        connect_timeout=patience_seconds,
+        autocommit=True,
+        options=session_settings.as_options({**known, **session_settings.ours(_major(paths)), **settings}),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,84 @@
+"""The settings of the platform's own sessions, which win over whatever tenants have set for a database.
+
+A tenant may `ALTER DATABASE ... SET` every setting that users may change. Which ones there are is asked of PostgreSQL:
+each is set to the value that it is compiled with, unless this module names another.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+_OURS = {
+    "search_path": "pg_catalog",
+    "role": "none",
+    "client_encoding": "UTF8",
+    "session_replication_role": "replica",
+    "row_security": "off",
+    "lock_timeout": "5s",
+    "statement_timeout": "60s",
+    "synchronous_commit": "local",
+    "escape_string_warning": "off",
+    "check_function_bodies": "off",
+    "jit": "off",
+    "timezone": "UTC",
+    "datestyle": "ISO",
+    "local_preload_libraries": "",
+    "session_preload_libraries": "",
+    # Statements that carry verifiers must not reach the log, not even when they fail.
+    "log_statement": "none",
+    "log_min_duration_statement": "-1",
+    "log_min_error_statement": "panic",
+    "log_parameter_max_length_on_error": "0",
+    "pg_stat_statements.track": "none",
+}
+_OURS_SINCE = {17: {"event_triggers": "off"}}
+# How much ANALYZE reads is for the tenant to say. The settings that bear NO_RESET_ALL are those of one transaction.
+_COMPILED_IN = """
+SELECT name, boot_val FROM pg_settings WHERE context = 'user' AND boot_val IS NOT NULL AND name NOT LIKE '%.%'
+AND name <> 'default_statistics_target' AND NOT 'NO_RESET_ALL' = ANY(pg_settings_get_flags(name))
+"""
+
+
+def ours(major: int) -> dict[str, str]:
+    """Return what this module names itself: enough where no tenant can set anything, in the database postgres."""
+    newer = (settings for since, settings in _OURS_SINCE.items() if major >= since)
+    return {name: value for settings in (_OURS, *newer) for name, value in settings.items()}
+
+
+def compiled_in(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, str]:
+    """Return the settings that users may change, with the values that the server of a connection is compiled with."""
+    return {str(name): str(value) for name, value in connection.execute(_COMPILED_IN).fetchall()}
+
+
+@dataclass(frozen=True)
+class Known:
+    """The settings of servers that were asked: of each major version, and of single servers that differ.
+
+    After a minor upgrade those that run on do not know the newest settings, and refuse who names them.
+    """
+
+    of_major: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    of_service: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, major: int, service_id: str) -> Mapping[str, str] | None:
+        """Return what is known of a server; None when none like it was asked."""
+        return self.of_service.get(service_id, self.of_major.get(major))
+
+    def remember(self, major: int, service_id: str, settings: Mapping[str, str]) -> None:
+        """Remember what a server said."""
+        with self._lock:
+            if self.of_major.setdefault(major, settings) != settings:
+                self.of_service[service_id] = settings
+
+
+def as_options(settings: Mapping[str, str]) -> str:
+    """Return settings as the `options` of a connection."""
+    return " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace(" ", r"\ ")
