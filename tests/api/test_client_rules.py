@@ -1,7 +1,4 @@
-"""What existing clients rely on, rule by rule, by the numbers of the project's list of their habits.
-
-Rules 16 and 22 belong to operations that are not there yet; 8, 21 and 23 to the database side.
-"""
+"""What existing clients rely on, rule by rule, by the numbers of docs/compatibility.md."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Rules 1 to 9: what answers look like, and when they say what."""
+"""Rules 1 to 9 of docs/compatibility.md: what answers look like, and when they say what."""
 
 import socket
 import time

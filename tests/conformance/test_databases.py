@@ -1,4 +1,4 @@
-"""Rules 21 to 23: the database side, over TLS, with psycopg and psql."""
+"""Rules 21 to 23 of docs/compatibility.md: the database side, over TLS, with psycopg and psql."""
 
 import subprocess
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""Poolers and read replica sets over real HTTP and real PostgreSQL: rules 1 to 23 where they have a part in them."""
+"""Poolers and read replica sets over real HTTP and PostgreSQL: docs/compatibility.md where they have a part in it."""
 
 import time
 from collections.abc import Iterator

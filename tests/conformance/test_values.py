@@ -1,4 +1,4 @@
-"""Rules 10 to 20: values in requests and answers."""
+"""Rules 10 to 20 of docs/compatibility.md: values in requests and answers."""
 
 import base64
 from datetime import UTC, datetime, timedelta, timezone

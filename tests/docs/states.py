@@ -33,7 +33,7 @@ each of its steps with a failure there. `status_of` in `model/service.py` is the
 - PAUSING, PAUSED, RESUMING: its server is stopped on demand; data, snapshots and endpoint stay.
 - UPGRADING: it gets another size, and serves until a restart is due. OPTIMIZING: it serves, and gets fresh statistics.
 - UNSTABLE: it should serve and does not, or it could not be made; `metadata.status_reason` says why.
-- DELETING: it is being removed. DELETED is what its row says afterwards; clients get 404 (`clients.md`, rule 7).
+- DELETING: it is being removed. DELETED is what its row says afterwards; clients get 404 ([rule 7](compatibility.md)).
 
 """
 

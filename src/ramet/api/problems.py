@@ -26,7 +26,7 @@ from ramet.errors import (
 from ramet.ids import new_id
 
 POLLED = "polled"
-"""Handlers with this option never answer 503: clients that poll them give up on it (clients' rule 4)."""
+"""Handlers with this option never answer 503: clients that poll them give up on it (docs/compatibility.md, rule 4)."""
 
 _log = logging.getLogger(__name__)
 _STATUSES: Mapping[type[Error], int] = {

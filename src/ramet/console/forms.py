@@ -23,8 +23,7 @@ _FIELDS: Mapping[str, str] = {
     "INVALID_PASSWORD": "password",
     "INVALID_NODES": "nodes",
     "CONFIRMATION_NEEDED": "confirmation",
-    "TYPE_NOT_AVAILABLE": "service_type",
-    "EXTENSION_NOT_AVAILABLE": "service_type",
+    "EXTENSION_MISSING": "service_type",
 }
 
 

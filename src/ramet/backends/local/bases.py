@@ -28,7 +28,8 @@ from ramet.model.snapshot import lsn_number
 # Where ALTER SYSTEM writes: a copy begins without the settings of its original.
 _OWN_SETTINGS = "postgresql.auto.conf"
 
-# What belongs to the process or the place and not to the data (PostgreSQL 18 docs, 25.3.4.1; forking.md 1-3 and 18).
+# What belongs to the process or the place and not to the data: PostgreSQL 18 docs, 25.3.4.1; docs/hazards.md, 1 to 3
+# and 18.
 NOT_DATA = Exclusions(
     emptied=frozenset(
         (

@@ -113,7 +113,7 @@ def pg_ident_conf(host_users: tuple[str, ...]) -> str:
 
 
 def first_boot() -> Mapping[str, str]:
-    """Return what keeps the first run of a fork from acting on the outside world (forking.md, 19 and 20).
+    """Return what keeps the first run of a fork from acting on the outside world (docs/hazards.md, 19 and 20).
 
     Unknown names are placeholders to PostgreSQL, so that they may stand here whether their extension is there or not.
     """

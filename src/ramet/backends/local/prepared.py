@@ -1,4 +1,4 @@
-"""Prepared transactions that came along with a fork (forking.md, 15): which there are, and rolling them back.
+"""Prepared transactions that came along with a fork (docs/hazards.md, 15): which there are, and rolling them back.
 
 Those that change what all databases share (roles, passwords, memberships, databases) are rolled back on every fork.
 They lock the rows that `roles.rotate` changes; and committed later, they would let the parent's passwords in.

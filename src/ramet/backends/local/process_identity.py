@@ -1,7 +1,7 @@
 """Which process is the server of a data directory: never believed from a pid alone.
 
-A copied or stale postmaster.pid names a stranger, perhaps another service's server (forking.md, 1). A process is ours
-only when the lock file names our directory, the process works in it, was started on it, and is the one that we
+A copied or stale postmaster.pid names a stranger, perhaps another service's server (docs/hazards.md, 1). A process is
+ours only when the lock file names our directory, the process works in it, was started on it, and is the one that we
 recorded as far as we recorded any.
 
 Only where the kernel has no entry of a process is it gone; every other error is raised, for it says nothing of it.

@@ -1,4 +1,4 @@
-"""Keep a fork from acting on the world that its parent acts on (forking.md, 18 to 22).
+"""Keep a fork from acting on the world that its parent acts on (docs/hazards.md, 18 to 22).
 
 Shared catalogs are updated directly: that reaches databases that accept no connections, and runs nothing that a tenant
 could have put in the way. What a tenant owns is never executed: only tables that belong to an extension are touched.
