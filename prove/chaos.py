@@ -254,7 +254,7 @@ class Deeds:
             submit(tx, "drill", FIRST_STEPS["drill"], self.parent.service_id, {"drill_id": new_id()})
 
     def _toggle_pooler(self) -> None:
-        now = self._ask("GET", f"/services/{self.spare.service_id}")["connection_pooler"]
+        now = self._ask("GET", f"/services/{self.spare.service_id}").get("connection_pooler")
         verb = "disablePooler" if now else "enablePooler"
         self._ask("POST", f"/services/{self.spare.service_id}/{verb}")
 

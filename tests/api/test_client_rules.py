@@ -28,7 +28,6 @@ FIELDS = {
     "ha_replicas": dict,
     "read_replica_sets": list,
 }
-NULL_HERE = ("vpcEndpoint", "vpc_endpoint", "connection_pooler", "metrics")
 
 
 def test_rule_1_each_operation_answers_with_its_exact_status(world: World) -> None:
@@ -138,13 +137,13 @@ def test_rule_9_create_and_fork_carry_all_fields_and_the_password_and_nothing_el
     world.work()
     fork = world.fork(parent)
     for accepted in (parent, fork):
-        _check_fields(accepted, {"initial_password"})
+        _check_fields(accepted, {"initial_password", *({"forked_from"} if accepted is fork else ())})
         assert len(accepted["initial_password"]) >= 20
     assert parent["endpoint"] != fork["endpoint"]
     world.work()
     stopped = world.post(world.path(parent["service_id"], "stop")).json()
     for other in (*world.listed(), world.look(parent), world.look(fork), stopped):
-        _check_fields(other, set())
+        _check_fields(other, {"forked_from"} & other.keys())
 
 
 def test_rule_9_answers_are_kept_by_no_cache(world: World) -> None:
@@ -217,7 +216,7 @@ def test_rule_13_target_time_goes_with_pitr_and_only_with_pitr(world: World) -> 
 
 def test_rule_14_a_fork_is_no_standby_and_names_its_parent(world: World) -> None:
     parent = world.ready()
-    assert parent["forked_from"] is None
+    assert "forked_from" not in parent
     fork = world.fork(parent)
     assert fork["forked_from"] == {
         "project_id": parent["project_id"],
@@ -236,7 +235,49 @@ def test_rule_15_high_availability_is_not_called_inherited(world: World) -> None
     assert "replica_count" in answer.json()["message"]
 
 
-@pytest.mark.parametrize("field", ["service_type", "region_code", "volume_type", "storage", "disk_gbs"])
+@pytest.mark.parametrize("region_code", ["local", None])
+def test_rule_15_the_only_region_may_be_named_and_null_means_absent(world: World, region_code: str | None) -> None:
+    parent = world.ready(region_code=region_code, cpu_millis=None, memory_gbs=None, environment_tag=None, addons=None)
+    assert (parent["region_code"], parent["metadata"]["environment"]) == ("local", "DEV")
+    nothing = dict.fromkeys(("name", "cpu_millis", "memory_gbs", "target_time", "environment_tag", "service_type"))
+    fork = world.fork(parent, region_code=region_code, **nothing)
+    assert (fork["region_code"], fork["name"], fork["service_type"]) == ("local", "shop-fork", "POSTGRES")
+
+
+def test_rule_15_another_region_is_refused_with_the_right_one(world: World) -> None:
+    parent = world.ready()
+    for path in (world.services_path, world.path(parent["service_id"], "forkService")):
+        body = {
+            "region_code": "us-east-1",
+            **({"name": "x"} if path == world.services_path else {"fork_strategy": "NOW"}),
+        }
+        answer = world.post(path, body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_REGION")
+        assert "'us-east-1'" in answer.json()["message"]
+        assert "'local'" in answer.json()["message"]
+    assert len(world.listed()) == 1
+
+
+def test_a_null_is_no_value_of_what_is_required_and_no_excuse_for_what_is_unknown(world: World) -> None:
+    for body, code in (({"name": None}, "INVALID_FIELD"), ({"name": "x", "colour": None}, "UNKNOWN_FIELD")):
+        answer = world.post(world.services_path, body)
+        assert (answer.status_code, answer.json()["code"]) == (400, code)
+
+
+def test_rule_24_what_does_not_apply_is_absent_and_a_shared_size_is_null(world: World) -> None:
+    service = world.ready(cpu_millis="shared", memory_gbs="shared")
+    absent = {"vpc_endpoint", "vpcEndpoint", "forked_from", "connection_pooler", "metrics", "initial_password"}
+    assert not absent & service.keys()
+    spec = service["resources"][0]["spec"]
+    assert (spec["cpu_millis"], spec["memory_gbs"]) == (None, None)
+
+
+def test_rule_30_the_other_name_of_a_time_series_service_is_understood(world: World) -> None:
+    assert world.create(service_type="TIMESCALEDB")["service_type"] == "TIMESERIESDB"
+    assert world.create(service_type="TIMESCALEDB", addons=["time-series"])["service_type"] == "TIMESERIESDB"
+
+
+@pytest.mark.parametrize("field", ["service_type", "volume_type", "storage", "disk_gbs"])
 def test_rule_15_inherited_fields_are_refused_by_name(world: World, field: str) -> None:
     parent = world.ready()
     answer = world.post(world.path(parent["service_id"], "forkService"), {"fork_strategy": "NOW", field: "x"})
@@ -256,7 +297,7 @@ def test_rule_15_unknown_fields_are_named_and_unknown_query_parameters_ignored(w
 
 def test_rule_17_deprecated_twins_stand_beside_the_new_names(world: World) -> None:
     service = world.create()
-    assert service["vpc_endpoint"] == service["vpcEndpoint"]
+    assert service.get("vpc_endpoint") == service.get("vpcEndpoint")
     info = world.get(f"{BASE_PATH}/auth/info").json()
     assert info["api_key"] == info["apiKey"]
 
@@ -316,10 +357,9 @@ def test_addresses_that_nobody_knows_answer_404_in_the_one_shape(world: World) -
 
 
 def _check_fields(service: JsonObject, beside: set[str]) -> None:
-    assert service.keys() == {*FIELDS, *NULL_HERE, "forked_from", *beside}
+    assert service.keys() == {*FIELDS, *beside}
     for field, kind in FIELDS.items():
         assert isinstance(service[field], kind), field
-    assert all(service[field] is None for field in NULL_HERE)
     assert isinstance(service["endpoint"]["host"], str)
     assert isinstance(service["endpoint"]["port"], int)
     assert isinstance(service["metadata"]["environment"], str)

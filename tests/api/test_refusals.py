@@ -34,7 +34,6 @@ WRONG_VALUES: list[JsonObject] = [
     {"name": "x" * 129},
     {"name": "line\nbreak"},
     {"name": 5},
-    {"name": None},
     {"name": ["x"]},
     {"cpu_millis": 500.5, "memory_gbs": 2},
     {"cpu_millis": True, "memory_gbs": 2},
@@ -63,6 +62,7 @@ WRONG_FORKS: list[JsonObject] = [
     {"fork_strategy": "LAST_SNAPSHOT", "target_time": "2026-01-15T10:30:00Z"},
 ]
 WRONG_CREATES: list[JsonObject] = [
+    {"name": None},
     {},
     {"name": "x", "replica_count": 1},
     {"name": "x", "replica_count": -1},

@@ -52,8 +52,13 @@ def test_documented_operations_answer_as_documented(case: schemathesis.Case[Any]
     answer = _send(inhabited, case.as_transport_kwargs(base_url="http://testserver.local"))
     case.validate_response(answer, checks=_CHECKS)
     body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
-    if body is not None and body.mode is GenerationMode.NEGATIVE:
+    if body is not None and body.mode is GenerationMode.NEGATIVE and not _holds_null(case.body):
         assert 400 <= answer.status_code < 500, answer.text
+
+
+def _holds_null(body: Any) -> bool:
+    """Tell whether a body holds a null, which is no value: what remains without it may be sound."""
+    return isinstance(body, dict) and None in body.values()
 
 
 def _send(world: World, request: dict[str, Any]) -> httpx.Response:

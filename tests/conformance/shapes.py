@@ -54,7 +54,7 @@ class ReplicaMetadata(Struct):
     environment: str
 
 
-class ReplicaSet(Struct):
+class ReplicaSet(Struct, kw_only=True):
     id: Id
     name: str
     status: Literal["creating", "active", "resizing", "deleting", "error"]
@@ -72,7 +72,7 @@ class Metrics(Struct):
     milli_cpu: int | None
 
 
-class Service(Struct):
+class Service(Struct, kw_only=True):
     service_id: Id
     project_id: str
     name: str
@@ -84,11 +84,11 @@ class Service(Struct):
     resources: list[Resource]
     metadata: Metadata
     endpoint: Endpoint
-    forked_from: ForkedFrom | None
+    forked_from: ForkedFrom | None = None
     ha_replicas: HaReplicas
-    connection_pooler: Pooler | None
+    connection_pooler: Pooler | None = None
     read_replica_sets: list[ReplicaSet]
-    metrics: Metrics | None
+    metrics: Metrics | None = None
     vpcEndpoint: None = None  # noqa: N815
     vpc_endpoint: None = None
     initial_password: str | UnsetType = UNSET

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Set
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from litestar import Request
@@ -39,14 +39,19 @@ class WireRequest(Request[None, ApiKey, State]):
 
 
 def parse(raw: bytes, struct: type[BodyT]) -> BodyT:
-    """Return the struct that `raw` holds. Raises Invalid."""
-    values = read_object(raw)
+    """Return the struct that `raw` holds; an optional field that is null is absent. Raises Invalid."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    absent = struct.inherited | {name for name, field in fields.items() if not (field.required or _takes_null(field))}
+    values = {name: value for name, value in read_object(raw).items() if value is not None or name not in absent}
     _check_names(values.keys(), fields.keys(), struct.inherited)
     for name, field in fields.items():
         if field.required and name not in values:
             raise Invalid("MISSING_FIELD", f"{name} is missing", _remedy(field))
     return struct(**{fields[name].name: _convert(fields[name], value) for name, value in values.items()})
+
+
+def _takes_null(field: FieldInfo) -> bool:
+    return type(None) in get_args(field.type)
 
 
 def _check_media_type(media_type: str) -> None:

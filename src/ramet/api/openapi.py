@@ -67,13 +67,9 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
         "resources": [{"id": "d1k5vk7hf2", "spec": {"cpu_millis": 500, "memory_gbs": 2, "volume_type": "reflink"}}],
         "metadata": {"environment": "DEV", "fork_strategy": "NOW", "parent_name": "shop"},
         "endpoint": {"host": "localhost", "port": 15433},
-        "vpcEndpoint": None,
-        "vpc_endpoint": None,
         "forked_from": {"project_id": "rp1pz7uyae", "service_id": "a7c2m9x4qe", "is_standby": False},
         "ha_replicas": {"sync_replica_count": 0, "replica_count": 0},
-        "connection_pooler": None,
         "read_replica_sets": [],
-        "metrics": None,
     },
     "ServiceCreate": {"name": "shop", "replica_count": 0, "cpu_millis": "500", "memory_gbs": "2"},
     "ForkServiceCreate": {
@@ -127,7 +123,19 @@ def _schemas() -> dict[str, Any]:
     _, components = msgspec.json.schema_components(_SCHEMAS, ref_template="#/components/schemas/{name}")
     for name, example in _EXAMPLES.items():
         components[name]["examples"] = [example]
+    for component in components.values():
+        for schema in component.get("properties", {}).values():
+            _say_absent(schema)
     return dict(sorted(components.items()))
+
+
+def _say_absent(schema: dict[str, Any]) -> None:
+    """Turn a property that is null by default, so never sent as null, into one that may be absent."""
+    if schema.get("default", ...) is not None:
+        return
+    del schema["default"]
+    options = [option for option in schema.pop("anyOf", []) if option != {"type": "null"}]
+    schema.update(options[0] if len(options) == 1 else {"anyOf": options})
 
 
 def _operations(made: dict[str, Any]) -> list[dict[str, Any]]:

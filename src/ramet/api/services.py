@@ -144,6 +144,7 @@ def fork_service(
     request = ForkRequest(
         strategy=data.fork_strategy,
         name=_given(data.name),
+        region_code=_given(data.region_code),
         cpu_millis=_amount(data.cpu_millis),
         memory_gbs=_amount(data.memory_gbs),
         target_time=_given(data.target_time),
@@ -175,7 +176,7 @@ def _service_type(data: JSONBody[wire.ServiceCreate]) -> ServiceType:
         meant = ServiceType.TIMESERIESDB
     else:
         meant = ServiceType.VECTOR if addons else ServiceType.POSTGRES
-    named = _given(data.service_type) or meant
+    named = meant if data.service_type is UNSET else _named_type(data.service_type)
     if addons is not None and named is not meant:
         raise Invalid(
             "CONTRADICTION",
@@ -183,6 +184,12 @@ def _service_type(data: JSONBody[wire.ServiceCreate]) -> ServiceType:
             "Send one of the two.",
         )
     return named
+
+
+def _named_type(wanted: wire.ServiceTypeWanted) -> ServiceType:
+    if wanted is wire.ServiceTypeWanted.TIMESCALEDB:
+        return ServiceType.TIMESERIESDB
+    return ServiceType(wanted.value)
 
 
 def _checked_key(key: str | None) -> str | None:

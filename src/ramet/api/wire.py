@@ -35,6 +35,7 @@ Name = Annotated[
 Cpu = Annotated[str | int, Meta(description="Thousandths of a core as a numeric string, such as '500', or 'shared'.")]
 Memory = Annotated[str | int, Meta(description="Gigabytes as a numeric string, such as '2', or 'shared'.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; may be left out.")]
+ParentRegion = Annotated[str, Meta(description="The parent's region code as a string; may be left out.")]
 ReplicaCount = Annotated[int, Meta(description="The integer 0, since one host has no high availability.")]
 TargetTime = Annotated[
     str,
@@ -113,7 +114,7 @@ class ReplicaSetMetadata(Struct, frozen=True, omit_defaults=True):
     status_reason: Annotated[str, Meta(description="Why the set does not serve.")] | UnsetType = UNSET
 
 
-class ReadReplicaSet(Struct, frozen=True):
+class ReadReplicaSet(Struct, frozen=True, omit_defaults=True):
     """A group of read-only copies of a service behind one endpoint."""
 
     id: Identifier
@@ -124,7 +125,7 @@ class ReadReplicaSet(Struct, frozen=True):
     memory_gbs: int
     metadata: ReplicaSetMetadata
     endpoint: Endpoint
-    connection_pooler: ConnectionPooler | None
+    connection_pooler: ConnectionPooler | None = None
 
 
 class ServiceMetrics(Struct, frozen=True):
@@ -150,8 +151,8 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     storage_warning: StorageWarning | UnsetType = UNSET
 
 
-class Service(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A PostgreSQL service. Only `initial_password` is ever absent: it stands in the answers to create and fork."""
+class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """A PostgreSQL service. What does not apply is absent. Only answers to create and fork have `initial_password`."""
 
     service_id: Identifier
     project_id: str
@@ -164,13 +165,13 @@ class Service(Struct, frozen=True, gc=False, omit_defaults=True):
     resources: list[Resource]
     metadata: ServiceMetadata
     endpoint: Endpoint
-    vpcEndpoint: Annotated[VpcEndpoint | None, Meta(description="Same as vpc_endpoint.")]  # noqa: N815
-    vpc_endpoint: VpcEndpoint | None
-    forked_from: ForkedFrom | None
+    vpcEndpoint: Annotated[VpcEndpoint | None, Meta(description="Same as vpc_endpoint.")] = None  # noqa: N815
+    vpc_endpoint: VpcEndpoint | None = None
+    forked_from: ForkedFrom | None = None
     ha_replicas: HaReplicas
-    connection_pooler: ConnectionPooler | None
+    connection_pooler: ConnectionPooler | None = None
     read_replica_sets: list[ReadReplicaSet]
-    metrics: ServiceMetrics | None
+    metrics: ServiceMetrics | None = None
     initial_password: Password | UnsetType = UNSET
 
 
@@ -236,6 +237,15 @@ class Addon(StrEnum):
     AI = "ai"
 
 
+class ServiceTypeWanted(StrEnum):
+    """The type of a new service. TIMESCALEDB is another name of TIMESERIESDB."""
+
+    TIMESERIESDB = "TIMESERIESDB"
+    TIMESCALEDB = "TIMESCALEDB"
+    POSTGRES = "POSTGRES"
+    VECTOR = "VECTOR"
+
+
 class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request. `inherited` names what a client may expect to set and cannot."""
 
@@ -248,7 +258,13 @@ class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     name: Name
     addons: Annotated[list[Addon], Meta(description="An array of 'time-series' and 'ai'.")] | UnsetType = UNSET
     service_type: (
-        Annotated[ServiceType, Meta(description="One of TIMESERIESDB, POSTGRES, VECTOR; goes before addons.")]
+        Annotated[
+            ServiceTypeWanted,
+            Meta(
+                description="One of TIMESERIESDB (or TIMESCALEDB, which is the same), POSTGRES, VECTOR;"
+                " takes precedence over addons."
+            ),
+        ]
         | UnsetType
     ) = UNSET
     region_code: Region | UnsetType = UNSET
@@ -262,11 +278,12 @@ class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A fork of a service. Type, region and storage are the parent's; name and size too unless they are given."""
 
     inherited: ClassVar[frozenset[str]] = frozenset(
-        ("service_type", "region_code", "storage", "storage_gbs", "volume_type", "disk_gbs", "addons")
+        ("service_type", "storage", "storage_gbs", "volume_type", "disk_gbs", "addons")
     )
 
     fork_strategy: Strategy
     name: Name | UnsetType = UNSET
+    region_code: ParentRegion | UnsetType = UNSET
     cpu_millis: Cpu | UnsetType = UNSET
     memory_gbs: Memory | UnsetType = UNSET
     target_time: TargetTime | UnsetType = UNSET

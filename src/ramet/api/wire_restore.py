@@ -112,7 +112,7 @@ class NotCarriedOver(Struct, frozen=True):
     remedy: str
 
 
-class ForkReport(Struct, frozen=True):
+class ForkReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What exactly a fork holds, how it was made, and what was checked."""
 
     service_id: Identifier
@@ -123,10 +123,10 @@ class ForkReport(Struct, frozen=True):
     base: BaseSnapshot
     wal: WalRange
     timeline: int
-    last_included: TransactionMark | None
+    last_included: TransactionMark | None = None
     first_excluded: Annotated[
-        TransactionMark | None, Meta(description="Null while nothing committed on the parent after the border.")
-    ]
+        TransactionMark | None, Meta(description="Absent while nothing committed on the parent after the border.")
+    ] = None
     excluded_with_earlier_time: Annotated[
         list[int],
         Meta(description="Transactions behind the border whose time is not after the target: clocks and WAL disagree."),
@@ -140,7 +140,7 @@ class ForkReport(Struct, frozen=True):
     checks: Annotated[list[str], Meta(description="What was proven before the fork was READY.")]
 
 
-class ForkPlan(Struct, frozen=True):
+class ForkPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a fork would be: the answer to a dry run. Nothing was made, and no name, port or moment is reserved."""
 
     parent_service_id: Identifier
@@ -148,8 +148,8 @@ class ForkPlan(Struct, frozen=True):
     strategy: ForkStrategy
     target_time: Annotated[datetime | None, Meta(description="The moment that the fork would hold; null without PITR.")]
     base_snapshot: Annotated[
-        Snapshot | None, Meta(description="The parent's snapshot that it would grow from; null for a copy of now.")
-    ]
+        Snapshot | None, Meta(description="The parent's snapshot that it would grow from; absent for a copy of now.")
+    ] = None
     environment: Environment
     cpu_millis: int | None
     memory_gbs: int | None

@@ -182,6 +182,7 @@ class Control:
         """Check a request against its parent; return the fork that it means, without a port, and its restore point."""
         now = self.clock()
         target = check_target(request.strategy, request.target_time, now)
+        _check_region(request.region_code, parent.region_code)
         name = fork_name(parent.name) if request.name is None else check_name(request.name)
         size = parse_size(request.cpu_millis, request.memory_gbs, parent.size, self.backend.host_size())
         allowed = (Status.READY, Status.PAUSED)
@@ -262,13 +263,7 @@ class Control:
 
     def _check_create(self, request: CreateRequest) -> None:
         check_name(request.name)
-        region = self._placement.region_code
-        if request.region_code not in (None, region):
-            raise Invalid(
-                "INVALID_REGION",
-                f"region_code {request.region_code!r} is not served here; the only region is {region!r}",
-                "Leave region_code out, or send that one.",
-            )
+        _check_region(request.region_code, self._placement.region_code)
         if request.replica_count:
             raise Invalid(
                 "HA_NOT_AVAILABLE",
@@ -331,6 +326,15 @@ def source_of(parent: Service, point: RestorePoint) -> Source:
     """Return where a backend finds the data of a restore point."""
     snapshot_id = None if point.base is None else point.base.id
     return Source(server_of(parent), parent.paused, snapshot_id, point.target)
+
+
+def _check_region(wanted: str | None, region_code: str) -> None:
+    if wanted not in (None, region_code):
+        raise Invalid(
+            "INVALID_REGION",
+            f"region_code {(wanted or '')[:64]!r} is not served here; the only region is {region_code!r}",
+            "Leave region_code out, or send that one.",
+        )
 
 
 def _fork_state(parent: Service, point: RestorePoint, quiet: bool) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """What callers ask of the control plane, already parsed: the edges fill these in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
@@ -28,6 +28,9 @@ class ForkRequest:
 
     `snapshot_id` is for LAST_SNAPSHOT: that one instead of the newest. `quiet`: keep it from acting on the outside
     world; None: as its environment has it, DEV forks are quiet.
+
+    `region_code` can only be the parent's: a request with it is the same request as one without it, so an idempotency
+    key stands for both.
     """
 
     strategy: ForkStrategy
@@ -38,6 +41,7 @@ class ForkRequest:
     environment: Environment = Environment.DEV
     snapshot_id: str | None = None
     quiet: bool | None = None
+    region_code: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
