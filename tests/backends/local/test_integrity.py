@@ -37,11 +37,28 @@ def test_each_segment_is_noted_once(paths: ServicePaths) -> None:
     assert sorted(integrity.digests(paths)) == [Segment(1, number).name for number in (3, 4, 5)]
 
 
-def test_the_notes_of_trimmed_segments_go(paths: ServicePaths) -> None:
+def test_the_notes_of_trimmed_segments_go(backend: LocalBackend) -> None:
+    paths = backend.servers.paths("trimmed000")
+    paths.archive.mkdir(parents=True)
+    for number in (3, 4, 5):
+        write_segment(paths.archive, Segment(1, number))
     integrity.note(paths, LONG)
-    (paths.archive / Segment(1, 3).name).unlink()
+    assert backend.trim_archive(paths.service_id, 1, "0/4000000") == 1
     integrity.note(paths, LONG)
-    assert Segment(1, 3).name not in integrity.digests(paths)
+    assert sorted(integrity.digests(paths)) == [Segment(1, number).name for number in (4, 5)]
+
+
+def test_a_segment_that_vanished_and_came_back_altered_is_found(paths: ServicePaths) -> None:
+    integrity.note(paths, LONG)
+    path = paths.archive / Segment(1, 3).name
+    whole = path.read_bytes()
+    path.unlink()
+    integrity.note(paths, LONG)
+    path.write_bytes(whole)
+    overwrite(path, MIDDLE, b"altered")
+    integrity.note(paths, LONG)
+    assert integrity.verify(paths, "", LONG) is None
+    assert integrity.faults(paths) == {path.name: integrity.ALTERED}
 
 
 def test_an_altered_segment_is_found_by_a_walk_that_may_stop_anywhere(paths: ServicePaths) -> None:

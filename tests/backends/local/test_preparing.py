@@ -202,3 +202,18 @@ def test_a_copy_that_is_removed_meanwhile_is_not_trusted(backend: LocalBackend, 
     assert preparing.capture(removing, paths, snapshot_id, target) is None  # type: ignore[arg-type]
     assert not target.exists()
     assert not is_prepared(fork(backend, parent, snapshot_id).capture)
+
+
+def test_preparations_at_once_do_not_hinder_each_other(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    snapshot_id, _ = snapshot(backend, parent)
+
+    def prepare() -> None:
+        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.05, 4) is None, 60)
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(prepare) for _ in range(4)]:
+            done.result()
+    forked = fork(backend, parent, snapshot_id)
+    assert is_prepared(forked.capture)
+    assert rows_of(backend, forked.server) == [1]

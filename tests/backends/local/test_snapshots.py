@@ -160,3 +160,15 @@ def test_a_snapshot_whose_removal_was_killed_is_dropped_whole(backend: LocalBack
     (directory / snapshot_id).rename(directory / f".{snapshot_id}.unfinished.partial-00c0ffee")
     backend.drop_snapshot(parent.service_id, snapshot_id)
     assert not list(directory.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", '{"facts": {"taken_at": "2026-1', "[]"])
+def test_a_snapshot_whose_note_is_cut_short_counts_as_absent(backend: LocalBackend, parent: Server, text: str) -> None:
+    append(backend, parent, 1)
+    snapshot_id, _ = snapshot(backend, parent)
+    paths = paths_of(backend, parent)
+    (snapshots.directory_of(paths, snapshot_id) / "base.json").write_text(text)
+    assert rows_of(backend, fork(backend, parent).server) == [1]
+    assert snapshots.names(paths) == []
+    with pytest.raises(Failed, match="unreadable"):
+        snapshots.base_of(paths, snapshot_id)

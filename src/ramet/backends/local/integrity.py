@@ -7,12 +7,14 @@ segment before anybody needs it, and one whose alteration a checksum of records 
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from ramet.backends.local import owned
 from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.wal import segments_in
+from ramet.backends.local.wal import segment_named, segments_in
 from ramet.errors import Failed
+from ramet.model.snapshot import lsn_number
 
 _NOTES = "archive.digests"
 _FAULTS = "archive.faults"
@@ -37,13 +39,13 @@ def noted_files(paths: ServicePaths) -> dict[Path, str]:
 def note(paths: ServicePaths, seconds: float) -> int:
     """Note the digests of segments that have none yet, for about `seconds`; return how many were noted. May run twice.
 
-    The notes of segments that were trimmed go.
+    A note is never replaced, nor dropped because its segment is missing: what comes back altered is found out.
     """
     noted = digests(paths)
     there = [segment.name for segment in segments_in(paths.archive)] if paths.archive.is_dir() else []
     deadline = time.monotonic() + seconds
     added = 0
-    kept = {name: noted[name] for name in there if name in noted}
+    kept = dict(noted)
     for name in there:
         if name not in kept and time.monotonic() < deadline:
             try:
@@ -51,9 +53,26 @@ def note(paths: ServicePaths, seconds: float) -> int:
             except FileNotFoundError:  # it has just been trimmed
                 continue
             added += 1
-    if added or len(kept) < len(noted):
-        _write(paths, _NOTES, "".join(f"{name} {digest}\n" for name, digest in sorted(kept.items())))
+    if added:
+        _write_notes(paths, kept)
     return added
+
+
+def forget(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
+    """Drop the notes of the segments that `archive.trim` removes for the same timeline and LSN. May run twice."""
+    noted, before = digests(paths), lsn_number(before_lsn)
+    kept = {name: digest for name, digest in noted.items() if not _is_trimmed(name, timeline, before)}
+    if len(kept) < len(noted):
+        _write_notes(paths, kept)
+
+
+def _is_trimmed(name: str, timeline: int, before: int) -> bool:
+    segment = segment_named(name)
+    return segment is not None and segment.timeline <= timeline and segment.end <= before
+
+
+def _write_notes(paths: ServicePaths, notes: Mapping[str, str]) -> None:
+    _write(paths, _NOTES, "".join(f"{name} {digest}\n" for name, digest in sorted(notes.items())))
 
 
 def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:

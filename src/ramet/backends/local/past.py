@@ -72,7 +72,10 @@ class Past(Host):
 
     def trim_archive(self, service_id: str, timeline: int, before_lsn: str) -> int:
         """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
-        return archive.trim(self.servers.paths(service_id).archive, timeline, before_lsn)
+        paths = self.servers.paths(service_id)
+        count = archive.trim(paths.archive, timeline, before_lsn)
+        integrity.forget(paths, timeline, before_lsn)
+        return count
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
         """Return the moments after the oldest of `snapshots` that missing WAL has made unreachable, in order."""

@@ -8,15 +8,17 @@ the host is started anew. Where forks come in batches, there are as many spares.
 """
 
 import contextlib
+import fcntl
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ramet.backends.base import MOST_SPARES, Capture, Server
 from ramet.backends.local import owned, recovery, snapshots
-from ramet.backends.local.bases import captured
+from ramet.backends.local.bases import Base, captured
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.process_identity import boot_id
 from ramet.backends.local.servers import Servers
@@ -49,17 +51,26 @@ def prepare(
 ) -> str | None:
     """Prepare a snapshot, which nobody removes meanwhile; None when it is, a text that changes while that goes on.
 
-    One call makes one of the `spares`. Raises Failed when the snapshot cannot be recovered.
+    One call makes one of the `spares`. Raises Failed when the snapshot cannot be recovered. Of calls at once, in any
+    process, one works and the others wait for it.
     """
     paths, directory = _places(servers, server, snapshot_id)
     base = snapshots.base_of(paths, snapshot_id)
     if base.clean:
         return None
+    with _alone(directory):
+        return _prepare(servers, driver, server, base, directory, patience_seconds, spares)
+
+
+def _prepare(
+    servers: Servers, driver: Driver, server: Server, base: Base, directory: Path, patience_seconds: float, spares: int
+) -> str | None:
+    paths = servers.paths(server.service_id)
     if _noted(directory) is not None:
         return _add_spare(driver, directory, spares)
     unfinished = directory / _UNFINISHED
     if not unfinished.exists():
-        driver.clone_tree(snapshots.data_of(paths, snapshot_id), unfinished)
+        driver.clone_tree(snapshots.data_of(paths, directory.name), unfinished)
     servers.make_sockets(paths)
     installation = servers.installations.of(server.pg_major)
     place = Standalone(unfinished, paths.config_file, directory / _LOG, installation, servers.account)
@@ -97,10 +108,24 @@ def _places_of_spares(directory: Path) -> list[Path]:
 def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
     """Remove the prepared copy of a snapshot, also a half made one. May run twice."""
     directory = snapshots.directory_of(paths, snapshot_id)
-    (directory / _NOTE).unlink(missing_ok=True)
-    for name in (_TREE, _UNFINISHED):
-        driver.remove_tree(directory / name)
-    _drop_spares(driver, directory)
+    if not directory.is_dir():
+        return
+    with _alone(directory):
+        (directory / _NOTE).unlink(missing_ok=True)
+        for name in (_TREE, _UNFINISHED):
+            driver.remove_tree(directory / name)
+        _drop_spares(driver, directory)
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Keep all others from changing what is prepared of a snapshot meanwhile; forks take it without asking."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -> Capture | None:

@@ -1,6 +1,7 @@
 """Snapshots of a service: each a base under its own name, complete in itself, beside a note of what it holds."""
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.system import sync_tree
 from ramet.errors import Failed, Unavailable
 
+_log = logging.getLogger(__name__)
 _DATA = "data"
 _NOTE = "base.json"
 
@@ -45,13 +47,14 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
 
 
 def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
-    """Return what a snapshot holds. Raises Failed when its files are gone."""
+    """Return what a snapshot holds. Raises Failed when its files are gone, or its note is cut short."""
     try:
         return msgspec.json.decode((paths.snapshots / snapshot_id / _NOTE).read_bytes(), type=Base)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, msgspec.MsgspecError) as error:
+        what = "are gone" if isinstance(error, FileNotFoundError) else f"cannot be used: {_NOTE} is unreadable"
         raise Failed(
             "SNAPSHOT_LOST",
-            f"The files of snapshot {snapshot_id} of service {paths.service_id} are gone",
+            f"The files of snapshot {snapshot_id} of service {paths.service_id} {what}",
             "Fork the service as of now, or from another moment.",
         ) from error
 
@@ -70,8 +73,18 @@ def newest(paths: ServicePaths) -> str:
 
 
 def names(paths: ServicePaths) -> list[str]:
-    """Return the ids of the snapshots of a service."""
-    return [note.parent.name for note in paths.snapshots.glob(f"*/{_NOTE}") if not note.parent.name.startswith(".")]
+    """Return the ids of the snapshots of a service; one whose note cannot be read counts as absent."""
+    notes = [note for note in paths.snapshots.glob(f"*/{_NOTE}") if not note.parent.name.startswith(".")]
+    return [note.parent.name for note in notes if _is_readable(note)]
+
+
+def _is_readable(note: Path) -> bool:
+    try:
+        msgspec.json.decode(note.read_bytes(), type=Base)
+    except (OSError, msgspec.MsgspecError) as error:
+        _log.warning("the note %s of a snapshot cannot be read, which counts as absent: %s", note, error)
+        return False
+    return True
 
 
 def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
