@@ -25,6 +25,28 @@ def test_ports_are_both_inclusive() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("::1", "::1"),
+        ("[::1]", "::1"),
+        ("::", "::"),
+        ("2001:DB8::7", "2001:db8::7"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("db-1.example", "db-1.example"),
+    ],
+)
+def test_a_host_may_be_a_name_or_an_address_of_either_version(text: str, host: str) -> None:
+    assert load_settings({"RAMET_HOST": text}).host == host
+    assert load_settings({}, endpoint_host=text).endpoint_host == host
+
+
+@pytest.mark.parametrize("text", ["a:b", ":::", "[a]", "::1:", "a b"])
+def test_what_is_neither_name_nor_address_is_no_host(text: str) -> None:
+    with pytest.raises(Invalid, match="a host name or an address"):
+        load_settings({"RAMET_HOST": text})
+
+
+@pytest.mark.parametrize(
     ("variable", "value"),
     [
         ("RAMET_PORT", "70000"),

@@ -1,5 +1,6 @@
 """How this process was told to run: defaults, then RAMET_* variables, then arguments. The host is not looked at."""
 
+import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from ramet.errors import Invalid
 
 _PORTS = re.compile(r"(\d{1,5})-(\d{1,5})")
 _REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252})")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})")
 _DRIVERS = ("auto", "reflink", "btrfs", "copy")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _DATABASES = ("sqlite:///", "postgresql+psycopg://")
@@ -79,6 +80,15 @@ def _matching(pattern: re.Pattern[str], wanted: str) -> Callable[[str], str]:
     return parse
 
 
+def _host(text: str) -> str:
+    """Return a host name, or an address without the brackets that IPv6 has in URLs."""
+    bare = text.removeprefix("[").removesuffix("]")
+    try:
+        return str(ipaddress.ip_address(bare))
+    except ValueError:
+        return _matching(_HOST, "a host name or an address")(text)
+
+
 def _directory(text: str) -> Path:
     path = Path(text).expanduser()
     if not text or "\0" in text or (path.exists() and not path.is_dir()):
@@ -111,7 +121,7 @@ _Rule = tuple[str, Callable[[str], Any], str]
 
 RULES: Mapping[str, _Rule] = {
     "data_dir": ("RAMET_DATA_DIR", _directory, "where everything lies; make backups of it"),
-    "host": ("RAMET_HOST", _matching(_HOST, "a host name or an address"), "the address that HTTP listens on"),
+    "host": ("RAMET_HOST", _host, "the address that HTTP listens on"),
     "port": ("RAMET_PORT", _number(0, 65535), "the port of HTTP; 0 picks a free one"),
     "http_connections": (
         "RAMET_HTTP_CONNECTIONS",
@@ -125,7 +135,7 @@ RULES: Mapping[str, _Rule] = {
     ),
     "endpoint_host": (
         "RAMET_ENDPOINT_HOST",
-        _matching(_HOST, "a host name or an address"),
+        _host,
         "the host that clients of services are told to connect to",
     ),
     "port_range": ("RAMET_PORT_RANGE", _ports, "the ports for services"),

@@ -56,6 +56,25 @@ def test_databases_outlive_up_and_end_with_down(host: Host) -> None:
 
 
 @pytest.mark.slow
+def test_all_of_it_works_over_ipv6(host: Host) -> None:
+    with host.up("--host", "::1", "--endpoint-host", "::1") as ramet:
+        assert ramet.base_url.startswith("http://[::1]:")
+        created = ramet.create_service("shop")
+        ramet.wait_ready(created.service_id, 60)
+        assert created.endpoint.host == "::1"
+        _select_one(connection_string(created.endpoint, str(created.initial_password)))
+        listed = host.run("service", "list")
+        assert (listed.returncode, "shop" in listed.stdout) == (0, True), listed.stderr
+        assert "http://[::1]:" in (host.root / "ramet.log").read_text()
+        assert "without TLS" not in (host.root / "ramet.log").read_text()
+        assert host.run("service", "pooler", "enable", "shop").returncode == 0
+        pooler = ramet.get_service(created.service_id).connection_pooler
+        assert pooler is not None
+        _select_one(connection_string(pooler.endpoint, str(created.initial_password)))
+        assert host.run("service", "delete", "shop", "--yes").returncode == 0
+
+
+@pytest.mark.slow
 def test_what_up_writes_is_private(host: Host) -> None:
     with host.up() as ramet:
         given = read_credentials(host.root / "credentials.json")

@@ -160,7 +160,7 @@ def _project_id(projects: Projects, given: str | None) -> str:
 def _address(data_dir: Path | None) -> str:
     settings = load_settings(data_dir=data_dir)
     found = instance.running(settings.data_dir)
-    return default_url(settings.port) if found is None else found.base_url
+    return default_url(settings.host, settings.port) if found is None else found.base_url
 
 
 def _project(project: Project) -> dict[str, str]:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import resource
 import signal
 import socket
@@ -26,6 +25,7 @@ _BACKLOG = 2048
 _GRACE_SECONDS = 5
 _COLLECT_AFTER = 50_000
 _SWITCH_SECONDS = 0.0005
+_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a wildcard is reached from this host
 _TICKS_A_LOOK = 10  # a tick is 0.1 s
 
 
@@ -87,14 +87,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 def base_url(listening: socket.socket, host: str) -> str:
     """Return where clients on this host reach what is served on the socket."""
-    shown = "127.0.0.1" if _is_wildcard(host) else host
-    shown = f"[{shown}]" if ":" in shown else shown
-    return f"http://{shown}:{listening.getsockname()[1]}{BASE_PATH}"
+    return default_url(host, listening.getsockname()[1])
 
 
-def default_url(port: int) -> str:
-    """Return where a server of this host is reached that is not up now."""
-    return f"http://127.0.0.1:{port}{BASE_PATH}"
+def default_url(host: str, port: int) -> str:
+    """Return where clients on this host reach a server that listens there when it is up."""
+    shown = _LOOPBACKS.get(host, host)
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{BASE_PATH}"
 
 
 def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], None]) -> None:
@@ -132,10 +131,3 @@ def _tune_interpreter() -> None:
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
     sys.setswitchinterval(_SWITCH_SECONDS)
-
-
-def _is_wildcard(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False

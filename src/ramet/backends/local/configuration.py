@@ -137,7 +137,9 @@ def _where(server: Server, paths: ServicePaths, features: Features) -> dict[str,
 
 def listen_addresses(host: str, has_tls: bool) -> str:
     """Return where an endpoint listens: on loopback only when clients reach it as localhost, or it has no TLS."""
-    if host in (_LOOPBACK, "127.0.0.1", "::1") or not has_tls:
+    if host == "::1":
+        return "127.0.0.1, ::1"  # a host's localhost may lack IPv6
+    if host in (_LOOPBACK, "127.0.0.1") or not has_tls:
         return _LOOPBACK
     return "*"
 
