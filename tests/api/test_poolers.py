@@ -40,6 +40,14 @@ def test_the_service_tells_the_address_of_its_pooler(world: World, working: Worl
     assert world.listed()[0]["connection_pooler"] == service["connection_pooler"]
 
 
+def test_a_service_without_the_database_that_poolers_serve_is_refused(world: World, working: World) -> None:
+    service_id = ready(world)
+    world.backend.volumes[service_id].has_database = False
+    answer = world.post(world.path(service_id, "enablePooler"))
+    assert (answer.status_code, answer.json()["code"]) == (400, "DATABASE_MISSING")
+    assert world.get(world.path(service_id)).json()["connection_pooler"] is None
+
+
 def test_a_disabled_pooler_is_no_more(world: World, working: World) -> None:
     service_id = ready(world)
     world.post(world.path(service_id, "enablePooler"))

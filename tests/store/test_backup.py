@@ -9,6 +9,7 @@ import pytest
 from ramet.app import back_up_store, open_store
 from ramet.control.control import utc_now
 from ramet.control.projects import Projects
+from ramet.errors import Failed
 from ramet.settings import load_settings, make_data_dir
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
@@ -16,6 +17,13 @@ from ramet.store.database import Store
 
 def names(store: Store) -> list[str]:
     return [project.name for project in Projects(store).list_projects()]
+
+
+def test_a_store_that_is_no_database_is_not_copied_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "ramet.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(Failed, match="is no SQLite database"):
+        copy_sqlite(tmp_path / "ramet.db", tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
 
 
 def test_a_backup_made_while_others_write_opens_as_a_store_with_no_hole(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ramet.errors import Unavailable
+from ramet.errors import Failed, Unavailable
 from ramet.store import projects
 from ramet.store.database import Store, epoch_seconds
 from tests.backends.local.hosts import eventually
@@ -24,6 +24,26 @@ def test_what_a_transaction_wrote_is_there_after_it_and_after_reopening(store: S
     with again.read() as tx:
         assert projects.get_project(tx, project.id) == project
     again.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is no database, but a text of some length\n" * 100, b"\0" * 100 + b"x" * 9000]
+)
+def test_a_file_that_is_no_store_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ramet.db"
+    path.write_bytes(content)
+    with pytest.raises(Failed, match=f"{path} is damaged, or is no SQLite database"):
+        Store.open(f"sqlite:///{path}")
+    assert path.read_bytes() == content
+
+
+def test_a_store_that_is_damaged_while_it_is_used_is_said_to_be_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "ramet.db"
+    Store.open(f"sqlite:///{path}").close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
+    with pytest.raises((Failed, Unavailable), match="damaged"):
+        Store.open(f"sqlite:///{path}")
 
 
 def test_a_transaction_that_raises_changes_nothing(store: Store) -> None:

@@ -216,6 +216,9 @@ class Backend(Protocol):
     def destroy(self, service_id: str) -> None:
         """Stop the server and remove all that it had on the host; its snapshots and archive too."""
 
+    def check_pooled_database(self, server: Server) -> None:
+        """Raise Invalid when a server that serves and follows nobody lacks the database that poolers are for."""
+
     def check_pooler(self) -> str:
         """Return what clients of a transaction pool must heed here, empty for nothing.
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, SnapshotFacts, Source
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.credentials import Secret
 from ramet.model.logs import LogEntry, LogPage, LogQuery
 from ramet.model.resources import Size
@@ -49,6 +49,7 @@ class Volume:
     log: list[LogEntry] = field(default_factory=list)
     measured: dict[str, float] = field(default_factory=dict)
     pooler_port: int | None = None
+    has_database: bool = True
     balancer_port: int | None = None
     follows: bool = True
     gaps: list[Gap] = field(default_factory=list)
@@ -230,6 +231,11 @@ class MemoryBackend:
         """Forget the service."""
         with self._lock:
             self.volumes.pop(service_id, None)
+
+    def check_pooled_database(self, server: Server) -> None:
+        """Raise Invalid where a test has taken the database away."""
+        if not self._volume(server.service_id).has_database:
+            raise Invalid("DATABASE_MISSING", f"Service {server.service_id} has no database tsdb")
 
     def check_pooler(self) -> str:
         """Have poolers that keep prepared statements."""

@@ -9,6 +9,7 @@ from ramet.errors import Failed
 from ramet.model.service import OperationStatus, Service, Status, status_of
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS
+from ramet.procedures.servers import server_of
 from ramet.store import operations, services
 from ramet.store.database import Store
 
@@ -22,6 +23,7 @@ def enable_pooler(control: Control, project_id: str, service_id: str) -> str | N
     A paused service gets its pooler when it is resumed.
     """
     control.backend.check_pooler()
+    check_database(control, project_id, service_id)
     with control.store.write() as tx:
         service = control.find(tx, project_id, service_id, lock=True)
         _check_state(service, "enablePooler")
@@ -31,6 +33,14 @@ def enable_pooler(control: Control, project_id: str, service_id: str) -> str | N
         operation_id = None if service.paused else _submit(tx, service.id, enabling=True)
     control.wake()
     return operation_id
+
+
+def check_database(control: Control, project_id: str, service_id: str) -> None:
+    """Ask the server itself, before the transaction: others wait for that to end."""
+    with control.store.read() as tx:
+        service = control.find(tx, project_id, service_id)
+    if status_of(service) is Status.READY:
+        control.backend.check_pooled_database(server_of(service))
 
 
 def disable_pooler(control: Control, project_id: str, service_id: str) -> str | None:

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from ramet.backends.base import Source
 from ramet.control.control import Control, wrong_state
+from ramet.control.poolers import check_database
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.replica import NODES_LIMIT, Node, ReplicaSet, ReplicaSetStatus, replica_status, set_is_visible
@@ -105,6 +106,7 @@ def set_environment(
 def enable_pooler(control: Control, project_id: str, service_id: str, set_id: str) -> str | None:
     """Ask for a pooler before a set; return the operation that starts it, None when there is nothing to do."""
     control.backend.check_pooler()
+    check_database(control, project_id, service_id)
     with control.store.write() as tx:
         parent = _ready(control, tx, project_id, service_id, "enablePooler")
         found = _find(control, tx, parent, set_id)

@@ -11,7 +11,8 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 
-from ramet.errors import Unavailable
+from ramet.errors import Failed, Unavailable
+from ramet.store.backup import DAMAGED, is_damage
 from ramet.store.migrate import upgrade
 
 _BUSY_SECONDS = 30
@@ -40,8 +41,10 @@ class Store:
         try:
             with _reachable():
                 upgrade(engine)
-        except BaseException:
+        except BaseException as error:
             engine.dispose()
+            if isinstance(error, Unavailable) and error.code == DAMAGED:
+                raise _damaged(engine) from error.__cause__
             raise
         return store
 
@@ -125,10 +128,21 @@ def locking(query: sa.Select[Any]) -> sa.Select[Any]:
 def _reachable() -> Iterator[None]:
     try:
         yield
-    except _UNREACHABLE as error:
-        if _is_mistake(error):
+    except (sa.exc.DatabaseError, *_UNREACHABLE) as error:
+        if is_damage(getattr(error, "orig", None)):
+            raise Unavailable(DAMAGED, "The store is damaged", "Its operator must restore it from a backup.") from error
+        if not isinstance(error, _UNREACHABLE) or _is_mistake(error):
             raise
         raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now", "Try again shortly.") from error
+
+
+def _damaged(engine: sa.Engine) -> Failed:
+    path = engine.url.database
+    return Failed(
+        DAMAGED,
+        f"The store {path} is damaged, or is no SQLite database",
+        "Restore it from a backup: see docs/backup.md.",
+    )
 
 
 def _is_mistake(error: sa.exc.SQLAlchemyError) -> bool:

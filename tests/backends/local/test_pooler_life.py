@@ -6,6 +6,7 @@ import pytest
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process_identity import inhabitants
+from ramet.errors import Invalid
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.forks import paths_of, run
 from tests.backends.local.hosts import connect, free_port, new_server
@@ -50,3 +51,20 @@ def test_a_service_serves_though_its_pooler_cannot(backend: LocalBackend, monkey
     with connect(server, password) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     assert not backend.pooler_serves(server.service_id)
+
+
+def test_a_service_without_database_tsdb_is_refused_a_pooler_by_name(backend: LocalBackend) -> None:
+    password = new_password()
+    server = new_server(backend.servers, password)
+    backend.initialize(server)
+    run(backend, server)
+    backend.secure(server, newborn=True, quiet=False)
+    backend.open(server)
+    backend.check_pooled_database(server)
+    with connect(server, password, dbname="postgres") as connection:
+        connection.autocommit = True
+        connection.execute("DROP DATABASE tsdb")
+    with pytest.raises(Invalid, match=f"{server.service_id} has no database tsdb"):
+        backend.check_pooled_database(server)
+    with pytest.raises(Invalid, match=f"{server.service_id} has no database tsdb"):
+        backend.start_pooler([server], free_port())

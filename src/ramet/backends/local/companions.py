@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ramet.backends.base import Server
 from ramet.backends.local.host import Host
 from ramet.backends.local.pgbouncer import advice_for_clients, find_pgbouncer
-from ramet.backends.local.pooler import BALANCER, Poolers
+from ramet.backends.local.pooler import BALANCER, Poolers, check_database
 from ramet.backends.local.replica import Replicas
 
 
@@ -17,6 +17,10 @@ class Companions(Host):
     def check_pooler(self) -> str:
         """Return what clients of a transaction pool must heed. Raises Invalid when this host has no PgBouncer."""
         return advice_for_clients(find_pgbouncer())
+
+    def check_pooled_database(self, server: Server) -> None:
+        """Raise Invalid when a server that serves and follows nobody lacks the database that poolers are for."""
+        check_database(self.servers.paths(server.service_id))
 
     def replicate(self, replica: Server) -> bool:
         """Make the replica's volume from its primary; False means that that is not serving at this moment."""

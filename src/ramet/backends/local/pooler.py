@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ramet.backends.base import Server
-from ramet.backends.local import probe
+from ramet.backends.local import probe, sql
 from ramet.backends.local.configuration import listen_addresses, max_connections
 from ramet.backends.local.daemon import Daemon
 from ramet.backends.local.helper_roles import ensure_pooler_role_of
 from ramet.backends.local.own_faults import GONE, looking_at
+from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.pgbouncer import LOG, USERLIST, Pooling, find_pgbouncer, pgbouncer_ini, userlist
 from ramet.backends.local.servers import Servers
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Invalid, Unavailable
 
 POOLER = "pooler"
 BALANCER = "balancer"
@@ -38,10 +39,13 @@ class Poolers:
         """Make the pooler of serving servers run as it should, and return when it asks clients for passwords.
 
         May run at any time: one that runs is told of what changed. It lies beside the first server, whose certificate
-        it shows. Raises Failed, with its log, when it cannot serve.
+        it shows. Raises Failed, with its log, when it cannot serve, and Invalid when there is no database for it.
         """
         first = servers[0]
-        ensure_pooler_role_of(self.servers.paths(first.primary.service_id if first.primary else first.service_id))
+        writing = self.servers.paths(first.primary.service_id if first.primary else first.service_id)
+        ensure_pooler_role_of(writing)
+        if self.kind == POOLER:
+            check_database(writing)
         self._run(self._daemon(servers[0].service_id), self._pooling(servers, port))
 
     def _run(self, daemon: Daemon, pooling: Pooling) -> None:
@@ -122,6 +126,18 @@ class Poolers:
             key=tls_files / "server.key" if tls else None,
             balances=self.kind == BALANCER,
             reads_only=all(server.primary is not None for server in servers),
+        )
+
+
+def check_database(paths: ServicePaths) -> None:
+    """Raise Invalid when a serving server has no database `tsdb` that takes connections: a pooler serves that one."""
+    with sql.connect(paths) as connection:
+        found = connection.execute("SELECT datallowconn FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
+    if found != (True,):
+        raise Invalid(
+            "DATABASE_MISSING",
+            f"Service {paths.service_id} has no database {DATABASE} that takes connections, and poolers serve that",
+            f"Create it (CREATE DATABASE {DATABASE}), or let it take connections.",
         )
 
 
