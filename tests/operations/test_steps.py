@@ -37,6 +37,16 @@ def hopeless(_work: Work) -> Outcome:
     raise Failed("DISK_GONE", "The disk is gone")
 
 
+def test_a_step_that_ran_out_of_time_says_so_in_a_sentence(store: Store, host: Host) -> None:
+    def give_up(_work: Work) -> Outcome:
+        raise TimeoutError
+
+    operation_id = run(store, counting(host, {"two": give_up}))
+    error = found(store, operation_id).error or ""
+    assert "did not come in time" in error
+    assert "TimeoutError" not in error
+
+
 def test_steps_run_in_order_each_once_and_merge_their_state(store: Store, host: Host) -> None:
     operation_id = run(store, counting(host))
     done = found(store, operation_id)

@@ -20,6 +20,7 @@ from ramet.operations.transitions import (
     undo_retried,
     undone,
 )
+from ramet.operations.words import in_words
 from ramet.store import operations
 from ramet.store.database import Store
 from ramet.store.operations import Event, LeaseLost, Operation
@@ -92,7 +93,7 @@ class Runner:
         return stepped(operation, outcome, procedure, time.time(), time.monotonic() - begun), changes
 
     def _after_error(self, operation: Operation, error: Exception) -> Transition:
-        text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+        text = in_words(error)
         if operation.status is OperationStatus.UNDOING:
             transition = undo_retried(operation, text)
         elif isinstance(error, _HOPELESS):
