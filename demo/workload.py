@@ -13,8 +13,8 @@ from psycopg.conninfo import make_conninfo
 
 from demo.stage import DemoFailed, program
 from ramet.api.wire import Service
-from ramet.cli.connection import ssl_mode
-from ramet.cli.passwords import ADMIN, DATABASE
+from ramet.cli.connection import speaks_tls
+from ramet.endpoints import ADMIN, DATABASE, ssl_mode
 
 _LEDGER = "CREATE TABLE ledger (n bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp())"
 _PAUSE_SECONDS = 0.002
@@ -59,7 +59,7 @@ class Address:
 
 def address_of(service: Service, password: str) -> Address:
     """Return the address of a READY service."""
-    return Address(service.endpoint.host, service.endpoint.port, password, ssl_mode(service.endpoint))
+    return Address(service.endpoint.host, service.endpoint.port, password, ssl_mode(speaks_tls(service.endpoint)))
 
 
 def load(address: Address, scale: int) -> None:

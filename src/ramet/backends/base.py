@@ -126,6 +126,9 @@ class Backend(Protocol):
     def default_pg_major(self, service_type: ServiceType) -> int:
         """Return the PostgreSQL major version of new services of a type."""
 
+    def has_tls(self, pg_major: int) -> bool:
+        """Tell whether the endpoints of services of a PostgreSQL major version take TLS."""
+
     def volume_type(self) -> str:
         """Return the storage driver's name: reflink, btrfs, copy or memory."""
 

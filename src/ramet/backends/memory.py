@@ -94,6 +94,10 @@ class MemoryBackend:
         """Return the PostgreSQL major version of new services of a type."""
         return 18
 
+    def has_tls(self, pg_major: int) -> bool:
+        """Claim TLS for every version."""
+        return True
+
     def volume_type(self) -> str:
         """Return the storage driver's name."""
         return "memory"

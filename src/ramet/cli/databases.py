@@ -10,8 +10,9 @@ from ramet.api.wire import Endpoint, Service
 from ramet.backends.local.installation import find_installations
 from ramet.cli.connection import connection_string
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument
-from ramet.cli.passwords import ADMIN, find_password, passwords_path, save_password
+from ramet.cli.passwords import find_password, passwords_path, save_password
 from ramet.client import Client
+from ramet.endpoints import ADMIN, address
 from ramet.errors import Error, Failed, Invalid, NotFound
 from ramet.model.service import Status
 
@@ -50,7 +51,7 @@ def show_connection_string(
     if with_password and password is None:
         raise NotFound(
             "PASSWORD_NOT_KEPT",
-            f"The password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}",
+            f"The password of {address(endpoint.host, endpoint.port)} is not in {passwords_path()}",
             "It is kept there by 'ramet service create' and 'ramet service fork', for the user who ran them.",
         )
     click.echo(connection_string(endpoint, password, role))

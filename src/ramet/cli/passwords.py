@@ -13,9 +13,7 @@ from pathlib import Path
 from ramet.api.wire import Endpoint
 from ramet.cli.credentials import config_dir
 from ramet.cli.files import write_private
-
-DATABASE = "tsdb"
-ADMIN = "tsdbadmin"
+from ramet.endpoints import ADMIN, DATABASE
 
 
 def passwords_path() -> Path:

@@ -19,6 +19,7 @@ from ramet.cli.options import (
 from ramet.cli.output import print_data, print_rows, say, status_text
 from ramet.cli.patience import Patience, waiting_options
 from ramet.client import Client
+from ramet.endpoints import address
 from ramet.errors import Invalid, NotFound
 from ramet.model.service import Environment
 
@@ -176,7 +177,7 @@ def _row(one: ReadReplicaSet) -> list[str | Text]:
         str(one.metadata.environment),
         str(one.nodes),
         f"{one.cpu_millis / 1000:g} cpu / {one.memory_gbs} GB",
-        f"{one.endpoint.host}:{one.endpoint.port}",
+        address(one.endpoint.host, one.endpoint.port),
         pooler,
         "" if reason is UNSET else str(reason),
     ]

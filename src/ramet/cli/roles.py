@@ -11,7 +11,8 @@ from psycopg import sql
 from ramet.cli.connection import connection_string
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument
 from ramet.cli.output import say
-from ramet.cli.passwords import ADMIN, find_password, passwords_path
+from ramet.cli.passwords import find_password, passwords_path
+from ramet.endpoints import ADMIN, address
 from ramet.errors import Failed, NotFound
 from ramet.model.credentials import Secret, new_password, scram_verifier
 
@@ -63,7 +64,7 @@ def create_role(
     if admin is None:
         raise NotFound(
             "PASSWORD_NOT_KEPT",
-            f"The admin's password of {endpoint.host}:{endpoint.port} is not in {passwords_path()}",
+            f"The admin's password of {address(endpoint.host, endpoint.port)} is not in {passwords_path()}",
             "Set another one with 'ramet service update-password'.",
         )
     wanted = NewRole(name, password, read_only, parents, statement_timeout)

@@ -10,12 +10,12 @@ from pathlib import Path
 from ramet.api.application import BASE_PATH
 from ramet.app import Runtime, has_storage, local_backend
 from ramet.cli import instance
-from ramet.cli.connection import is_loopback
 from ramet.cli.credentials import config_path, read_credentials
 from ramet.cli.first_key import ensure_credentials, ensure_user_credentials
 from ramet.cli.output import say
 from ramet.cli.serving import base_url, listen, serve
 from ramet.console.application import PATH as CONSOLE_PATH
+from ramet.endpoints import is_loopback
 from ramet.errors import Error, NotFound
 from ramet.settings import Settings
 

@@ -13,7 +13,8 @@ from ramet.backends.local.installation import find_installations
 from ramet.cli.connection import connection_string
 from ramet.cli.databases import endpoint_of
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument
-from ramet.cli.passwords import ADMIN, find_password, passwords_path
+from ramet.cli.passwords import find_password, passwords_path
+from ramet.endpoints import ADMIN
 from ramet.errors import Failed
 
 _TOO_OLD = "server version mismatch"

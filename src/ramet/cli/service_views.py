@@ -7,6 +7,7 @@ from rich.text import Text
 
 from ramet.api.wire import Service
 from ramet.cli.output import print_data, print_pairs, print_rows, say, status_text
+from ramet.endpoints import address
 
 COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
 
@@ -98,7 +99,7 @@ def shown_size(service: Service) -> str:
 
 def shown_endpoint(service: Service) -> str:
     """Return host:port."""
-    return f"{service.endpoint.host}:{service.endpoint.port}"
+    return address(service.endpoint.host, service.endpoint.port)
 
 
 def shown_space(service: Service) -> str:

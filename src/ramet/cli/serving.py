@@ -17,6 +17,7 @@ from ramet.api.application import BASE_PATH
 from ramet.app import Runtime
 from ramet.cli.admission import Admission
 from ramet.cli.http_protocol import BoundedProtocol, Bounds
+from ramet.endpoints import address
 from ramet.errors import Failed
 from ramet.settings import Settings
 
@@ -93,7 +94,7 @@ def base_url(listening: socket.socket, host: str) -> str:
 def default_url(host: str, port: int) -> str:
     """Return where clients on this host reach a server that listens there when it is up."""
     shown = _LOOPBACKS.get(host, host)
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{BASE_PATH}"
+    return f"http://{address(shown, port)}{BASE_PATH}"
 
 
 def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], None]) -> None:

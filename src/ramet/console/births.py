@@ -14,6 +14,7 @@ from ramet.console.past import past_of
 from ramet.console.problems import form_status
 from ramet.control.preview import preview_fork
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
+from ramet.endpoints import connection_uri
 from ramet.errors import Error, Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, ServiceType, fork_name
@@ -77,7 +78,8 @@ def fork(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, fields: 
 def _born(parts: Parts, session: Visit, accepted: Accepted) -> Response[str]:
     service = accepted.service
     password = accepted.initial_password.reveal()
-    uri = f"postgresql://tsdbadmin:{password}@{service.host}:{service.port}/tsdb?sslmode=require"
+    tls = parts.control.backend.has_tls(service.pg_major)
+    uri = connection_uri(service.host, service.port, password=password, tls=tls)
     return page("born.html", parts, session, service=service, password=password, uri=uri)
 
 

@@ -18,6 +18,7 @@ from ramet.console.forms import again_path
 from ramet.console.parts import Parts, Visit
 from ramet.console.steps import seconds_of, steps_of, title_of
 from ramet.console.texts import ago_text, bytes_text, seconds_text, size_text
+from ramet.endpoints import address, connection_uri, connection_variables
 from ramet.model.fork import shown
 from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
 from ramet.model.service import Service, is_down, restore_warning, status_of, status_reason
@@ -70,13 +71,13 @@ def _time_or_text(text: str) -> str:
         return text
 
 
-def connections(service: Service | ReplicaSet) -> list[tuple[str, str, str]]:
-    """Return (id, title, text) of the ways to connect to a service, or to a set of its replicas."""
-    uri = f"postgresql://tsdbadmin@{service.host}:{service.port}/tsdb?sslmode=require"
-    env = f"PGHOST={service.host} PGPORT={service.port} PGUSER=tsdbadmin PGDATABASE=tsdb PGSSLMODE=require"
+def connections(service: Service | ReplicaSet, tls: bool) -> list[tuple[str, str, str]]:
+    """Return (id, title, text) of the ways to connect to a service or to a set of its replicas, with TLS or without."""
+    uri = connection_uri(service.host, service.port, tls=tls)
+    env = connection_variables(service.host, service.port, tls=tls)
     ways = [("psql", "psql", f'psql "{uri}"'), ("uri", "URI", uri), ("env", "env", env)]
     if service.pooler_port is not None:
-        ways.append(("pool", "pool", uri.replace(f":{service.port}/", f":{service.pooler_port}/")))
+        ways.append(("pool", "pool", connection_uri(service.host, service.pooler_port, tls=tls)))
     return ways
 
 
@@ -100,6 +101,7 @@ def _environment() -> Environment:
         seconds_of,
         as_of,
         again_path,
+        address,
     )
     environment.globals.update({function.__name__: function for function in functions})
     environment.globals.update(asset=asset_path, utc_text=shown, version=__version__, type_names=_TYPES)

@@ -81,7 +81,8 @@ def replica_page(
 ) -> Response[str]:
     """Show a set of read replicas."""
     service = parts.control.get_service(session.project_id, service_id)
-    return page("replica.html", parts, session, service=service, set=_found(service, set_id))
+    tls = parts.control.backend.has_tls(service.pg_major)
+    return page("replica.html", parts, session, service=service, set=_found(service, set_id), tls=tls)
 
 
 @read("/services/{service_id:str}/replicas/{set_id:str}/{verb:str}", sync_to_thread=True)

@@ -45,6 +45,7 @@ def service_page(
         parts,
         session,
         service=service,
+        tls=parts.control.backend.has_tls(service.pg_major),
         done=VERBS[done].done if done in VERBS else "",
         space=parts.spaces.of([service]).get(service.id),
         forks=_forks(parts, service),

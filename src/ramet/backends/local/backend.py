@@ -92,6 +92,11 @@ class LocalBackend(Past, Companions):
         """Return the PostgreSQL major version of new services of a type."""
         return self.servers.installations.for_type(service_type).major
 
+    def has_tls(self, pg_major: int) -> bool:
+        """Tell whether the installation of a major version has TLS; one that is gone counts as if it had."""
+        installation = self.servers.installations.by_major.get(pg_major)
+        return installation is None or installation.has_tls
+
     def volume_type(self) -> str:
         """Return the storage driver's name."""
         return self.pool.driver.name

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from ramet import endpoints
 from ramet.backends.local import session_settings
 from ramet.backends.local.own_faults import GONE, unseen
 from ramet.backends.local.paths import ServicePaths
@@ -16,8 +17,8 @@ from ramet.errors import Unavailable
 
 PLATFORM_ROLE = "ramet"
 POOLER_ROLE = "pg_ramet_pooler"
-ADMIN_ROLE = "tsdbadmin"
-DATABASE = "tsdb"
+ADMIN_ROLE = endpoints.ADMIN
+DATABASE = endpoints.DATABASE
 
 _TEMPLATES = ("template0", "template1")
 _BOOTSTRAP_SUPERUSER = 10  # the platform's role, which initdb has made

@@ -1,0 +1,60 @@
+"""Connection strings: one place makes them, for every kind of endpoint."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
+
+from ramet import endpoints
+from ramet.endpoints import address, connection_uri, connection_variables, is_loopback
+
+SOURCES = Path(endpoints.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (connection_uri("db.example", 5432), "postgresql://tsdbadmin@db.example:5432/tsdb?sslmode=require"),
+        (connection_uri("::1", 5432), "postgresql://tsdbadmin@[::1]:5432/tsdb?sslmode=require"),
+        (connection_uri("localhost", 1, tls=False), "postgresql://tsdbadmin@localhost:1/tsdb?sslmode=disable"),
+        (connection_uri("h", 1, role="a b", password="p/@:"), "postgresql://a%20b:p%2F%40%3A@h:1/tsdb?sslmode=require"),
+    ],
+)
+def test_a_uri_has_role_password_address_and_tls(uri: str, expected: str) -> None:
+    assert uri == expected
+
+
+@given(role=st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1), password=st.text(min_size=1))
+@pytest.mark.parametrize("host", ["localhost", "db.example", "127.0.0.1", "::1", "2001:db8::7"])
+def test_libpq_reads_what_was_meant(host: str, role: str, password: str) -> None:
+    secret = password.replace("\0", "0").encode(errors="replace").decode()
+    read = conninfo_to_dict(connection_uri(host, 5432, role=role, password=secret))
+    found = {key: read[key] for key in ("host", "port", "user", "password", "dbname", "sslmode")}
+    expected = {"host": host, "port": "5432", "user": role, "password": secret, "dbname": "tsdb", "sslmode": "require"}
+    assert found == expected
+
+
+def test_variables_say_the_same() -> None:
+    assert (
+        connection_variables("::1", 15432, role="app", tls=False)
+        == "PGHOST=::1 PGPORT=15432 PGUSER=app PGDATABASE=tsdb PGSSLMODE=disable"
+    )
+
+
+def test_addresses_have_brackets_where_they_need_them() -> None:
+    assert [address(host, 80) for host in ("::1", "a.b", "10.0.0.1")] == ["[::1]:80", "a.b:80", "10.0.0.1:80"]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("localhost", True), ("127.0.0.9", True), ("::1", True), ("0.0.0.0", False), ("db.example", False)],  # noqa: S104
+)
+def test_loopback_is_what_other_machines_cannot_reach(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_no_other_module_makes_connection_strings() -> None:
+    texts = {path.relative_to(SOURCES).as_posix(): path.read_text() for path in SOURCES.rglob("*.py")}
+    assert [name for name, text in texts.items() if 'f"postgresql://' in text or "PGHOST=" in text] == ["endpoints.py"]
