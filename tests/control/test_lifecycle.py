@@ -7,6 +7,7 @@ import pytest
 
 from ramet.api.shapes import service_shape
 from ramet.backends.base import Observation, Server
+from ramet.control import changes
 from ramet.control.control import utc_now
 from ramet.control.history import list_operations
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -130,6 +131,27 @@ def test_a_server_that_crashes_again_is_restarted_though_the_clock_stepped_back(
     crash()
     ahead = timedelta(0)
     crash()
+
+
+def test_a_service_that_is_restarted_can_be_paused_and_deleted(world: World) -> None:
+    for end in (world.control.stop_service, world.control.delete_service):
+        service = world.create()
+        world.backend.crash(service.id)
+        world.upkeep.observe()
+        assert status(world, service) is Status.UNSTABLE
+        assert end(world.project.id, service.id).activity is not None
+        world.worker.run_until_idle()
+        left = [each for each in world.control.list_services(world.project.id) if each.id == service.id]
+        assert [status_of(each) for each in left] == ([Status.PAUSED] if end == world.control.stop_service else [])
+
+
+def test_what_has_to_wait_for_an_operation_says_so(world: World) -> None:
+    service = world.create()
+    world.backend.crash(service.id)
+    world.upkeep.observe()
+    with pytest.raises(WrongState) as caught:
+        changes.resize_service(world.control, world.project.id, service.id, "1000", "4")
+    assert caught.value.message == f"Service {service.id} is UNSTABLE while its restart is under way"
 
 
 def test_a_lost_volume_is_said_and_never_made_anew(world: World) -> None:

@@ -190,7 +190,7 @@ def test_after_a_store_was_away_for_long_operations_go_on(
     store: Store, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_records(monkeypatch, 5)
-    worker = Worker(store, [counting(host)], lease_seconds=0.2)
+    worker = Worker(store, [counting(host)], lease_seconds=3600)
     operation_id = submitted(store)
     worker.start()
     await_true(lambda: is_over(store, operation_id))

@@ -6,9 +6,11 @@ import pytest
 
 from ramet.model.service import OperationStatus
 from ramet.operations.procedure import submit
-from ramet.store import operations
+from ramet.store import operations, services
 from ramet.store.database import Store
 from ramet.store.operations import Known, LeaseLost, Operation
+from ramet.store.tables import operation
+from tests.store.values import a_project, a_service
 from tests.stores import step_clock_back
 
 KNOWN = Known(frozenset({"fork.capture", "fork.recover"}), frozenset({"fork.capture"}))
@@ -134,6 +136,39 @@ def test_an_operation_whose_worker_was_lost_starts_its_deadline_anew(store: Stor
     assert lease(store)[0].idle_seconds == 7.0
     record(store, replace(given_back, fence=given_back.fence + 1), "one", -1)
     assert lease(store)[0].idle_seconds == 0.0
+
+
+def test_what_clients_wait_for_goes_before_what_nobody_asked_for(store: Store) -> None:
+    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), unasked=frozenset({"restart"}))
+    with store.write() as tx:
+        restarts = [submit(tx, "restart", "boot", f"service{n}", {}) for n in range(4)]
+        forks = [submit(tx, "fork", "capture", "fork", {}) for _ in range(2)]
+        operations.cancel(tx, restarts[3])
+    with store.write() as tx:
+        turns = [operations.lease(tx, "one", known, 30, 1)[0].id for _ in range(6)]
+    assert turns == [restarts[3], *forks, *restarts[:3]]
+
+
+def test_a_restart_that_a_fork_waits_for_is_not_put_off(store: Store) -> None:
+    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), unasked=frozenset({"restart"}))
+    with store.write() as tx:
+        service = a_service(tx, a_project(tx))
+        other, wanted = (submit(tx, "restart", "boot", subject, {}) for subject in ("another", service.id))
+        fork = submit(tx, "fork", "capture", "fork", {})
+        services.add_hold(tx, service.id, fork)
+    with store.write() as tx:
+        turns = [operations.lease(tx, "one", known, 30, 1)[0].id for _ in range(3)]
+    assert turns == [wanted, fork, other]
+
+
+def test_what_nobody_asked_for_is_put_off_for_a_minute_only(store: Store) -> None:
+    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), unasked=frozenset({"restart"}))
+    with store.write() as tx:
+        restart = submit(tx, "restart", "boot", "service", {})
+        tx.execute(operation.update().values(run_at=operation.c.run_at - 61))
+        submit(tx, "fork", "capture", "fork", {})
+    with store.write() as tx:
+        assert [leased.id for leased in operations.lease(tx, "one", known, 30, 1)] == [restart]
 
 
 @pytest.mark.parametrize("step_seconds", [0.5, 5, 3600])

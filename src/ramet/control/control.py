@@ -152,29 +152,35 @@ class Control:
         return self._change(project_id, service_id, "start", (Status.PAUSED,))
 
     def stop_service(self, project_id: str, service_id: str) -> Service:
-        """Accept the pause of a service."""
-        return self._change(project_id, service_id, "stop", (Status.READY, Status.UNSTABLE))
+        """Accept the pause of a service; a restart that the observer has begun is called off first."""
+        return self._change(project_id, service_id, "stop", (Status.READY, Status.UNSTABLE), interrupts="restart")
 
     def delete_service(self, project_id: str, service_id: str) -> Service:
-        """Accept the deletion of a service in whatever state; a create or fork under way is called off first."""
+        """Accept the deletion of a service in whatever state; a create, fork or restart is called off first."""
         with self.store.write() as tx:
             service = self.find(tx, project_id, service_id, lock=True)
             activity = service.activity
             if activity is not None and activity.procedure == "delete":
                 return service
-            if activity is not None and activity.procedure in ("create", "fork"):
+            if activity is not None and activity.procedure in ("create", "fork", "restart"):
                 request_cancel(tx, activity.operation_id)
-            after = None if activity is None else activity.operation_id
-            changed = self.submit(tx, service, "delete", {"after": after})
+            interrupted = None if activity is None else activity.operation_id
+            changed = self.submit(tx, service, "delete", {"interrupted": interrupted})
         self.wake()
         return changed
 
-    def _change(self, project_id: str, service_id: str, procedure: str, allowed: tuple[Status, ...]) -> Service:
+    def _change(
+        self, project_id: str, service_id: str, procedure: str, allowed: tuple[Status, ...], interrupts: str = ""
+    ) -> Service:
         with self.store.write() as tx:
             service = self.find(tx, project_id, service_id, lock=True)
-            if status_of(service) not in allowed or service.activity is not None or service.failed_at is not None:
+            activity, state = service.activity, dict[str, object]()
+            if activity is not None and activity.procedure == interrupts:
+                request_cancel(tx, activity.operation_id)
+                state["interrupted"], activity = activity.operation_id, None
+            if status_of(service) not in allowed or activity is not None or service.failed_at is not None:
                 raise wrong_state(service, procedure, allowed)
-            changed = self.submit(tx, service, procedure, {})
+            changed = self.submit(tx, service, procedure, state)
         self.wake()
         return changed
 
@@ -363,16 +369,19 @@ def _no_service(service_id: str, parent: Origin | None = None) -> NotFound:
 def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:
     """Return the error for a verb that the present status does not allow."""
     status, wanted = status_of(service), " or ".join(allowed)
+    wrong = f"Service {service.id} is {status}, and {verb} needs it to be {wanted}"
     if status is Status.DELETING:
         remedy = "It is being deleted: use another service."
     elif service.failed_at is not None:
         remedy = "It could not be made: delete it, and make another one."
     elif service.activity is not None:
+        if status in allowed:
+            wrong = f"Service {service.id} is {status} while its {service.activity.procedure} is under way"
         remedy = "Wait until its operation is finished."
     else:
         reachable = [one for one in allowed if one is not Status.UNSTABLE]
         remedy = f"Bring it to {' or '.join(reachable)} first."
-    return WrongState("INVALID_STATE", f"Service {service.id} is {status}, and {verb} needs it to be {wanted}", remedy)
+    return WrongState("INVALID_STATE", wrong, remedy)
 
 
 def _digest(text: str) -> str:

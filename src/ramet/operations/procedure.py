@@ -71,7 +71,7 @@ class Procedure:
 
     `on_undoing` runs in the transaction that turns the operation from RUNNING to UNDOING, `on_failed` in the one that
     marks it FAILED, after the last undo; both get the error that led there. A `background` one begins when nothing
-    else is due.
+    else is due. An `unasked` one lets what clients wait for go first, for a minute at most.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Procedure:
     on_failed: Ending | None = None
     deadline_seconds: float = 600.0
     background: bool = False
+    unasked: bool = False
 
 
 def submit(tx: sa.Connection, procedure_name: str, first_step: str, subject: str, state: Mapping[str, Any]) -> str:

@@ -48,8 +48,11 @@ class Runner:
     worker: str
     lease_seconds: float
 
-    def run(self, operation: Operation, goes_on: GoesOn = _always) -> None:
-        """Take an operation as far as it goes: until it is over, has to wait, or its lease is lost."""
+    def run(self, operation: Operation, goes_on: GoesOn = _always) -> bool:
+        """Take an operation as far as it goes: until it is over, has to wait, or its lease is lost.
+
+        False when the store was away for so long that what came of it is not recorded: it may be given back.
+        """
         try:
             following = self._turn(operation, goes_on)
             while following is not None:
@@ -57,9 +60,11 @@ class Runner:
         except LeaseLost as lost:
             _log.warning("another worker has taken over, nothing is recorded: %s", lost)
         except Unavailable as error:
-            _log.warning("operation %s rests until its lease ends: %s", operation.id, error.__cause__ or error)
+            _log.warning("operation %s rests until the store is back: %s", operation.id, error.__cause__ or error)
+            return False
         except Exception:  # noqa: BLE001 - an ending of the procedure raised: nothing could be recorded
             _log.exception("BUG: operation %s rests until its lease ends", operation.id)
+        return True
 
     def _turn(self, operation: Operation, goes_on: GoesOn) -> Operation | None:
         transition, changes = self._act(operation)

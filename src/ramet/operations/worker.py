@@ -40,6 +40,7 @@ class Worker:
         self._lease_seconds = lease_seconds
         self._free = threads
         self._held: set[str] = set()
+        self._unrecorded: set[str] = set()
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -119,6 +120,7 @@ class Worker:
 
         Who wakes this thread has work for it mostly, so it leases without looking first what is due.
         """
+        self._release()
         if time.monotonic() >= self._renew_at:
             self._renew()
         due_in = 0.0 if woken else self._seconds_until_due()
@@ -140,12 +142,15 @@ class Worker:
 
     def _work(self) -> None:
         while (operation := self._leased.get()) is not None:
+            was_recorded = False
             try:
-                self._runner.run(operation, self._goes_on)
+                was_recorded = self._runner.run(operation, self._goes_on)
             finally:
                 with self._lock:
                     self._held.discard(operation.id)
                     self._free += 1
+                    if not was_recorded:
+                        self._unrecorded.add(operation.id)
                 self._woken.set()
 
     def _goes_on(self, waits: bool) -> bool:
@@ -162,6 +167,16 @@ class Worker:
             held = tuple(self._held)
         with self._store.write(durable=self._store.is_postgresql, patient=True) as tx:
             return operations.lease(tx, self._runner.worker, self._known, self._lease_seconds, limit, held)
+
+    def _release(self) -> None:
+        """Give back what this worker leased and could not record, for the store was away: it goes on at once."""
+        with self._lock:
+            lost = tuple(self._unrecorded)
+        if lost:
+            with self._store.write() as tx:
+                operations.release(tx, self._runner.worker, lost)
+            with self._lock:
+                self._unrecorded.difference_update(lost)
 
     def _renew(self) -> None:
         self._renew_at = time.monotonic() + self._lease_seconds / 3
@@ -185,4 +200,5 @@ def _known(procedures: Sequence[Procedure]) -> Known:
         return frozenset(f"{p.name}.{name}" for p in procedures for name in names(p))
 
     can_wait = frozenset(p.name for p in procedures if p.background)
-    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait)
+    unasked = frozenset(p.name for p in procedures if p.unasked)
+    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait, unasked)

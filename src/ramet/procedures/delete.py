@@ -7,10 +7,10 @@ destroy   what follows it, server, volume, archive and snapshots are gone: 404  
 
 import sqlalchemy as sa
 
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
 from ramet.procedures.followers import call_off_births, destroy_followers, forget_followers
 from ramet.procedures.servers import Tools, await_settled, finish
-from ramet.store import operations, snapshots
+from ramet.store import snapshots
 
 
 def procedure(tools: Tools) -> Procedure:
@@ -18,11 +18,6 @@ def procedure(tools: Tools) -> Procedure:
 
     def settle(work: Work) -> Outcome:
         call_off_births(tools, work.subject)
-        interrupted = work.state["after"]
-        if interrupted is not None:
-            with tools.store.read() as tx:
-                if operations.is_under_way(tx, interrupted):
-                    return Wait(0.05, f"operation {interrupted}")
         return await_settled(tools, work) or Next("destroy")
 
     def destroy(work: Work) -> Outcome:

@@ -1,6 +1,7 @@
 """Stop, start and restart a service.
 
-stop      settle (wait for forks that copy from it), stop, after what follows it: PAUSED
+stop      settle (wait for a restart that it calls off, and for forks that copy from it),
+          stop, after what follows it: PAUSED
 start     settle, boot, open: READY; what follows it is started then
 restart   boot, open: a crashed server serves again
 """
@@ -55,7 +56,7 @@ def start(tools: Tools) -> Procedure:
 
 def restart(tools: Tools) -> Procedure:
     """Return the procedure `restart`, by which the observer brings a crashed server back."""
-    return Procedure(name="restart", first="boot", steps=_booting(tools), on_failed=_stays_down)
+    return Procedure(name="restart", first="boot", steps=_booting(tools), on_failed=_stays_down, unasked=True)
 
 
 def _booting(tools: Tools) -> dict[str, Step]:

@@ -128,7 +128,7 @@ def replica_procedures(tools: Tools) -> list[Procedure]:
             on_failed=steps.unborn,
         ),
         Procedure(name="resize_replicas", first="stop", steps={"stop": steps.stop, **serving}, on_failed=_restore_size),
-        Procedure(name="restart_replicas", first="boot", steps=serving, on_failed=_stays_down),
+        Procedure(name="restart_replicas", first="boot", steps=serving, on_failed=_stays_down, unasked=True),
         Procedure(name="delete_replicas", first="destroy", steps={"destroy": steps.delete}, on_failed=_stays_undeleted),
         Procedure(
             name="replica_pooler",

@@ -15,7 +15,7 @@ from ramet.model.moments import time_left
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.operations.procedure import Changes, Next, Wait, Work, submit
-from ramet.store import services, snapshots
+from ramet.store import operations, services, snapshots
 from ramet.store.database import Store
 
 PATIENCE_SECONDS = 0.4
@@ -65,8 +65,11 @@ def server_of(service: Service) -> Server:
 
 
 def await_settled(tools: Tools, work: Work) -> Wait | None:
-    """Return a Wait while other operations still copy from the service, or None when nothing holds it."""
+    """Return a Wait while the operation that this one interrupts is under way, or others copy from the service."""
+    interrupted = work.state.get("interrupted")
     with tools.store.read() as tx:
+        if interrupted is not None and operations.is_under_way(tx, interrupted):
+            return Wait(0.05, f"operation {interrupted}")
         holders = [h for h in services.holders(tx, work.subject) if h != work.operation_id]
     return Wait(0.05, f"held by {', '.join(holders)}") if holders else None
 

@@ -14,9 +14,10 @@ import sqlalchemy as sa
 
 from ramet.model.service import OperationStatus
 from ramet.store.database import epoch_seconds
-from ramet.store.tables import operation, operation_event, replica_set, service
+from ramet.store.tables import hold, operation, operation_event, replica_set, service
 
 CHANNEL = "ramet_operation"
+_LETS_PASS_SECONDS = 60.0
 _UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
 _KEY = operation.c.procedure + "." + operation.c.step
 _NOW = sa.bindparam("now", type_=sa.Float)
@@ -69,11 +70,16 @@ class Event:
 
 @dataclass(frozen=True)
 class Known:
-    """The 'procedure.step' that a worker can run, those that it can undo, and the procedures that can wait."""
+    """The 'procedure.step' that a worker can run, those that it can undo, and the procedures that can wait.
+
+    The `unasked` ones let others go first for a while, unless somebody waits for them: for their end, or to copy from
+    the service that they are about.
+    """
 
     steps: frozenset[str]
     undos: frozenset[str]
     background: frozenset[str] = frozenset()
+    unasked: frozenset[str] = frozenset()
 
     @cached_property
     def matches(self) -> sa.ColumnElement[bool]:
@@ -87,7 +93,10 @@ class Known:
         not_held = operation.c.id.not_in(sa.bindparam("held", expanding=True))
         ids = sa.select(operation.c.id).where(self.matches, _due_since <= _NOW, not_held)
         can_wait = operation.c.procedure.in_(self.background)
-        return ids.order_by(can_wait, operation.c.run_at).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
+        is_awaited = operation.c.cancelled | operation.c.subject.in_(sa.select(hold.c.service_id))
+        lets_pass = operation.c.procedure.in_(self.unasked) & sa.not_(is_awaited)
+        turn = operation.c.run_at + sa.case((lets_pass, _LETS_PASS_SECONDS), else_=0.0)
+        return ids.order_by(can_wait, turn).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
 
 
 # Statements that each step runs are built once: building one takes longer than running it.
@@ -256,6 +265,14 @@ def renew(tx: sa.Connection, worker: str, held: Collection[str], seconds: float)
     mine = operation.c.id.in_(held) & (operation.c.worker == worker)
     now = epoch_seconds(tx)
     tx.execute(operation.update().where(mine, _UNDER_WAY).values(run_at=now + seconds, run_set_at=now))
+
+
+def release(tx: sa.Connection, worker: str, ids: Collection[str]) -> None:
+    """Make due what a worker has leased and could not record; that was no attempt of the step."""
+    now = epoch_seconds(tx)
+    mine = operation.c.id.in_(ids) & (operation.c.worker == worker)
+    attempt = sa.case((operation.c.attempt > 0, operation.c.attempt - 1), else_=0)
+    tx.execute(operation.update().where(mine, _UNDER_WAY).values(run_at=now, run_set_at=now, attempt=attempt))
 
 
 def cut_leases(tx: sa.Connection) -> None:
