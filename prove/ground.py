@@ -104,7 +104,7 @@ class Ground:
 
         _eventually(is_decided)
         service = self._find(accepted)
-        if status_of(service) is not Status.READY:
+        if status_of(service) is not Status.READY or accepted.initial_password is None:
             raise AssertionError(f"service {service.id} is {status_of(service)}: {status_reason(service)}")
         return Running(service, accepted.initial_password.reveal(), time.monotonic() - begun)
 

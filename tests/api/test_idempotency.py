@@ -17,6 +17,20 @@ def test_a_repeated_request_answers_with_the_same_service(world: World, verb: st
 
 
 @pytest.mark.parametrize("verb", ["create", "fork"])
+def test_a_password_that_was_changed_is_not_announced_again(world: World, verb: str) -> None:
+    path, body = _request(world, verb)
+    made = world.post(path, body, headers=KEY).json()
+    world.work()
+    again = world.post(path, body, headers=KEY).json()
+    assert again["initial_password"] == made["initial_password"]
+    changed = world.post(world.path(made["service_id"], "updatePassword"), {"password": "another"})
+    assert changed.status_code == 204
+    answer = world.post(path, body, headers=KEY)
+    assert (answer.status_code, answer.json()["service_id"]) == (202, made["service_id"])
+    assert "initial_password" not in answer.json()
+
+
+@pytest.mark.parametrize("verb", ["create", "fork"])
 def test_the_same_key_with_another_body_is_refused(world: World, verb: str) -> None:
     path, body = _request(world, verb)
     world.post(path, body, headers=KEY)

@@ -61,6 +61,18 @@ def test_with_several_projects_one_must_be_named(admin: Terminal) -> None:
     assert admin.made("key", "create", "--project", two["id"])["project_id"] == two["id"]
 
 
+def test_a_project_is_named_by_its_name_as_well(admin: Terminal) -> None:
+    one = admin.made("project", "create", "one")
+    twins = [admin.made("project", "create", "two") for _ in range(2)]
+    assert admin.made("key", "create", "--project", "one")["project_id"] == one["id"]
+    assert [key["project_id"] for key in admin.made("key", "list", "--project", "one")] == [one["id"]]
+    said = admin.ramet("key", "create", "--project", "two")
+    assert (said.code, all(twin["id"] in said.err for twin in twins)) == (3, True)
+    like_an_id = admin.made("project", "create", one["id"])
+    assert like_an_id["id"] != one["id"]
+    assert admin.made("key", "create", "--project", one["id"])["project_id"] == one["id"]
+
+
 def test_an_unknown_key_or_project_ends_with_6(admin: Terminal) -> None:
     assert admin.ramet("key", "revoke", "RKNOBODY").code == 6
     assert admin.ramet("key", "list", "--project", "p123456789").code == 6

@@ -44,6 +44,24 @@ def test_a_new_password_is_kept_and_not_shown(terminal: Terminal, options: list[
     assert password not in said.out + said.err
 
 
+def test_a_repeated_create_keeps_the_password_that_was_set_since(terminal: Terminal) -> None:
+    options = ("service", "create", "again", "--idempotency-key", "job-9")
+    assert "initial_password" in terminal.made(*options)
+    assert terminal.ramet("service", "update-password", "again", "--generate").code == 0
+    kept = (terminal.config / "pgpass").read_text()
+    assert "initial_password" not in terminal.made(*options)
+    assert (terminal.config / "pgpass").read_text() == kept
+    assert "changed since" in terminal.ramet(*options).out
+
+
+def test_a_password_that_is_not_kept_replaces_the_one_that_was(terminal: Terminal) -> None:
+    terminal.made("service", "create", "unkept")
+    assert (terminal.config / "pgpass").read_text()
+    said = terminal.ramet("service", "update-password", "unkept", "--generate", "--no-save-password")
+    assert (said.code, (terminal.config / "pgpass").read_text()) == (0, "")
+    assert terminal.ramet("db", "connection-string", "unkept", "--with-password").code == 6
+
+
 def test_logs_are_printed_oldest_first_and_chosen(terminal: Terminal, world: World) -> None:
     service = terminal.made("service", "create", "logged")
     begin = datetime.now(UTC) - timedelta(hours=2)

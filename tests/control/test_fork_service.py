@@ -32,6 +32,7 @@ def test_an_accepted_fork_is_queued_and_carries_all_that_it_inherits(world: Worl
     assert fork.port != parent.port
     assert fork.origin is not None
     assert (fork.origin.project_id, fork.origin.service_id) == (parent.project_id, parent.id)
+    assert accepted.initial_password is not None
     assert len(accepted.initial_password.reveal()) >= 20
 
 

@@ -1,6 +1,6 @@
 """Passwords, verifiers, and secrets that do not print."""
 
-from ramet.model.credentials import Secret, derived_password, new_password, scram_verifier
+from ramet.model.credentials import Secret, derived_password, is_password_of, new_password, scram_verifier
 
 
 def test_a_secret_does_not_print() -> None:
@@ -45,3 +45,11 @@ def test_the_verifier_is_the_one_of_rfc_7677() -> None:
     )
     signature = hmac.digest(server_key, message.encode(), hashlib.sha256)
     assert base64.b64encode(signature).decode() == "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def test_a_verifier_is_told_from_those_of_other_passwords() -> None:
+    verifier = scram_verifier(Secret("pass\u00e9"))
+    assert is_password_of(Secret("pass\u00e9"), verifier)
+    assert not is_password_of(Secret("passe"), verifier)
+    for foreign in ("", "md5" + "0" * 32, "SCRAM-SHA-256$4096:???$a:b", "SCRAM-SHA-256$4096:AAAA$a:b"):
+        assert not is_password_of(Secret("pass\u00e9"), Secret(foreign))

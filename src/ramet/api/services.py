@@ -28,7 +28,8 @@ IdempotencyKey = Annotated[
     HeaderParameter(
         name="Idempotency-Key",
         required=False,
-        description="1 to 255 visible ASCII characters, random: the same key and body answer with the same service.",
+        description="1 to 255 visible ASCII characters, random: the same key and body answer with the same service. "
+        "`initial_password` is left out when it does not open the service any more.",
     ),
 ]
 

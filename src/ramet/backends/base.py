@@ -210,6 +210,9 @@ class Backend(Protocol):
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Give the admin of a serving server another password. Raises Unavailable when it is not serving."""
 
+    def has_password(self, server: Server, password: Secret) -> bool:
+        """Tell whether this password opens a server to the admin; False too where the server cannot be asked."""
+
     def resize(self, server: Server) -> bool:
         """Put the size of `server` in force as far as that goes while it serves; False when it must be restarted."""
 

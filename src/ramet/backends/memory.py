@@ -11,7 +11,7 @@ from typing import Any
 
 from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, SnapshotFacts, Source
 from ramet.errors import Failed, Invalid, Unavailable
-from ramet.model.credentials import Secret
+from ramet.model.credentials import Secret, is_password_of
 from ramet.model.logs import LogEntry, LogPage, LogQuery
 from ramet.model.resources import Size
 from ramet.model.service import ServiceType
@@ -217,6 +217,13 @@ class MemoryBackend:
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Keep the verifier."""
         self._serving(server.service_id).verifier = verifier
+
+    def has_password(self, server: Server, password: Secret) -> bool:
+        """Compare it with the verifier that was set last."""
+        volume = self.volumes.get(server.service_id)
+        if volume is None or not volume.running:
+            return False
+        return is_password_of(password, volume.verifier or server.verifier)
 
     def resize(self, server: Server) -> bool:
         """Change CPU while it serves; more or less memory needs a restart."""

@@ -58,18 +58,23 @@ class Birth:
 
     def follow(self, client: Client, accepted: Service) -> None:
         """Keep the password before anything can go wrong, wait when wanted, and print the service."""
-        password = accepted.initial_password if isinstance(accepted.initial_password, str) else ""
-        if not self.no_save_password:
+        password = accepted.initial_password if isinstance(accepted.initial_password, str) else None
+        if password is not None and not self.no_save_password:
             save_password(accepted.endpoint, password)
         try:
             ready = self._wait(client, accepted)
         except (Error, click.Abort):
-            if self.no_save_password:
+            if self.no_save_password and password is not None:
                 say(f"The password of {accepted.name} is in no file: {password}")
             raise
-        extra = [("password", password if self.no_save_password else f"kept in {passwords_path()}")]
-        extra.append(("connect", connection_string(accepted.endpoint)))
-        print_service(msgspec.structs.replace(ready or accepted, initial_password=password), self.output, extra)
+        extra = [("password", self._told(password)), ("connect", connection_string(accepted.endpoint))]
+        shown = msgspec.structs.replace(ready or accepted, initial_password=accepted.initial_password)
+        print_service(shown, self.output, extra)
+
+    def _told(self, password: str | None) -> str:
+        if password is None:
+            return "changed since the service was made; set another one with 'ramet service update-password'"
+        return password if self.no_save_password else f"kept in {passwords_path()}"
 
     def _wait(self, client: Client, accepted: Service) -> Service | None:
         doing = "Creating" if accepted.forked_from is None else "Forking"

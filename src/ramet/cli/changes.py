@@ -15,7 +15,7 @@ from ramet.cli.options import (
     service_argument,
 )
 from ramet.cli.output import say
-from ramet.cli.passwords import passwords_path, save_password
+from ramet.cli.passwords import forget_password, passwords_path, save_password
 from ramet.cli.patience import Patience, waiting_options
 from ramet.cli.service_views import print_service
 from ramet.model.credentials import Secret, new_password
@@ -109,6 +109,7 @@ def update_password(
         save_password(found.endpoint, password.reveal())
         say(f"The password of {found.name} is changed, and kept in {passwords_path()}.", "green")
         return
+    forget_password(found.endpoint)
     say(f"The password of {found.name} is changed.", "green")
     if generate:
         click.echo(password.reveal())

@@ -2,13 +2,14 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from ramet.api.wire import Endpoint, Service
-from ramet.backends.local.installation import find_installations
-from ramet.cli.connection import connection_string
+from ramet.backends.local.installation import Installation, find_installations
+from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument
 from ramet.cli.passwords import find_password, passwords_path, save_password
 from ramet.client import Client
@@ -91,7 +92,7 @@ def connect(
         raise Invalid("SERVICE_PAUSED", f"{found.name} is PAUSED", _resume(found))
     if read_only and pooled and not _is_replica(found):
         raise _shared_sessions(found)
-    program = _psql()
+    program = find_psql(needs_tls=speaks_tls(endpoint))
     environ = {**os.environ, **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
     if find_password(endpoint) is not None:
         environ["PGPASSFILE"] = str(passwords_path())
@@ -137,15 +138,26 @@ def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoin
     return endpoint
 
 
-def _psql() -> str:
-    """Return the path of psql: the user's, else that of an installed server."""
+def find_psql(*, needs_tls: bool) -> str:
+    """Return the path of psql: the user's, else that of an installed server, the wheel's included.
+
+    Raises Failed when there is none, or none that can do TLS where the endpoint demands it.
+    """
     found = shutil.which("psql")
     if found is not None:
         return found
+    there = [one for one in _installations() if os.access(one.bin / "psql", os.X_OK)]
+    usable = [one for one in there if one.has_tls or not needs_tls]
+    if usable:
+        return str(usable[0].bin / "psql")
+    remedy = "Install it (Debian: postgresql-client)."
+    if there:
+        raise Failed("PSQL_WITHOUT_TLS", f"{there[0].bin / 'psql'} has no TLS, and the endpoint demands it", remedy)
+    raise Failed("NO_PSQL", "psql is not installed on this host", remedy)
+
+
+def _installations() -> Sequence[Installation]:
     try:
-        program = find_installations().default.bin / "psql"
+        return find_installations().found
     except Error:
-        program = None
-    if program is None or not os.access(program, os.X_OK):
-        raise Failed("NO_PSQL", "psql is not installed on this host", "Install it (Debian: postgresql-client).")
-    return str(program)
+        return ()

@@ -1,6 +1,6 @@
 """`ramet project` and `ramet key`: work on the store of a data directory, so they need no key themselves."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -69,7 +69,7 @@ def create_project(name: str, output: str, data_dir: Path | None) -> None:
 
 
 @key_group.command("list")
-@click.option("--project", help="The project's id.  [default: the only one]")
+@click.option("--project", help="The project's name or id.  [default: the only one]")
 @output_option
 @data_option
 def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
@@ -89,7 +89,7 @@ def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
 
 
 @key_group.command("create")
-@click.option("--project", help="The project's id.  [default: the only one]")
+@click.option("--project", help="The project's name or id.  [default: the only one]")
 @click.option("--name", default="ramet key create", help="Whose key it is.")
 @click.option("--credentials-file", type=FILE, help="Write it there instead of showing it.")
 @output_option
@@ -149,12 +149,23 @@ def _projects(data_dir: Path | None) -> Iterator[Projects]:
 
 
 def _project_id(projects: Projects, given: str | None) -> str:
-    if given is not None:
-        return projects.get_project(given).id
     known = projects.list_projects()
+    if given is not None:
+        return _named(known, given).id
     if len(known) != 1:
-        raise Invalid("PROJECT_NEEDED", f"There are {len(known)} projects", "Give --project with an id.")
+        raise Invalid("PROJECT_NEEDED", f"There are {len(known)} projects", "Give --project with a name or an id.")
     return known[0].id
+
+
+def _named(known: Sequence[Project], given: str) -> Project:
+    by_id = [one for one in known if one.id == given]
+    found = by_id or [one for one in known if one.name == given]
+    if not found:
+        raise NotFound("PROJECT_NOT_FOUND", f"no project has the name or id {given!r}", "See: ramet project list")
+    if len(found) > 1:
+        ids = ", ".join(one.id for one in found)
+        raise Invalid("PROJECT_AMBIGUOUS", f"{len(found)} projects are named {given!r}: {ids}", "Give --project an id.")
+    return found[0]
 
 
 def _address(data_dir: Path | None) -> str:

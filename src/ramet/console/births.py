@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from litestar import Response, post
 
 from ramet.console.forms import Form, environment_of, new_key, refused, sentence_of, sizes, split_size
-from ramet.console.pages import page
+from ramet.console.pages import HEADERS, page
 from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn, Visit, read
 from ramet.console.past import past_of
 from ramet.console.problems import form_status
@@ -77,6 +77,8 @@ def fork(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, fields: 
 
 def _born(parts: Parts, session: Visit, accepted: Accepted) -> Response[str]:
     service = accepted.service
+    if accepted.initial_password is None:
+        return Response("", status_code=303, headers={**HEADERS, "Location": f"/console/services/{service.id}"})
     password = accepted.initial_password.reveal()
     tls = parts.control.backend.has_tls(service.pg_major)
     uri = connection_uri(service.host, service.port, password=password, tls=tls)

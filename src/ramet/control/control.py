@@ -94,6 +94,9 @@ class Control:
 
     def create_service(self, project_id: str, request: CreateRequest, idempotency_key: str | None = None) -> Accepted:
         """Accept a new, empty service."""
+        earlier = self._earlier(project_id, idempotency_key, request)
+        if earlier is not None:
+            return earlier
         self._check_create(request)
         size = parse_size(request.cpu_millis, request.memory_gbs, Size(), self.backend.host_size())
         pg_major = self.backend.default_pg_major(request.service_type)
@@ -131,6 +134,9 @@ class Control:
         self, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
     ) -> Accepted:
         """Accept a fork: check it, fix the restore point, hold the parent until its data is captured."""
+        earlier = self._earlier(project_id, idempotency_key, (service_id, request))
+        if earlier is not None:
+            return earlier
         child_id = new_id()
         password = self._password(child_id, idempotency_key)
         verifier = scram_verifier(password)  # slow on purpose: no other writer waits for it
@@ -304,6 +310,17 @@ class Control:
         if idempotency_key is None:
             return new_password()
         return derived_password(self._root_key, service_id, idempotency_key)
+
+    def _earlier(self, project_id: str, key: str | None, request: object) -> Accepted | None:
+        """Return the answer given before to the same key, with the password only while it opens the service."""
+        if key is None:
+            return None
+        with self.store.read() as tx:
+            found = self._replay(tx, project_id, key, request)
+        if found is None or found.service.born_at is None or found.initial_password is None:
+            return found
+        opens = self.backend.has_password(server_of(found.service), found.initial_password)
+        return found if opens else Accepted(found.service, None)
 
     def _replay(self, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:
         """Return the answer given before to the same key; None when the key is new or its service is gone."""

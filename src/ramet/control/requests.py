@@ -46,10 +46,13 @@ class ForkRequest:
 
 @dataclass(frozen=True)
 class Accepted:
-    """An accepted request: the new service, and the password that is shown this once."""
+    """An accepted request: the new service, and the password that is shown this once.
+
+    It is None in the answer to a repeated request when it does not open the service any more.
+    """
 
     service: Service
-    initial_password: Secret
+    initial_password: Secret | None
 
 
 def is_quiet(request: ForkRequest) -> bool:

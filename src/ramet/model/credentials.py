@@ -12,6 +12,7 @@ from ramet.model.saslprep import prepared
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 24
 _ITERATIONS = 4096
+_VERIFIER_PARTS = 5
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,18 @@ def scram_verifier(password: Secret, salt: bytes | None = None) -> Secret:
     salted = hashlib.pbkdf2_hmac("sha256", prepared(password.reveal()).encode(), salt, _ITERATIONS)
     stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     return _verifier(salt, stored_key, hmac.digest(salted, b"Server Key", "sha256"))
+
+
+def is_password_of(password: Secret, verifier: Secret) -> bool:
+    """Tell whether a verifier that `scram_verifier` made belongs to a password; a foreign one counts as another's."""
+    parts = verifier.reveal().replace(":", "$").split("$")
+    if len(parts) != _VERIFIER_PARTS or parts[0] != "SCRAM-SHA-256":
+        return False
+    try:
+        salt = base64.b64decode(parts[2], validate=True)
+    except ValueError:
+        return False
+    return hmac.compare_digest(scram_verifier(password, salt).reveal().encode(), verifier.reveal().encode())
 
 
 def verifier_of_nobody() -> Secret:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import logs, sql
+from ramet.backends.local import logs, roles, sql
 from ramet.backends.local.installation import find_installations
 from ramet.backends.local.servers import Servers
 from ramet.model.credentials import Secret, new_password, scram_verifier
@@ -81,6 +81,19 @@ def test_the_admin_of_a_fork_gets_in_whatever_the_parent_did_to_the_role(servers
         connection.execute("ALTER ROLE tsdbadmin RENAME TO somebody")
     servers.secure(replace(server, verifier=scram_verifier(password)), newborn=False, quiet=True)
     connect(server, password).close()
+
+
+def test_it_is_told_whether_a_password_opens_a_server_whoever_changed_it(servers: Servers, server: Server) -> None:
+    paths, first, second = servers.paths(server.service_id), new_password(), new_password()
+    servers.set_password(server, scram_verifier(first))
+    assert roles.admin_has(paths, first)
+    assert not roles.admin_has(paths, second)
+    with connect(server, first) as admin:
+        admin.execute(f"ALTER ROLE tsdbadmin PASSWORD '{second.reveal()}'".encode())
+    assert roles.admin_has(paths, second)
+    assert not roles.admin_has(paths, first)
+    servers.stop(server, 30)
+    assert not roles.admin_has(paths, second)
 
 
 @pytest.mark.parametrize("major", sorted(find_installations().by_major))

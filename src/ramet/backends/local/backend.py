@@ -28,6 +28,7 @@ from ramet.backends.local import (
     module,
     processes,
     recovery,
+    roles,
     sessions,
     snapshots,
 )
@@ -235,6 +236,10 @@ class LocalBackend(Past, Companions):
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Give the admin of a serving server another password."""
         self.servers.set_password(server, verifier)
+
+    def has_password(self, server: Server, password: Secret) -> bool:
+        """Tell whether this password opens a server to the admin; False too where the server cannot be asked."""
+        return roles.admin_has(self.servers.paths(server.service_id), password)
 
     def resize(self, server: Server) -> bool:
         """Put the size of `server` in force as far as that goes while it serves; False when it must be restarted."""

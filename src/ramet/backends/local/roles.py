@@ -7,7 +7,7 @@ from ramet.backends.local.closing_settings import reset_closing_settings
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
-from ramet.model.credentials import Secret, verifier_of_nobody
+from ramet.model.credentials import Secret, is_password_of, verifier_of_nobody
 
 # On PostgreSQL 15 CREATEROLE may grant any role but superusers, itself included: these three lead out of the database.
 # Without a row nobody can ever be a member; a name that begins with pg_ cannot be created.
@@ -64,6 +64,17 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
             f"A transaction in service {paths.service_id} keeps the role {ADMIN_ROLE} locked",
             "End that transaction, then try again.",
         ) from error
+
+
+def admin_has(paths: ServicePaths, password: Secret) -> bool:
+    """Tell whether this is the admin's password; False too when the server cannot be asked."""
+    query = "SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin AND rolpassword IS NOT NULL"
+    try:
+        with sql.connect(paths) as connection:
+            row = connection.execute(query, (ADMIN_ROLE,)).fetchone()
+    except (psycopg.Error, Unavailable):
+        return False
+    return row is not None and is_password_of(password, Secret(row[0]))
 
 
 def _lock_host_roles_away(connection: Connection) -> None:
