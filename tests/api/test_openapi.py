@@ -76,11 +76,32 @@ def test_the_document_is_served_to_everybody(world: World) -> None:
 
 def test_every_operation_has_its_known_id_and_status(document: dict[str, Any]) -> None:
     found = {
-        (method, path.removeprefix(BASE_PATH)): (operation["operationId"], next(iter(operation["responses"])))
+        (method, path): (operation["operationId"], next(iter(operation["responses"])))
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
     assert found.items() >= OPERATIONS.items()
+
+
+def test_paths_begin_after_the_server(document: dict[str, Any]) -> None:
+    assert all(server["url"].endswith(BASE_PATH) for server in document["servers"])
+    assert not any(path.startswith(BASE_PATH) for path in document["paths"])
+
+
+def test_every_parameter_has_a_type_and_bounds(document: dict[str, Any]) -> None:
+    for methods in document["paths"].values():
+        for parameter in [one for operation in methods.values() for one in operation.get("parameters", [])]:
+            schema = parameter["schema"]
+            assert isinstance(schema["type"], str), parameter
+            assert schema["type"] == "boolean" or schema.keys() - {"type", "default", "items"}, parameter
+
+
+def test_names_that_differ_by_their_spelling_alone_have_names_of_their_own_in_go(document: dict[str, Any]) -> None:
+    for schema in document["components"]["schemas"].values():
+        names = [
+            part.get("x-go-name", name).replace("_", "").lower() for name, part in schema.get("properties", {}).items()
+        ]
+        assert len(names) == len(set(names)), names
 
 
 def test_every_error_has_the_one_shape(document: dict[str, Any]) -> None:
@@ -96,10 +117,8 @@ def test_every_error_has_the_one_shape(document: dict[str, Any]) -> None:
 
 
 def test_the_polled_operation_announces_no_503(document: dict[str, Any]) -> None:
-    assert (
-        "503"
-        not in document["paths"][f"{BASE_PATH}/projects/{{project_id}}/services/{{service_id}}"]["get"]["responses"]
-    )
+    polled = document["paths"]["/projects/{project_id}/services/{service_id}"]["get"]
+    assert "503" not in polled["responses"]
 
 
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from ramet import __version__
-from ramet.api.application import openapi_json
+from ramet.api.application import BASE_PATH, openapi_json
 from tests.api.world import World, open_world
 
 _SCHEMA = schemathesis.openapi.from_dict(msgspec.json.decode(openapi_json(__version__)))
@@ -49,7 +49,7 @@ def test_documented_operations_answer_as_documented(case: schemathesis.Case[Any]
         case.path_parameters["project_id"] = inhabited.tenant.project.id
     if case.operation.definition.raw["operationId"] in _HARMLESS:
         case.path_parameters["service_id"] = inhabited.listed()[0]["service_id"]
-    answer = _send(inhabited, case.as_transport_kwargs(base_url="http://testserver.local"))
+    answer = _send(inhabited, case.as_transport_kwargs(base_url=f"http://testserver.local{BASE_PATH}"))
     case.validate_response(answer, checks=_CHECKS)
     body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
     if body is not None and body.mode is GenerationMode.NEGATIVE and not _holds_null(case.body):

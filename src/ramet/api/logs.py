@@ -14,7 +14,7 @@ from ramet.errors import Invalid
 from ramet.model.logs import SEVERITIES, LogPage, LogQuery
 from ramet.model.moments import parse_moment
 
-_MOST_TERMS = 20
+MOST_TERMS = 20
 
 Node = Annotated[
     str | None,
@@ -73,11 +73,11 @@ def get_logs(
 def _terms(name: str, texts: list[str] | None) -> list[str]:
     terms = texts or []
     blank = [term for term in terms if not term.strip()]
-    if blank or len(terms) > _MOST_TERMS:
+    if blank or len(terms) > MOST_TERMS:
         wrong = f"{blank[0][:40]!r}" if blank else f"{len(terms)} texts"
         raise Invalid(
             "INVALID_PARAMETER",
-            f"{name} cannot be {wrong}: send at most {_MOST_TERMS} texts that are not blank",
+            f"{name} cannot be {wrong}: send at most {MOST_TERMS} texts that are not blank",
             "Leave it out to get all entries.",
         )
     return terms

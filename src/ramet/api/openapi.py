@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from litestar import Litestar, Router
+from litestar import Litestar
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.spec import Components, License, SecurityScheme, Tag
+from litestar.openapi.spec import Components, License, SecurityScheme, Server, Tag
 from litestar.types import ControllerRouterHandler
 
 from ramet.api import wire, wire_changes, wire_logs, wire_metrics, wire_operations, wire_replicas, wire_restore
+from ramet.api.parameter_schemas import SCHEMAS
 
 _DESCRIPTION = (
     "Ramet manages PostgreSQL services on machines of your own; its first verb is fork. "
@@ -84,12 +85,12 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 def document(resources: Sequence[ControllerRouterHandler], base_path: str, version: str) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these resources."""
+    """Return the OpenAPI 3.1 document of these resources; its paths begin after `base_path`, as generators expect."""
     described = Litestar(
-        [Router(base_path, route_handlers=resources)],
+        resources,
         # This application is described, never served, so nothing stands behind its verbs.
         dependencies={name: Provide(lambda: None, sync_to_thread=False) for name in ("control", "projects")},
-        openapi_config=_config(version),
+        openapi_config=_config(version, base_path),
         logging_config=None,
     )
     made = described.openapi_schema.to_schema()
@@ -100,11 +101,12 @@ def document(resources: Sequence[ControllerRouterHandler], base_path: str, versi
     return {"openapi": made.pop("openapi"), **made}
 
 
-def _config(version: str) -> OpenAPIConfig:
+def _config(version: str, base_path: str) -> OpenAPIConfig:
     return OpenAPIConfig(
         title="Ramet",
         version=version,
         description=_DESCRIPTION,
+        servers=[Server(url=base_path, description="On the host that serves this document.")],
         license=License(name="Apache-2.0", identifier="Apache-2.0"),
         security=[{"basic": []}, {"bearer": []}],
         components=Components(
@@ -166,9 +168,7 @@ def _finish(operation: dict[str, Any]) -> None:
     operation.pop("deprecated")
     for parameter in operation.get("parameters", []):
         parameter.pop("deprecated")
-        parameter["schema"].pop("description", None)
-        if parameter["name"] == "Idempotency-Key":
-            parameter["schema"] = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
+        parameter["schema"] = SCHEMAS[parameter["name"]]
     for response in operation["responses"].values():
         response.pop("headers", None)
         if response.get("content", {}).get("application/json", {}).get("schema") == {"type": "null"}:

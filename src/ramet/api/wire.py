@@ -13,6 +13,12 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.replica import ReplicaSetStatus
 from ramet.model.service import Environment, ServiceType, Status
 
+
+def twin_of(name: str, go_name: str) -> Meta:
+    """Return what is documented of an older name of a field; generators for Go would name both fields alike."""
+    return Meta(description=f"Same as {name}.", extra_json_schema={"deprecated": True, "x-go-name": go_name})
+
+
 Identifier = Annotated[str, Meta(pattern="^[a-z0-9]{10}$")]
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339, in UTC.")]
 Password = Annotated[str, Meta(description="Shown this once.", extra_json_schema={"format": "password"})]
@@ -165,7 +171,7 @@ class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     resources: list[Resource]
     metadata: ServiceMetadata
     endpoint: Endpoint
-    vpcEndpoint: Annotated[VpcEndpoint | None, Meta(description="Same as vpc_endpoint.")] = None  # noqa: N815
+    vpcEndpoint: Annotated[VpcEndpoint | None, twin_of("vpc_endpoint", "VpcEndpointDeprecated")] = None  # noqa: N815
     vpc_endpoint: VpcEndpoint | None = None
     forked_from: ForkedFrom | None = None
     ha_replicas: HaReplicas
@@ -213,7 +219,7 @@ class AuthInfo(Struct, frozen=True):
 
     type: str
     api_key: AuthInfoApiKey
-    apiKey: Annotated[AuthInfoApiKey, Meta(description="Same as api_key.")]  # noqa: N815
+    apiKey: Annotated[AuthInfoApiKey, twin_of("api_key", "ApiKeyDeprecated")]  # noqa: N815
 
 
 class AnalyticsResult(Struct, frozen=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ramet.api.wire import Moment
+from ramet.api.wire import Moment, twin_of
 
 
 class ServiceLogEntry(Struct, frozen=True):
@@ -18,7 +18,9 @@ class ServiceLogEntry(Struct, frozen=True):
 class ServiceLogs(Struct, frozen=True, omit_defaults=True):
     """Log entries, newest first; without last_cursor it is the last page."""
 
-    logs: Annotated[list[str], Meta(description="The messages alone, for older clients.")]
+    logs: Annotated[
+        list[str], Meta(description="The messages alone, for older clients.", extra_json_schema={"deprecated": True})
+    ]
     entries: list[ServiceLogEntry]
     last_cursor: str | UnsetType = UNSET
-    lastCursor: Annotated[str, Meta(description="Same as last_cursor.")] | UnsetType = UNSET  # noqa: N815
+    lastCursor: Annotated[str, twin_of("last_cursor", "LastCursorDeprecated")] | UnsetType = UNSET  # noqa: N815

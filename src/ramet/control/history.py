@@ -11,7 +11,7 @@ from ramet.store import history, services
 from ramet.store.history import Past, Position
 
 PAGE = 50
-_LARGEST_PAGE = 500
+LARGEST_PAGE = 500
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def list_operations(
     What nobody asked for (snapshots on schedule, preparations, drills) is among them when it goes wrong, or when
     `everything` is wanted.
     """
-    if not 1 <= limit <= _LARGEST_PAGE:
-        raise Invalid("INVALID_LIMIT", f"limit must be from 1 to {_LARGEST_PAGE}, not {limit}")
+    if not 1 <= limit <= LARGEST_PAGE:
+        raise Invalid("INVALID_LIMIT", f"limit must be from 1 to {LARGEST_PAGE}, not {limit}")
     before = None if cursor is None else _position(cursor)
     with control.store.read() as tx:
         if service_id is not None and not history.was_ever(tx, project_id, service_id):
