@@ -1,6 +1,6 @@
 """The services of a project: list, create, get, delete, start, stop, fork.
 
-What only reads runs on the event loop, what writes in a thread: docs/decisions/2026-11-21-list-handler.md.
+What only reads runs on the event loop, what writes in a thread: docs/decisions/0006-list-handler.md.
 """
 
 from typing import Annotated, Any, TypeVar
