@@ -146,7 +146,7 @@ def test_what_clients_wait_for_goes_before_what_nobody_asked_for(store: Store) -
         operations.cancel(tx, restarts[3])
     with store.write() as tx:
         turns = [operations.lease(tx, "one", known, 30, 1)[0].id for _ in range(6)]
-    assert turns == [restarts[3], *forks, *restarts[:3]]
+    assert turns == [*forks, restarts[3], *restarts[:3]]
 
 
 def test_a_restart_that_a_fork_waits_for_is_not_put_off(store: Store) -> None:
