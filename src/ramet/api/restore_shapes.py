@@ -14,6 +14,7 @@ def window_shape(window: RestoreWindow) -> wire_restore.RestoreWindow:
         latest=window.latest,
         snapshots=[snapshot_shape(snapshot) for snapshot in window.snapshots],
         gaps=[wire_restore.Gap(gap.begins_at, gap.ends_at, gap.reason) for gap in window.gaps],
+        clock_steps=[wire_restore.ClockStep(step.before, step.after) for step in window.clock_steps],
         window_days=settings.window_days,
         snapshot_interval_seconds=settings.snapshot_interval_seconds,
         snapshot_wal_bytes=settings.snapshot_wal_bytes,

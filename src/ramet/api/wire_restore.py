@@ -45,13 +45,24 @@ class Gap(Struct, frozen=True, rename={"begins_at": "from", "ends_at": "to"}):
     reason: str
 
 
+class ClockStep(Struct, frozen=True):
+    """The clock of the service went back, as two snapshots show that follow each other."""
+
+    before: Moment
+    after: Moment
+
+
 class RestoreWindow(Struct, frozen=True):
-    """The moments that can be had: from earliest to latest, but for the gaps."""
+    """Forks can be made of the moments from earliest to latest, but for the gaps.
+
+    Where the clock went back a moment occurs twice; it means its last occurrence.
+    """
 
     earliest: MaybeMoment
     latest: MaybeMoment
     snapshots: list[Snapshot]
     gaps: list[Gap]
+    clock_steps: list[ClockStep]
     window_days: int
     snapshot_interval_seconds: int
     snapshot_wal_bytes: int

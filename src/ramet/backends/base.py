@@ -13,7 +13,7 @@ from ramet.model.credentials import Secret
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.resources import Size
 from ramet.model.service import Environment, ServiceType
-from ramet.model.snapshot import Snapshot
+from ramet.model.snapshot import Snapshot, WalOrder, wal_order
 from ramet.model.window import Gap
 
 
@@ -52,6 +52,11 @@ class SnapshotFacts:
     next_xid: int
     size_bytes: int
 
+    @property
+    def wal_order(self) -> WalOrder:
+        """Return what orders the snapshots of a service: clocks may go back, WAL does not."""
+        return wal_order(self.timeline, self.end_lsn, self.taken_at)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -72,7 +77,7 @@ class Source:
 class Capture:
     """What was put into a fork's volume: enough to start it without its parent.
 
-    `recover_to` is the target for recovery, or None where the end of the WAL that was captured is the state wanted.
+    `recover_to` is the time that was asked for, or None where the end of the WAL that was captured is the state wanted.
     `facts` go into the fork's report: LSNs, segments, bytes, seconds.
     """
 

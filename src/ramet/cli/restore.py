@@ -166,6 +166,9 @@ def _window_pairs(window: RestoreWindow) -> list[tuple[str, str | Text]]:
     for gap in window.gaps:
         until = "now" if gap.ends_at is None else shown(gap.ends_at)
         pairs.append(("gap", Text(f"{shown(gap.begins_at)} to {until}: {gap.reason}", style="red")))
+    for step in window.clock_steps:
+        said = f"from {shown(step.before)} to {shown(step.after)}: of times in between the last occurrence counts"
+        pairs.append(("clock went back", Text(said, style="yellow")))
     return pairs
 
 

@@ -23,7 +23,7 @@ from ramet.model.credentials import Secret, derived_password, new_password, scra
 from ramet.model.fork import RestorePoint, check_target, chosen_snapshot, resolve
 from ramet.model.resources import Size, parse_size
 from ramet.model.service import Origin, Service, Status, check_name, fork_name, is_down, is_visible, status_of
-from ramet.model.snapshot import rollable
+from ramet.model.snapshot import base_for, rollable
 from ramet.model.window import RestoreSettings, check_gaps
 from ramet.operations.procedure import request_cancel, submit
 from ramet.procedures.registry import FIRST_STEPS
@@ -200,9 +200,10 @@ class Control:
         allowed = (Status.READY, Status.PAUSED)
         if status_of(parent) not in allowed and not is_down(parent):
             raise wrong_state(parent, "fork", allowed)
-        if target is not None and (unborn := before_birth(tx, parent, target, now)) is not None:
-            raise unborn
         known = snapshots.list_snapshots(tx, parent.id)
+        is_unreached = target is not None and base_for(known, target) is None
+        if target is not None and is_unreached and (unborn := before_birth(tx, parent, target, now)) is not None:
+            raise unborn
         point = resolve(request.strategy, target, known, now)
         if request.snapshot_id is not None:
             point = chosen_snapshot(point, request.snapshot_id, known)

@@ -11,7 +11,7 @@ from ramet.control.control import Control
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, RestorePoint
 from ramet.model.service import Service
-from ramet.model.snapshot import Snapshot, lsn_number, newest
+from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number, newest
 from ramet.procedures.servers import server_of
 from ramet.store import operations, snapshots
 
@@ -56,7 +56,7 @@ def wal_between(
     known: list[Snapshot], base: Snapshot, target: datetime, written: int | None, now: datetime
 ) -> int | None:
     """Estimate the WAL from a base to a moment: between two snapshots it is taken as written evenly."""
-    after = min((one for one in known if one.taken_at > base.taken_at), key=lambda one: one.taken_at, default=None)
+    after = next((one for one in in_wal_order(known) if one.wal_order > base.wal_order), None)
     if after is None:
         total, ends_at = written, now
     else:

@@ -27,6 +27,7 @@ _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _OLD_ENOUGH_SECONDS = 60
 _FORGOTTEN_AT_ONCE = 500
+_CLOCK_STEP = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Upkeep:
     _known: set[str] = field(default_factory=set)
     _written: dict[str, int] = field(default_factory=dict)
     _written_before: dict[str, int] = field(default_factory=dict)
+    _clock_ahead: float | None = None
+    _clock_went_back: bool = False
 
     def __post_init__(self) -> None:
         """Remember when this process began."""
@@ -112,6 +115,7 @@ class Upkeep:
         None while the storage is nearly full: it would keep what tenants drop to make room.
         """
         self._written_before, self._written = self._written, {}
+        self._clock_went_back = self._has_clock_gone_back()
         for service in self._serving_services():
             if service.down_reason is None and service.storage_warning is None and self._is_due(service):
                 self.submit_snapshot(service, SnapshotKind.SCHEDULED)
@@ -156,6 +160,8 @@ class Upkeep:
         if last is None:
             return True
         written = self.backend.written_since(server_of(service), _facts(last))
+        if written is not None and (self._clock_went_back or last.taken_at > self.clock() + _CLOCK_STEP):
+            return True  # the times from here on occur a second time: they get a base of their own
         if not written:
             return False
         self._written[service.id] = written
@@ -163,6 +169,12 @@ class Upkeep:
         age_seconds = (self.clock() - last.taken_at).total_seconds()
         came_to_rest = self._written_before.get(service.id) == written and age_seconds >= _OLD_ENOUGH_SECONDS
         return written >= due.snapshot_wal_bytes or age_seconds >= due.snapshot_interval_seconds or came_to_rest
+
+    def _has_clock_gone_back(self) -> bool:
+        """Tell whether the clock was set back since the last call."""
+        ahead, before = self.clock().timestamp() - time.monotonic(), self._clock_ahead
+        self._clock_ahead = ahead
+        return before is not None and ahead < before - _CLOCK_STEP.total_seconds()
 
     def _restart(self, service: Service, reason: str) -> None:
         if not self._is_due_again(service.id):

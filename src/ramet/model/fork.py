@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ramet.errors import Invalid
 from ramet.model.moments import parse_moment
-from ramet.model.snapshot import Snapshot, base_for, newest, rollable
+from ramet.model.snapshot import Snapshot, base_for, clock_steps, newest, rollable
 
 
 class ForkStrategy(StrEnum):
@@ -100,11 +100,13 @@ def before_window(target: datetime, snapshots: list[Snapshot], now: datetime) ->
     earliest = min((snapshot.taken_at for snapshot in rollable(snapshots)), default=None)
     if earliest is None:
         return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet", "Use NOW instead.")
+    steps = [f"from {shown(step.before)} to {shown(step.after)}" for step in clock_steps(rollable(snapshots))]
+    went_back = f" The clock of the parent went back {', '.join(steps)}." if steps else ""
     return Invalid(
         "OUTSIDE_RESTORE_WINDOW",
         f"target_time {shown(target)} lies before the restore window of the parent,"
         f" which reaches from {shown(earliest)} to {shown(now)}",
-        "Choose a moment within it.",
+        f"Choose a moment within it.{went_back}",
     )
 
 

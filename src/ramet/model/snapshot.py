@@ -1,8 +1,12 @@
 """Snapshots of a service, and the restore window that they open."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
+
+WalOrder = tuple[int, int, datetime]
 
 
 class SnapshotKind(StrEnum):
@@ -32,10 +36,39 @@ class Snapshot:
     size_bytes: int
     name: str | None = None
 
+    @property
+    def wal_order(self) -> WalOrder:
+        """Return what orders the snapshots of a service: clocks may go back, WAL does not."""
+        return wal_order(self.timeline, self.end_lsn, self.taken_at)
+
+
+@dataclass(frozen=True)
+class ClockStep:
+    """The clock of a service went back: of two snapshots that follow each other the later one bears an earlier time."""
+
+    before: datetime
+    after: datetime
+
+
+def wal_order(timeline: int, lsn: str, taken_at: datetime) -> WalOrder:
+    """Return a place in the WAL of a service that can be compared; the time decides where nothing was written."""
+    return timeline, lsn_number(lsn), taken_at
+
+
+def in_wal_order(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
+    """Return the snapshots of a service in the order of the WAL."""
+    return sorted(snapshots, key=lambda snapshot: snapshot.wal_order)
+
+
+def clock_steps(snapshots: Iterable[Snapshot]) -> list[ClockStep]:
+    """Return the steps back of the service's clock that its snapshots show."""
+    pairs = pairwise(in_wal_order(snapshots))
+    return [ClockStep(one.taken_at, next_one.taken_at) for one, next_one in pairs if next_one.taken_at < one.taken_at]
+
 
 def newest(snapshots: list[Snapshot]) -> Snapshot | None:
-    """Return the newest snapshot, or None."""
-    return max(snapshots, key=lambda snapshot: snapshot.taken_at, default=None)
+    """Return the newest snapshot by the WAL, or None."""
+    return max(snapshots, key=lambda snapshot: snapshot.wal_order, default=None)
 
 
 def rollable(snapshots: list[Snapshot]) -> list[Snapshot]:
@@ -43,12 +76,12 @@ def rollable(snapshots: list[Snapshot]) -> list[Snapshot]:
 
     A manual snapshot that outlived its window is a state of its own; nothing leads on from it.
     """
-    automatic = [snapshot.taken_at for snapshot in snapshots if snapshot.kind is not SnapshotKind.MANUAL]
-    return [snapshot for snapshot in snapshots if automatic and snapshot.taken_at >= min(automatic)]
+    automatic = [snapshot.wal_order for snapshot in snapshots if snapshot.kind is not SnapshotKind.MANUAL]
+    return [snapshot for snapshot in snapshots if automatic and snapshot.wal_order >= min(automatic)]
 
 
 def base_for(snapshots: list[Snapshot], target: datetime) -> Snapshot | None:
-    """Return the newest snapshot that was complete at `target`, from which recovery can reach it; or None."""
+    """Return the last snapshot by the WAL that was complete at `target`, from which recovery can reach it; or None."""
     return newest([snapshot for snapshot in rollable(snapshots) if snapshot.taken_at <= target])
 
 
@@ -61,8 +94,8 @@ def retired(snapshots: list[Snapshot], now: datetime, window: timedelta) -> list
     automatic = [s for s in snapshots if s.kind is not SnapshotKind.MANUAL]
     base = base_for(automatic, now - window)
     kept: dict[tuple[str, int], Snapshot] = {}
-    for snapshot in sorted(automatic, key=lambda s: s.taken_at):
-        if base is None or snapshot.taken_at >= base.taken_at:
+    for snapshot in in_wal_order(automatic):
+        if base is None or snapshot.wal_order >= base.wal_order:
             kept.setdefault(_slot(snapshot, now), snapshot)
     needed = {snapshot.id for snapshot in kept.values()} | {s.id for s in (base, newest(automatic)) if s is not None}
     return [snapshot for snapshot in automatic if snapshot.id not in needed]

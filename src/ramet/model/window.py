@@ -7,7 +7,7 @@ from typing import Any
 
 from ramet.errors import Invalid
 from ramet.model.fork import shown
-from ramet.model.snapshot import Snapshot, rollable
+from ramet.model.snapshot import ClockStep, Snapshot, clock_steps, rollable
 
 _KEY = "restore"
 BOUNDS = {
@@ -46,13 +46,17 @@ class Gap:
 
 @dataclass(frozen=True)
 class RestoreWindow:
-    """The moments that can be had reach from `earliest` to `latest`, but for the gaps; None: there are none yet."""
+    """Forks can be made of the moments from `earliest` to `latest`, but for the gaps; None: there are none yet.
+
+    A moment that occurs twice, because the clock of the server went back, means its last occurrence.
+    """
 
     earliest: datetime | None
     latest: datetime | None
     snapshots: Sequence[Snapshot]
     gaps: Sequence[Gap]
     settings: RestoreSettings
+    clock_steps: Sequence[ClockStep] = ()
 
 
 def restore_window(
@@ -62,7 +66,8 @@ def restore_window(
     earliest = min((snapshot.taken_at for snapshot in rollable(snapshots)), default=None)
     open_gap = next((gap for gap in gaps if gap.ends_at is None), None)
     latest = now if open_gap is None else open_gap.begins_at
-    return RestoreWindow(earliest, None if earliest is None else latest, snapshots, gaps, settings)
+    steps = clock_steps(rollable(snapshots))
+    return RestoreWindow(earliest, None if earliest is None else latest, snapshots, gaps, settings, steps)
 
 
 def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from ramet.model.snapshot import Snapshot, SnapshotKind, lsn_number, retired, rollable
+from ramet.model.snapshot import Snapshot, SnapshotKind, in_wal_order, retired, rollable
 from ramet.model.window import RestoreSettings, settings_of
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import Tools, let_go, recording, submit_preparation, take_snapshot
@@ -50,8 +50,7 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
             kept = snapshots.list_snapshots(tx, work.subject)
         for snapshot_id in set(work.state["retired"]) - {snapshot.id for snapshot in kept}:
             tools.backend.drop_snapshot(work.subject, snapshot_id)
-        oldest = min(rollable(kept), key=lambda snapshot: lsn_number(snapshot.start_lsn), default=None)
-        if oldest is not None:
+        for oldest in rollable(kept)[:1]:
             tools.backend.trim_archive(work.subject, oldest.timeline, oldest.start_lsn)
         return Done(changes=lambda tx: end(tx, work))
 
@@ -74,5 +73,5 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
 
 
 def _unprepare_older(tools: Tools, known: list[Snapshot]) -> None:
-    for older in sorted(known, key=lambda snapshot: snapshot.taken_at)[:-1]:
+    for older in in_wal_order(known)[:-1]:
         tools.backend.unprepare_snapshot(older.service_id, older.id)

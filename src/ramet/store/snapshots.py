@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 import sqlalchemy as sa
 
-from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.snapshot import Snapshot, SnapshotKind, in_wal_order
 from ramet.store.services import holders
 from ramet.store.tables import snapshot
 
-_OF_SERVICE = snapshot.select().where(snapshot.c.service_id == sa.bindparam("same_id")).order_by(snapshot.c.taken_at)
+_OF_SERVICE = snapshot.select().where(snapshot.c.service_id == sa.bindparam("same_id"))
 
 
 def insert_snapshot(tx: sa.Connection, new: Snapshot) -> None:
@@ -30,8 +30,8 @@ def insert_snapshot(tx: sa.Connection, new: Snapshot) -> None:
 
 
 def list_snapshots(tx: sa.Connection, service_id: str) -> list[Snapshot]:
-    """Return the snapshots of a service, oldest first."""
-    return [
+    """Return the snapshots of a service in the order of the WAL, oldest first."""
+    return in_wal_order(
         Snapshot(
             id=row.id,
             service_id=row.service_id,
@@ -45,7 +45,7 @@ def list_snapshots(tx: sa.Connection, service_id: str) -> list[Snapshot]:
             name=row.name,
         )
         for row in tx.execute(_OF_SERVICE, {"same_id": service_id})
-    ]
+    )
 
 
 def delete_unheld(tx: sa.Connection, service_id: str, snapshot_ids: Collection[str], operation_id: str) -> None:

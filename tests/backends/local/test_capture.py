@@ -109,7 +109,7 @@ def test_moments_in_older_segments_are_found_in_the_archive(backend: LocalBacken
     for number, moment in enumerate(moments):
         forked = fork(backend, parent, snapshot_id, moment)
         assert rows_of(backend, forked.server) == list(range(number + 1))
-        assert len(forked.capture.facts["segments"]) == number + 3
+        assert len(forked.capture.facts["segments"]) == number + 2
 
 
 def test_wal_that_the_parent_has_let_go_of_is_taken_from_the_archive(backend: LocalBackend, parent: Server) -> None:

@@ -1,7 +1,6 @@
 """Wrong ways of copying, and damaged WAL: each is caught before a fork is READY, by an error that names the cause."""
 
 import shutil
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,9 +11,11 @@ from ramet.backends.base import Server, Source
 from ramet.backends.local import owned, snapshots, sql
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.bases import NOT_DATA
-from ramet.backends.local.wal import SEGMENT_BYTES, Segment, segments_in
+from ramet.backends.local.rollforward import RECOVER_TO_LSN
+from ramet.backends.local.wal import SEGMENT_BYTES, Segment, segments_in, shown_lsn
 from ramet.errors import Failed
-from ramet.model.fork import parse_target_time
+from ramet.model.fork import parse_target_time, shown
+from ramet.model.snapshot import lsn_number
 from tests.backends.local.forks import append, create, fork, now, paths_of, recover, rows_of, run, snapshot
 from tests.backends.local.hosts import eventually, new_server
 from tests.backends.local.segments import overwrite
@@ -196,12 +197,24 @@ def test_recovery_that_went_to_another_moment_is_not_accepted(past: Past) -> Non
     captured = past.backend.capture(child, source)
     assert captured is not None
     assert recover(past.backend, child, captured)["last_commit_time"] is not None
-    earlier = type(captured)(past.moments[1], captured.facts)
+    wanted = captured.facts[RECOVER_TO_LSN]
+    for elsewhere in (shown_lsn(lsn_number(wanted) - 8), shown_lsn(lsn_number(wanted) + 8), None):
+        other = type(captured)(past.moments[2], {**captured.facts, RECOVER_TO_LSN: elsewhere})
+        with pytest.raises(Failed, match="did not stop where it should"):
+            recover(past.backend, child, other)
+
+
+def test_recovery_to_another_transaction_is_not_accepted(past: Past) -> None:
+    child = new_server(past.backend.servers)
+    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
+    captured = past.backend.capture(child, source)
+    assert captured is not None
+    included = {**captured.facts["cut"]["last_included"], "time": shown(past.moments[1])}
+    other = type(captured)(
+        past.moments[2], {**captured.facts, "cut": {**captured.facts["cut"], "last_included": included}}
+    )
     with pytest.raises(Failed, match="did not stop where it should"):
-        recover(past.backend, child, earlier)
-    later = type(captured)(past.moments[3] + timedelta(seconds=1), captured.facts)
-    with pytest.raises(Failed, match="did not stop where it should"):
-        recover(past.backend, child, later)
+        recover(past.backend, child, other)
 
 
 def test_a_fork_that_fell_short_of_its_base_is_not_accepted(backend: LocalBackend, parent: Server) -> None:
@@ -220,7 +233,8 @@ def test_the_wal_of_a_lost_archive_is_told_with_what_to_do(past: Past) -> None:
     with pytest.raises(Failed, match="is missing") as caught:
         past.fork_of(past.moments[0])
     assert caught.value.details == "Fork as of now instead."
-    time.sleep(0.2)
+    stopped_at = now()
+    eventually(lambda: now() > stopped_at + timedelta(seconds=1))  # a control file's time is cut to seconds
     assert past.fork_of(now()) == [0, 1, 10, 11, 20, 21, 30, 31]
 
 

@@ -1,23 +1,36 @@
 """The settings of a first start, and what PostgreSQL's log says about where it stopped and why."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 
 import pytest
 
 from ramet.backends.base import Capture
 from ramet.backends.local.recovery import explained, recovery_settings
+from ramet.backends.local.rollforward import RECOVER_TO_LSN
 from ramet.errors import Failed
 
 TARGET = datetime(2026, 1, 15, 10, 30, 0, 250_000, tzinfo=UTC)
 DIED = Failed("RECOVERY_FAILED", "PostgreSQL could not recover /data")
 
 
-def test_a_target_is_given_in_utc_to_the_microsecond() -> None:
-    there = TARGET.astimezone(timezone(timedelta(hours=5, minutes=30)))
-    settings = recovery_settings(Capture(there))
-    assert settings["recovery_target_time"] == "2026-01-15 10:30:00.250000+00:00"
+def test_recovery_stops_behind_a_record_and_never_at_a_time() -> None:
+    settings = recovery_settings(Capture(TARGET, {RECOVER_TO_LSN: "0/3000A60"}))
+    assert settings["recovery_target_lsn"] == "0/3000A60"
+    assert settings["recovery_target_inclusive"] == "on"
     assert settings["recovery_target_timeline"] == "current"
     assert settings["recovery_target_action"] == "promote"
+    assert "recovery_target_time" not in settings
+
+
+def test_without_a_transaction_behind_it_recovery_stops_at_the_end_of_the_base() -> None:
+    settings = recovery_settings(Capture(TARGET, {RECOVER_TO_LSN: None}))
+    assert settings["recovery_target"] == "immediate"
+
+
+def test_what_an_earlier_release_captured_is_recovered_to_its_last_transaction() -> None:
+    cut = {"last_included": {"xid": 7, "lsn": "0/3000A60", "time": "2026-01-15T10:29:59.000000Z"}}
+    assert recovery_settings(Capture(TARGET, {"cut": cut}))["recovery_target_lsn"] == "0/3000A60"
+    assert recovery_settings(Capture(TARGET, {"cut": {"last_included": None}}))["recovery_target"] == "immediate"
 
 
 def test_without_a_target_there_is_nothing_to_set() -> None:

@@ -9,10 +9,11 @@ from ramet.backends.local.analyzing import collect
 from ramet.backends.local.chores import Chores
 from ramet.backends.local.cut import cut_at_lsn
 from ramet.backends.local.installation import Installation
+from ramet.backends.local.moments import WalReader
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.tenant_code import Allowance
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.wal import segment_at, segment_before, segments_between
+from ramet.backends.local.wal import Segment, segment_at, segment_before, segments_between
 from ramet.backends.local.walsource import WalSource, live_and_archived
 
 _SHOWN_TABLES = 100
@@ -55,7 +56,12 @@ def _cut(driver: Driver, installation: Installation, parent: ServicePaths, captu
     facts = capture.facts
     border = segment_before(facts["timeline"], facts["end_lsn"])
     first = min(segment_at(facts["timeline"], facts["start_lsn"]), border)
-    following = type(border)(border.timeline, border.number + 1)
     source = WalSource(driver, live_and_archived(parent), 0)
-    there = [path for segment in segments_between(first, following) if (path := source.find(segment)) is not None]
-    return cut_at_lsn(installation.program("pg_waldump"), there, facts["end_lsn"]).facts()
+    there = [segment for segment in segments_between(first, border) if source.find(segment) is not None]
+    following = Segment(border.timeline, border.number + 1)
+    if border not in there:
+        return cut_at_lsn([], facts["end_lsn"]).facts()
+    unbroken = [segment for segment in there if set(segments_between(segment, border)) <= set(there)]
+    reader = WalReader(source, installation.program("pg_waldump"))
+    last = following if source.find(following) is not None else border
+    return cut_at_lsn(reader.to_the_end(border.timeline, unbroken[0].start, last).ends, facts["end_lsn"]).facts()

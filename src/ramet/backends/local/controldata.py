@@ -2,18 +2,23 @@
 
 import subprocess
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ramet.backends.local.wal import Segment, segment_named
 from ramet.errors import Failed
 
 _CLEAN = "shut down"
+_TIME = "%a %b %d %H:%M:%S %Y"
 _TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class ControlData:
-    """The last checkpoint, and whether the cluster was stopped cleanly at it. `next_xid` includes the epoch."""
+    """The last checkpoint, and whether the cluster was stopped cleanly at it. `next_xid` includes the epoch.
+
+    `checkpoint_time` is the server's own, cut to seconds.
+    """
 
     system_identifier: int
     state: str
@@ -22,6 +27,7 @@ class ControlData:
     redo_segment: Segment
     timeline: int
     next_xid: int
+    checkpoint_time: datetime
 
     @property
     def is_clean(self) -> bool:
@@ -62,4 +68,5 @@ def _control_data(fields: dict[str, str]) -> ControlData:
         redo_segment=segment,
         timeline=int(fields["Latest checkpoint's TimeLineID"]),
         next_xid=(int(epoch) << 32) | int(xid),
+        checkpoint_time=datetime.strptime(fields["Time of latest checkpoint"], _TIME).replace(tzinfo=UTC),
     )

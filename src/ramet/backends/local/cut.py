@@ -1,18 +1,24 @@
 """Where exactly a fork's history ends: the last transaction that it includes, and the first that it leaves out.
 
-PostgreSQL replays WAL in order and stops before the first end of a transaction beyond the target. Times are taken
-before records are written, so a transaction behind that point may bear an earlier time: those are counted.
+WAL is replayed in order. Its end for a target time is the last point of the WAL at which the server's clock passed
+the target: just behind the last end of a transaction before the first one that is later. Commit times are taken before
+records are written, so a transaction behind that point may have an earlier time: those are counted.
+
+When the clock went back, a time occurs twice; the last occurrence counts, as the snapshots that are taken after such
+a step do. So the WAL is looked at as stretches in which the clock ran forward.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
 
-from ramet.backends.local.waldump import TransactionEnd, transaction_ends
+from ramet.backends.local.waldump import TransactionEnd
 from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
+
+# Commit times of concurrent transactions are out of order by microseconds; a clock is set back by more than this.
+CLOCK_STEP = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -25,35 +31,78 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class ClockStep:
+    """The clock went back: after the time `before` a transaction ended at `after`, by its record at `lsn`."""
+
+    lsn: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
 class Cut:
     """The border; None where the WAL that was read holds no such transaction.
 
-    `behind_with_earlier_time` are committed transactions left out although they bear a time up to the target.
+    `behind_with_earlier_time` are committed transactions left out although they have a time up to the target.
+    `recover_to` is the last record that a fork of a moment replays: the end of a transaction, committed or not.
     """
 
     last_included: Mark | None = None
     first_excluded: Mark | None = None
     behind_with_earlier_time: list[int] = field(default_factory=list)
+    clock_steps: list[ClockStep] = field(default_factory=list)
+    recover_to: TransactionEnd | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return it in the form that a report is stored in."""
-        return asdict(self)
+        found = asdict(self)
+        del found["recover_to"]
+        return found
 
 
-def cut_at_time(pg_waldump: str, segments: Sequence[Path], target: datetime) -> Cut:
-    """Return where recovery to `target` stops; `segments` lead in order to a transaction that ended later."""
-    ends = transaction_ends(pg_waldump, segments[-1])
-    beyond = next((at for at, end in enumerate(ends) if end.time > target), len(ends))
-    behind = [end.xid for end in ends[beyond:] if end.committed and end.time <= target]
-    included = _last_commit(ends[:beyond])
-    for path in reversed(segments[:-1]):
-        included = included or _last_commit(transaction_ends(pg_waldump, path))
-    return Cut(included, _mark(ends[beyond]) if beyond < len(ends) else None, behind)
+def cut_at_time(ends: Sequence[TransactionEnd], target: datetime, since: datetime | None) -> Cut:
+    """Return where recovery to `target` has to stop.
+
+    `ends` follow in the WAL on a state of the time `since`; None: on earlier ones.
+    """
+    steps = clock_steps(ends, since)
+    begins = max((at for at in steps if ends[at].time <= target), default=0)
+    beyond = next((at for at in range(begins, len(ends)) if ends[at].time > target), len(ends))
+    return Cut(
+        _last_commit(ends[:beyond]),
+        _mark(ends[beyond]) if beyond < len(ends) else None,
+        [end.xid for end in ends[beyond:] if end.committed and end.time <= target],
+        [_clock_step(ends, at, since) for at in steps],
+        ends[beyond - 1] if beyond else None,
+    )
 
 
-def cut_at_lsn(pg_waldump: str, segments: Sequence[Path], lsn: str) -> Cut:
-    """Return the commits on both sides of an LSN; `segments` are those around it that are still there."""
-    commits = [end for path in segments for end in transaction_ends(pg_waldump, path) if end.committed]
+def clock_steps(ends: Sequence[TransactionEnd], since: datetime | None) -> list[int]:
+    """Return the places in `ends` at which the clock had gone back since the end before.
+
+    A single record behind later ones is no such place: its transaction was held up between taking the time and
+    writing the record.
+    """
+    steps: list[int] = []
+    latest = since
+    for at, end in enumerate(ends):
+        latest = latest or end.time
+        if end.time >= latest - CLOCK_STEP:
+            latest = max(latest, end.time)
+        elif at + 1 == len(ends) or ends[at + 1].time < latest - CLOCK_STEP:
+            latest = end.time
+            steps.append(at)
+    return steps
+
+
+def _clock_step(ends: Sequence[TransactionEnd], at: int, since: datetime | None) -> ClockStep:
+    before = ends[at - 1].time if at else since
+    return ClockStep(ends[at].lsn, "" if before is None else shown(before), shown(ends[at].time))
+
+
+def cut_at_lsn(ends: Sequence[TransactionEnd], lsn: str) -> Cut:
+    """Return the commits on both sides of an LSN."""
+    commits = [end for end in ends if end.committed]
     border = lsn_number(lsn)
     before = [end for end in commits if lsn_number(end.lsn) < border]
     after = [end for end in commits if lsn_number(end.lsn) >= border]
@@ -61,8 +110,7 @@ def cut_at_lsn(pg_waldump: str, segments: Sequence[Path], lsn: str) -> Cut:
 
 
 def _last_commit(ends: Sequence[TransactionEnd]) -> Mark | None:
-    committed = [end for end in ends if end.committed]
-    return _mark(committed[-1]) if committed else None
+    return next((_mark(end) for end in reversed(ends) if end.committed), None)
 
 
 def _mark(end: TransactionEnd) -> Mark:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ramet.backends.local import snapshots
-from ramet.backends.local.moments import last_reachable
+from ramet.backends.local.moments import WalReader, last_reachable
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal import SEGMENT_BYTES, Segment, segment_at, segment_before, segment_named
 from ramet.backends.local.walsource import WAL_DIRECTORY, WalSource, live_and_archived
-from ramet.model.snapshot import Snapshot
+from ramet.model.snapshot import Snapshot, in_wal_order
 from ramet.model.window import Gap
 
 
@@ -20,7 +20,7 @@ def gaps(
     driver: Driver, paths: ServicePaths, pg_waldump: str, known: Sequence[Snapshot], damaged: Mapping[str, str]
 ) -> list[Gap]:
     """Return the gaps in what the snapshots `known` and the WAL behind them lead to; `damaged`: why, by segment."""
-    bases = sorted(known, key=lambda snapshot: snapshot.taken_at)
+    bases = in_wal_order(known)
     if not bases:
         return []
     first = segment_at(bases[0].timeline, bases[0].start_lsn)
@@ -43,7 +43,8 @@ def _gap(
     after = [base for base in bases if _first(base).number > last_missing.number]
     base = snapshots.base_of(paths, before.id)
     places = [*live_and_archived(paths), snapshots.data_of(paths, before.id) / WAL_DIRECTORY]
-    reached = last_reachable(WalSource(driver, places, base.system_identifier), pg_waldump, base, missing)
+    reader = WalReader(WalSource(driver, places, base.system_identifier), pg_waldump)
+    reached = last_reachable(reader, base, missing)
     return Gap(
         begins_at=before.taken_at if reached is None else max(reached, before.taken_at),
         ends_at=after[0].taken_at if after else None,

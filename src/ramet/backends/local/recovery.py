@@ -10,7 +10,7 @@ from typing import Any
 
 from ramet.backends.base import Capture, Recovery
 from ramet.backends.local.controldata import ControlData
-from ramet.backends.local.rollforward import TO_THE_END
+from ramet.backends.local.rollforward import RECOVER_TO_LSN, TO_THE_END
 from ramet.backends.local.standalone import Standalone
 from ramet.backends.local.wal import segment_at
 from ramet.errors import Failed
@@ -21,7 +21,9 @@ _LAST_COMMIT = "SELECT (pg_last_committed_xact()).timestamp::text AS last_commit
 _LAST_COMMIT_ANSWER = re.compile(r'\blast_commit = "([^"]+)"')
 
 _TIME = r"(\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?)"
-_STOPPED = re.compile(rf"recovery stopping before (?:commit|abort) of (?:prepared )?transaction (\d+), time {_TIME}")
+_STOPPED = re.compile(
+    r"recovery stopping (?:after WAL location \(LSN\) \"([0-9A-F]+/[0-9A-F]+)\"|after reaching (consistency))"
+)
 _REDO_START = re.compile(r"redo starts at ([0-9A-F]+/[0-9A-F]+)")
 _REDO_DONE = re.compile(r"redo done at ([0-9A-F]+/[0-9A-F]+).*?(?:elapsed: ([\d.]+) s)?$")
 _LAST_COMPLETED = re.compile(rf"last completed transaction was at log time {_TIME}")
@@ -74,11 +76,23 @@ def recovery_settings(capture: Capture) -> Mapping[str, str]:
     archive_recovery = {"restore_command": "false", "recovery_target_timeline": "current"}
     if capture.recover_to is None:
         return archive_recovery if TO_THE_END in capture.facts else {}
-    return archive_recovery | {
-        "recovery_target_time": capture.recover_to.astimezone(UTC).isoformat(" ", "microseconds"),
-        "recovery_target_inclusive": "on",
-        "recovery_target_action": "promote",
-    }
+    lsn = _recover_to_lsn(capture)
+    target = {"recovery_target": "immediate"} if lsn is None else {"recovery_target_lsn": lsn}
+    return archive_recovery | target | {"recovery_target_inclusive": "on", "recovery_target_action": "promote"}
+
+
+def _recover_to_lsn(capture: Capture) -> str | None:
+    """Return the record that is replayed last, None for the end of the base.
+
+    Never a time: PostgreSQL would replay all that lies before the first end of a transaction beyond it, and among that
+    is what has no transaction's end (DROP DATABASE, sequences, prepared transactions).
+    """
+    facts = capture.facts
+    if RECOVER_TO_LSN in facts:
+        lsn: str | None = facts[RECOVER_TO_LSN]
+        return lsn
+    included = facts["cut"]["last_included"]  # captured by an earlier release
+    return None if included is None else str(included["lsn"])
 
 
 def check_stop_point(messages: Sequence[str], capture: Capture, control: ControlData) -> dict[str, Any]:
@@ -108,31 +122,24 @@ def _check_end(capture: Capture, control: ControlData, last_commit: datetime | N
 def _check_target(
     messages: Sequence[str], capture: Capture, timeline: int, last_commit: datetime | None
 ) -> dict[str, Any]:
-    target = capture.recover_to
-    if target is None:
-        raise AssertionError("BUG: there is a target")
-    stop = _last(messages, _STOPPED)
+    stop, wanted = _last(messages, _STOPPED), _recover_to_lsn(capture)
     if stop is None:
         raise _wrong("Its log does not say where it stopped.")
-    excluded = _moment(stop[2])
-    if excluded <= target or (last_commit is not None and last_commit > target):
-        raise _wrong(
-            f"The last transaction in it is of {_shown(last_commit)}, the first left out of {shown(excluded)};"
-            f" wanted was {shown(target)}."
-        )
-    expected = capture.facts["cut"]["first_excluded"]
-    if expected is not None and expected["time"] != shown(excluded):
-        raise _wrong(f"It stopped before a transaction of {shown(excluded)}; the WAL has one of {expected['time']}.")
+    reached = None if stop[1] is None else lsn_number(stop[1])
+    if reached != (None if wanted is None else lsn_number(wanted)):
+        raise _wrong(f"It stopped after {stop[1] or stop[2]}; wanted was {wanted or 'the end of the base'}.")
+    included, excluded = (capture.facts["cut"][border] for border in ("last_included", "first_excluded"))
+    # A database that was killed after it had recovered has forgotten which commit was the last one.
+    known = _shown(last_commit) or (included and included["time"])
+    if included is not None and known != included["time"]:
+        raise _wrong(f"The last transaction in it is of {known}; the WAL has one of {included['time']}.")
     if timeline <= capture.facts["timeline"]:
         raise _wrong(f"It is still on timeline {timeline}.")
-    # A database that was killed after it had recovered has forgotten which commit was the last one.
-    included = capture.facts["cut"]["last_included"]
-    known = _shown(last_commit) or (included and included["time"])
     return {
         "timeline": timeline,
         "last_commit_time": known,
-        "first_excluded_time": shown(excluded),
-        "first_excluded_xid": int(stop[1]),
+        "first_excluded_time": excluded["time"],
+        "first_excluded_xid": excluded["xid"],
     }
 
 

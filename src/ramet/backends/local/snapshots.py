@@ -59,17 +59,18 @@ def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
         ) from error
 
 
-def all_bases(paths: ServicePaths) -> list[Base]:
-    """Return what the snapshots of a service hold, in order of time."""
-    return sorted((base_of(paths, name) for name in names(paths)), key=lambda base: base.facts.taken_at)
+def in_wal_order(paths: ServicePaths) -> list[tuple[str, Base]]:
+    """Return the snapshots of a service by id, in the order of the WAL: clocks may go back."""
+    found = ((name, base_of(paths, name)) for name in names(paths))
+    return sorted(found, key=lambda each: each[1].facts.wal_order)
 
 
 def newest(paths: ServicePaths) -> str:
     """Return the id of the newest snapshot. Raises Unavailable while there is none."""
-    found = names(paths)
+    found = in_wal_order(paths)
     if not found:
         raise Unavailable("NO_SNAPSHOT", f"Service {paths.service_id} has no snapshot, and its server is down")
-    return max(found, key=lambda name: base_of(paths, name).facts.taken_at)
+    return found[-1][0]
 
 
 def names(paths: ServicePaths) -> list[str]:

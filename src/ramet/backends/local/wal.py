@@ -22,6 +22,7 @@ _SEGMENTS_PER_LOG = 0x100000000 // SEGMENT_BYTES
 _HEADER = struct.Struct("<HHIQIxxxx")
 _LONG_HEADER = struct.Struct("<QII")
 _LONG_HEADER_FLAG = 0x0002
+_RECORD_ALIGNMENT = 8
 _BLANK = bytes(_HEADER.size)
 
 
@@ -76,6 +77,18 @@ def segments_between(first: Segment, last: Segment) -> Iterator[Segment]:
 def shown_lsn(number: int) -> str:
     """Return an LSN in PostgreSQL's notation."""
     return f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
+
+
+def record_end(lsn: str, length: int) -> int:
+    """Return the LSN behind a record of so many bytes, with the page headers that lie within it."""
+    position, missing = lsn_number(lsn), length
+    while True:
+        room = PAGE_BYTES - position % PAGE_BYTES
+        if missing <= room:
+            return -(-(position + missing) // _RECORD_ALIGNMENT) * _RECORD_ALIGNMENT
+        missing -= room
+        position += room
+        position += _HEADER.size + (0 if position % SEGMENT_BYTES else _LONG_HEADER.size)
 
 
 def segments_in(directory: Path) -> list[Segment]:

@@ -4,7 +4,10 @@ A segment may move from the live pg_wal to the archive between two looks, and a 
 is copied. So what is found is checked, and when it is no good all places are tried again.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -43,6 +46,17 @@ def check_segment(path: Path, segment: Segment, system_identifier: int, until_ls
         raise BrokenChain("WAL_DAMAGED", segment, fault)
 
 
+@dataclass(frozen=True)
+class View:
+    """A directory in which consecutive segments of one timeline can be read as one stream.
+
+    `missing` is the first one that was wanted and is nowhere; those behind it are not there either.
+    """
+
+    directory: Path
+    missing: Segment | None
+
+
 class WalSource:
     """Directories that may hold a cluster's segments, in order of preference."""
 
@@ -66,6 +80,24 @@ class WalSource:
                 if (directory / segment.name).is_file():
                     return directory / segment.name
         return None
+
+    @contextlib.contextmanager
+    def view(self, segments: Sequence[Segment]) -> Iterator[View]:
+        """Yield consecutive segments in one directory, as links to where they are now."""
+        with tempfile.TemporaryDirectory(prefix="ramet-wal-") as name:
+            missing = None
+            for segment in segments:
+                path = self.find(segment)
+                if path is None:
+                    missing = segment
+                    break
+                (Path(name) / segment.name).symlink_to(path)
+            yield View(Path(name), missing)
+
+    def fault_of(self, segment: Segment, until_lsn: int | None) -> str | None:
+        """Say what shows that the file of a segment is not that segment; None when nothing does, or there is none."""
+        path = self.find(segment)
+        return None if path is None else fault_of(path, segment, self._system_identifier, until_lsn)
 
     def last_written(self, first: Segment) -> Segment:
         """Return the last segment that was begun, from `first` on, by the names and first pages of files.

@@ -1,0 +1,83 @@
+"""Where the fork of a moment ends, from the times of transactions alone."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ramet.backends.local.cut import Cut, cut_at_time
+from ramet.backends.local.waldump import TransactionEnd
+
+TEN = datetime(2026, 1, 15, 10, tzinfo=UTC)
+
+
+def _at(seconds: float) -> datetime:
+    return TEN + timedelta(seconds=seconds)
+
+
+def _cut(times: list[float], target: float, since: float | None = 0) -> Cut:
+    ends = [TransactionEnd(700 + at, f"0/{at + 1:X}000", _at(time), True, 34) for at, time in enumerate(times)]
+    return cut_at_time(ends, _at(target), None if since is None else _at(since))
+
+
+def _included(cut: Cut, times: list[float]) -> int:
+    """Return how many of the ends are included."""
+    return 0 if cut.recover_to is None else cut.recover_to.xid - 699
+
+
+AHEAD = [1, 2, 3601, 3602, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("times", "target", "count"),
+    [
+        ([1, 2, 3], 2, 2),
+        ([1, 2, 3], 0.5, 0),
+        ([1, 2, 3], 9, 3),
+        ([], 9, 0),
+        ([1, 2.000002, 2.000001, 3], 2.000001, 1),
+        (AHEAD, 5, 5),
+        (AHEAD, 5.5, 5),
+        (AHEAD, 9, 6),
+        (AHEAD, 4, 2),
+        (AHEAD, 1800, 6),
+        ([10, 20, 30, 5, 15, 25], 15, 5),
+        ([10, 20, 30, 5, 15, 25], 4, 0),
+        ([10, 20, 30, 5, 15, 1, 2], 3, 7),
+        ([10, 20, 30, 12, 31, 32], 15, 1),
+        ([10, 20, 30, 12], 15, 4),
+    ],
+    ids=[
+        "on one", "before the first", "behind the last", "nothing", "microseconds out of order",
+        "the first after a step back", "behind the first after a step back", "now after a step back",
+        "before the step back and not after it", "ahead and not again", "the last occurrence", "before both",
+        "the last of three", "a straggler is no step", "one end behind a step",
+    ],
+)  # fmt: skip
+def test_all_ends_are_included_up_to_the_last_time_the_clock_passed_the_target(
+    times: list[float], target: float, count: int
+) -> None:
+    assert _included(_cut(times, target), times) == count
+
+
+def test_a_clock_that_went_back_since_the_base_is_noticed_at_the_first_end() -> None:
+    cut = _cut([5, 6], 5.5, since=3600)
+    assert [(step.before[11:19], step.after[11:19]) for step in cut.clock_steps] == [("11:00:00", "10:00:05")]
+    assert _included(cut, [5, 6]) == 1
+
+
+def test_transactions_behind_the_border_with_an_earlier_time_are_counted() -> None:
+    cut = _cut([1, 2.5, 2.2, 2.1, 3], 2.3)
+    assert _included(cut, []) == 1
+    assert cut.behind_with_earlier_time == [702, 703]
+
+
+def test_what_was_not_committed_is_no_last_included_transaction() -> None:
+    ends = [
+        TransactionEnd(700, "0/1000", _at(1), True, 34),
+        TransactionEnd(701, "0/2000", _at(2), False, 34),
+        TransactionEnd(702, "0/3000", _at(3), True, 34),
+    ]
+    cut = cut_at_time(ends, _at(2.5), TEN)
+    assert cut.last_included is not None
+    assert cut.last_included.xid == 700
+    assert cut.recover_to == ends[1]
