@@ -1,10 +1,13 @@
 """Restore windows, their settings, and snapshots made by hand, as the control plane decides and records them."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from ramet.backends.memory import MemoryBackend
 from ramet.control import windows
+from ramet.control.control import utc_now
 from ramet.control.requests import ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.control.windows import PendingSnapshot
@@ -14,7 +17,8 @@ from ramet.model.fork import ForkStrategy, shown
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.window import Gap
-from tests.worlds import World
+from ramet.store import snapshots
+from tests.worlds import World, make_world
 
 SECOND = timedelta(seconds=1)
 
@@ -88,6 +92,33 @@ def test_a_snapshot_is_due_when_the_service_says_so(world: World) -> None:
     world.worker.run_until_idle()
     assert len(snapshots_of(world, eager)) == 2
     assert len(snapshots_of(world, lazy)) == 1
+
+
+def test_a_clock_that_went_back_makes_a_snapshot_of_every_service_due_once(tmp_path: Path) -> None:
+    step = [timedelta(0)]
+    world = make_world(tmp_path, MemoryBackend(clock=lambda: utc_now() + step[0]))
+    service = world.create()
+    upkeep = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: utc_now() + step[0])
+    counts = []
+    for seconds in (0, -30, -30):
+        step[0] = timedelta(seconds=seconds)
+        upkeep.take_due_snapshots()
+        world.worker.run_until_idle()
+        counts.append(len(snapshots_of(world, service)))
+    world.store.close()
+    assert counts == [1, 2, 2]
+
+
+def test_the_window_shows_that_the_clock_went_back(world: World) -> None:
+    service = world.create()
+    early = utc_now() - timedelta(hours=1)
+    with world.store.write() as tx:
+        snapshots.insert_snapshot(
+            tx, Snapshot("b" * 10, service.id, SnapshotKind.SCHEDULED, early, "F/0", "F/1", 1, 9, 9)
+        )
+    (step,) = windows.window(world.control, world.project.id, service.id).clock_steps
+    assert step.after == early
+    assert step.before > step.after
 
 
 def test_a_manual_snapshot_is_seen_at_once_and_stays_until_it_is_deleted(world: World) -> None:

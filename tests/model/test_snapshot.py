@@ -1,8 +1,19 @@
 """Which snapshots a restore window needs."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, retired
+from ramet.model.snapshot import (
+    ClockStep,
+    Snapshot,
+    SnapshotKind,
+    base_for,
+    clock_steps,
+    in_wal_order,
+    lsn_number,
+    newest,
+    retired,
+)
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -52,6 +63,24 @@ def test_thinning_again_a_little_later_retires_nothing_that_was_kept_for_its_slo
     known = [snapshot(hours / 24) for hours in range(24 * 6)]
     kept = kept_of(known)
     assert len(retired(kept, NOW + timedelta(minutes=1), WINDOW)) <= 2
+
+
+def test_order_is_by_the_wal_where_the_clock_went_back() -> None:
+    ahead = replace(snapshot(0), id="ahead", end_lsn="0/3")
+    after = replace(snapshot(1), id="after", end_lsn="0/4")
+    first = replace(snapshot(2), id="first")
+    known = [after, ahead, first]
+    assert in_wal_order(known) == [first, ahead, after]
+    assert newest(known) == after
+    assert base_for(known, NOW) == after
+    assert base_for(known, NOW - timedelta(days=1.5)) == first
+    assert clock_steps(known) == [ClockStep(NOW, NOW - timedelta(days=1))]
+    assert clock_steps([first, after]) == []
+
+
+def test_what_lies_behind_the_base_in_the_wal_is_kept_whatever_its_time() -> None:
+    known = [replace(snapshot(8), end_lsn="0/3"), replace(snapshot(20), id="back", end_lsn="0/4")]
+    assert retired(known, NOW, WINDOW) == [known[0]]
 
 
 def test_an_lsn_is_a_number_of_bytes() -> None:

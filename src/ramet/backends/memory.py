@@ -38,6 +38,7 @@ class Volume:
 
     rows: list[Row] = field(default_factory=list)
     snapshots: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    backups: int = 0
     running: bool = False
     is_open: bool = False
     secured: bool = False
@@ -292,7 +293,8 @@ class MemoryBackend:
             if not volume.running and not paused:
                 return None
             rows = volume.snapshots.setdefault(snapshot_id, tuple(volume.rows))
-            lsn = _lsn(len(rows))
+            volume.backups += 1  # each writes WAL of its own
+            lsn = _lsn(len(rows) + volume.backups)
             return SnapshotFacts(self._clock(), lsn, lsn, 1, len(rows), len(rows) * _ROW_BYTES)
 
     def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float, spares: int) -> str | None:
