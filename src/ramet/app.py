@@ -136,6 +136,7 @@ def local_backend(settings: Settings) -> LocalBackend:
         has_limits=settings.has_limits,
         temp_file_mbs=settings.temp_file_mbs,
         background_jobs=settings.background_jobs,
+        service_quota_bytes=None if settings.service_quota_gbs is None else settings.service_quota_gbs * _GIB,
     )
 
 

@@ -36,6 +36,7 @@ class Settings:
     has_limits: bool = True
     temp_file_mbs: int | None = None
     background_jobs: int | None = None
+    service_quota_gbs: int | None = None
     worker_threads: int = 8
     snapshot_seconds: int = 600
     snapshot_wal_mbs: int = 128
@@ -156,6 +157,11 @@ RULES: Mapping[str, _Rule] = {
         "RAMET_TEMP_FILE_MBS",
         _number(1, 2_000_000),
         "room in MiB for the temporary files of each server process; a twentieth of the storage, 64 to 65536",
+    ),
+    "service_quota_gbs": (
+        "RAMET_SERVICE_QUOTA_GBS",
+        _number(1, 1_000_000),
+        "how much of the storage one service may take, where its file system has quotas; all by default",
     ),
     "background_jobs": (
         "RAMET_BACKGROUND_JOBS",

@@ -327,6 +327,21 @@ def test_while_the_storage_is_nearly_full_services_are_read_only_and_say_so(worl
     assert world.control.get_service(world.project.id, service.id).storage_warning is None
 
 
+def test_a_service_that_has_used_up_its_quota_is_read_only_alone(world: World) -> None:
+    greedy, other = world.create("greedy"), world.create("other")
+    world.backend.short_of_quota[greedy.id] = "The service has 7 MiB of its quota left."
+    world.upkeep.guard_room()
+    assert world.backend.volumes[greedy.id].held
+    assert not world.backend.volumes[other.id].held
+    shown = service_shape(world.control.get_service(world.project.id, greedy.id))
+    assert shown.metadata.storage_warning == "The service has 7 MiB of its quota left."
+    assert world.control.get_service(world.project.id, other.id).storage_warning is None
+    del world.backend.short_of_quota[greedy.id]
+    Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.control.clock).guard_room()
+    assert not world.backend.volumes[greedy.id].held
+    assert world.control.get_service(world.project.id, greedy.id).storage_warning is None
+
+
 def test_what_is_held_is_lifted_though_its_server_was_down_when_it_was_told(world: World) -> None:
     service = world.create()
     volume = world.backend.volumes[service.id]

@@ -288,6 +288,9 @@ class Backend(Protocol):
         `lasting`: that was said before, and it takes more room than that to be over.
         """
 
+    def quota_shortage(self, server: Server, *, lasting: bool) -> str | None:
+        """Say that a service has used up nearly all of its own quota; None while there is enough, or no quota."""
+
     def hold_writes(self, server: Server, *, held: bool) -> None:
         """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
 

@@ -67,6 +67,7 @@ class MemoryBackend:
     def __init__(self, starts_after: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.volumes: dict[str, Volume] = {}
         self.short_of_room: str | None = None
+        self.short_of_quota: dict[str, str] = {}
         self._starts_after = starts_after
         self._clock = clock
         self._lock = threading.RLock()
@@ -167,6 +168,10 @@ class MemoryBackend:
     def shortage(self, *, lasting: bool) -> str | None:
         """Say what the test has set."""
         return self.short_of_room
+
+    def quota_shortage(self, server: Server, *, lasting: bool) -> str | None:
+        """Say what the test has set for the service."""
+        return self.short_of_quota.get(server.service_id)
 
     def hold_writes(self, server: Server, *, held: bool) -> None:
         """Note it; a server that does not run is not told."""

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ramet.backends.base import Backend
@@ -12,6 +12,7 @@ from ramet.procedures.servers import server_of
 from ramet.store import services
 from ramet.store.database import Store
 
+Reasons = Mapping[str, str | None]
 _log = logging.getLogger(__name__)
 _TELL_EVERY_SECONDS = 1.0
 _TOLD_AT_ONCE = 16
@@ -35,35 +36,48 @@ class RoomGuard:
             return
         self._told_at = now
         known = serving()
-        if shortage is None and not self._is_short and any(service.storage_warning for service in known):
+        quota = self._quota_shortages(known)
+        if shortage is None and not self._is_short and any(s.storage_warning and s.id not in quota for s in known):
             shortage = self._backend.shortage(lasting=True)  # an earlier process, or another one, has held them
-        concerned = [service for service in known if shortage is not None or service.storage_warning is not None]
-        self._warn([service for service in concerned if service.storage_warning is None], shortage)
-        left = self._tell(concerned, held=shortage is not None)
+        reasons = {service.id: shortage or quota.get(service.id) for service in known}
+        concerned = [service for service in known if reasons[service.id] or service.storage_warning]
+        self._warn([service for service in concerned if service.storage_warning is None], reasons)
+        left = self._tell(concerned, reasons)
         self._is_short = shortage is not None or bool(left)
 
-    def _warn(self, services_: Sequence[Service], shortage: str | None) -> None:
+    def _quota_shortages(self, known: Sequence[Service]) -> Mapping[str, str]:
+        """Return why services are short of their own quotas, by id."""
+        found = {}
+        for service in known:
+            lasting = service.storage_warning is not None
+            reason = self._backend.quota_shortage(server_of(service), lasting=lasting)
+            if reason is not None:
+                found[service.id] = reason
+        return found
+
+    def _warn(self, services_: Sequence[Service], reasons: Reasons) -> None:
         """Note the shortage before anything is held: what is held and not noted would never be lifted."""
         if not services_:
             return
         with self._store.write() as tx:
             for service in services_:
-                services.update_service(tx, service.id, storage_warning=shortage)
+                services.update_service(tx, service.id, storage_warning=reasons[service.id])
         for service in services_:
-            _log.error("service %s is read-only: %s", service.id, shortage)
+            _log.error("service %s is read-only: %s", service.id, reasons[service.id])
 
-    def _tell(self, concerned: Sequence[Service], *, held: bool) -> Sequence[Service]:
+    def _tell(self, concerned: Sequence[Service], reasons: Reasons) -> Sequence[Service]:
         """Tell all servers at once, so that a slow one keeps none from it; return those that were not told."""
         if not concerned:
             return []
         with ThreadPoolExecutor(min(_TOLD_AT_ONCE, len(concerned)), "room") as threads:
-            told = list(threads.map(lambda service: self._was_told(service, held=held), concerned))
-        if not held:
+            told = list(threads.map(lambda service: self._was_told(service, held=bool(reasons[service.id])), concerned))
+        answers = list(zip(concerned, told, strict=True))
+        freed = [service for service, was_told in answers if was_told and not reasons[service.id]]
+        if freed:
             with self._store.write() as tx:
-                for service, was_told in zip(concerned, told, strict=True):
-                    if was_told:
-                        services.update_service(tx, service.id, storage_warning=None)
-        return [service for service, was_told in zip(concerned, told, strict=True) if not was_told]
+                for service in freed:
+                    services.update_service(tx, service.id, storage_warning=None)
+        return [service for service, was_told in answers if not was_told]
 
     def _was_told(self, service: Service, *, held: bool) -> bool:
         try:

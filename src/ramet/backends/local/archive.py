@@ -1,10 +1,10 @@
 """The WAL archive of one service: what it holds, and letting go of what no moment needs."""
 
-import contextlib
+import errno
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ramet.backends.local.wal import Segment, segment_named, segments_in
@@ -34,16 +34,17 @@ def trim(archive: Path, timeline: int, before_lsn: str) -> int:
     return count
 
 
-def link_waiting(waiting: Path, wal: Path, archive: Path) -> int:
+def link_waiting(waiting: Path, wal: Path, archive: Path, clone: Callable[[Path, Path], None]) -> int:
     """Put the segments that wait to be archived into the archive without a copy; return their number. May run again.
 
     For servers that never write to a segment again after it is complete (`wal_recycle = off`). PostgreSQL's archiver
-    may be at the same segment: it finds it archived, or puts the same content in its place.
+    may be at the same segment: it finds it archived, or puts the same content in its place. `clone` makes a copy that
+    shares blocks, where the archive lies in another subvolume.
     """
     count = 0
     for status in waiting.glob("*.ready"):
         try:
-            if segment_named(status.stem) is not None and _linked(wal / status.stem, archive / status.stem):
+            if segment_named(status.stem) is not None and _linked(wal / status.stem, archive / status.stem, clone):
                 status.rename(status.with_suffix(".done"))
                 count += 1
         except OSError as error:
@@ -51,18 +52,30 @@ def link_waiting(waiting: Path, wal: Path, archive: Path) -> int:
     return count
 
 
-def _linked(segment: Path, target: Path) -> bool:
-    """Give a segment its name in the archive too, for good; False when the archive has another file of that name."""
-    with contextlib.suppress(FileExistsError):
-        os.link(segment, target)
-    if not segment.samefile(target):
-        return False
-    directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+def _linked(segment: Path, target: Path, clone: Callable[[Path, Path], None]) -> bool:
+    """Put a segment into the archive too, for good; False when the archive has another file of that name."""
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        os.link(segment, target)
+    except FileExistsError:
+        if not segment.samefile(target):
+            return False
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        if target.exists():
+            return False
+        clone(segment, target)
+    for path in (target, target.parent):
+        _flush(path)
     return True
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _expendable(archive: Path, timeline: int, before: int) -> Iterator[Path]:

@@ -49,10 +49,11 @@ from ramet.backends.local.paths import ServicePaths, digest_of, layout_of, sweep
 from ramet.backends.local.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler import Poolers
 from ramet.backends.local.renewal import renew_access
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.servers import Servers, place_of
 from ramet.backends.local.standalone import Standalone
 from ramet.backends.local.tls import open_authority
 from ramet.backends.local.volumes.pool import close_pool, open_pool
+from ramet.backends.local.volumes.quota import open_quotas
 from ramet.backends.local.volumes.reserve import Reserve
 from ramet.backends.local.volumes.system import sync_tree
 from ramet.backends.local.walsource import STATUS_DIRECTORY, WAL_DIRECTORY
@@ -135,6 +136,7 @@ class LocalBackend(Past, Companions):
             ("read-only", module.describe(installations)),
             ("poolers", describe_pgbouncer()),
             ("limits", self.servers.limits.describe()),
+            ("quotas", self.servers.quotas.describe()),
             ("servers", f"They run as the user {self.servers.account.name}."),
         ]
 
@@ -295,13 +297,21 @@ class LocalBackend(Past, Companions):
             self.reserve.keep(room.reserve_bytes)
         return room.shortage(lasting=lasting)
 
+    def quota_shortage(self, server: Server, *, lasting: bool) -> str | None:
+        """Say that a service has used up nearly all of its quota; None while there is enough, or no quota."""
+        try:
+            free = self.servers.quotas.free_bytes(place_of(self.servers.paths(server.service_id)))
+        except FileNotFoundError:
+            return None
+        return None if free is None else holding.quota_shortage(free, lasting=lasting)
+
     def hold_writes(self, server: Server, *, held: bool) -> None:
         """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
         paths = self.servers.paths(server.service_id)
         if held:
             if self.pool.driver.shares_blocks:
                 wal = paths.data / WAL_DIRECTORY
-                archive.link_waiting(wal / STATUS_DIRECTORY, wal, paths.archive)
+                archive.link_waiting(wal / STATUS_DIRECTORY, wal, paths.archive, self.pool.driver.clone_file)
             holding.hold(paths, self.servers.account)
         else:
             holding.lift(paths)
@@ -380,12 +390,14 @@ def open_backend(
     has_limits: bool = True,
     temp_file_mbs: int | None = None,
     background_jobs: int | None = None,
+    service_quota_bytes: int | None = None,
 ) -> LocalBackend:
     """Return the backend of a data root; its storage is made, or mounted again, when needed.
 
     `temp_file_mbs` bounds the temporary files of each process of a server; None means a share of the storage.
     """
-    pool = open_pool(data_root, driver=driver, image_size_bytes=image_size_bytes)
+    has_quotas = service_quota_bytes is not None
+    pool = open_pool(data_root, driver=driver, image_size_bytes=image_size_bytes, has_quotas=has_quotas)
     servers = Servers(
         layout=layout_of(data_root, pool.path),
         account=server_account(),
@@ -395,6 +407,7 @@ def open_backend(
         copy_on_write=pool.driver.shares_blocks,
         temp_file_mbs=temp_file_mbs or holding.temp_file_mbs(pool.total_bytes()),
         background_jobs=background_jobs or cpu_count(),
+        quotas=open_quotas(pool, service_quota_bytes),
     )
     sweep_sockets(servers.layout, time.time())
     return LocalBackend(pool, servers)

@@ -97,6 +97,17 @@ class Outlook:
         return self._last
 
 
+def quota_shortage(free_bytes: int, *, lasting: bool) -> str | None:
+    """Say how little of a service's quota is left; a server that cannot write its WAL goes down."""
+    if free_bytes >= (2 * _LEAST_BYTES if lasting else _LEAST_BYTES):
+        return None
+    return (
+        f"The service has {free_bytes // _MIB} MiB of its quota left: its sessions are read-only until it has"
+        f" {2 * _LEAST_BYTES // _MIB} MiB. Drop tables after SET default_transaction_read_only = off, or have"
+        " RAMET_SERVICE_QUOTA_GBS raised."
+    )
+
+
 def temp_file_mbs(total_bytes: int) -> int:
     """Return how much of the storage the temporary files of one process may take, in MiB, when nothing else is set."""
     return min(max(total_bytes // _SHARE // _MIB, _LEAST_TEMP_FILE_MBS), _MOST_TEMP_FILE_MBS)

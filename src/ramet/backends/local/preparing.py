@@ -8,6 +8,7 @@ the host is started anew. Where forks come in batches, there are as many spares.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -151,8 +152,15 @@ def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -
 
 def _move_or_copy(driver: Driver, directory: Path, data: Path) -> None:
     for spare in _places_of_spares(directory):
-        with contextlib.suppress(FileNotFoundError):
+        try:
             spare.rename(data)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno == errno.EXDEV:  # the fork has a quota of its own
+                break
+            raise
+        else:
             return
     driver.clone_tree(directory / _TREE, data)
 

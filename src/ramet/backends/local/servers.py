@@ -31,6 +31,7 @@ from ramet.backends.local.process_identity import children_of
 from ramet.backends.local.readers import Readers
 from ramet.backends.local.sql import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
 from ramet.backends.local.tls import Authority
+from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
 from ramet.errors import Failed, Unavailable
 from ramet.model.credentials import Secret
 from ramet.model.service import ServiceType
@@ -53,6 +54,7 @@ class Servers:
     temp_file_mbs: int = configuration.DEFAULT_TEMP_FILE_MBS
 
     background_jobs: int = field(default_factory=cpu_count)
+    quotas: Quotas = field(default_factory=lambda: NoQuotas("nothing was set"))
 
     @cached_property
     def chores(self) -> Chores:
@@ -75,6 +77,7 @@ class Servers:
         self.account.check_reach(self.layout.services)
         for directory in (paths.root, paths.conf, paths.tls, paths.archive, paths.snapshots, paths.log):
             self.account.make_directory(directory)
+        self.quotas.enclose(place_of(paths))
         return paths
 
     def make_sockets(self, paths: ServicePaths) -> None:
@@ -99,6 +102,7 @@ class Servers:
         if processes.running(paths) is not None:
             return
         logs.prune(paths, time.time())
+        self._limit_storage(paths)
         self.prepare(server)
         self.write_configuration(server, phase)
         pid = processes.start(paths, self._installation(server), self.account, overrides)
@@ -253,6 +257,12 @@ class Servers:
         ):
             self._put(path, text)
 
+    def _limit_storage(self, paths: ServicePaths) -> None:
+        try:
+            self.quotas.apply(place_of(paths))
+        except (Failed, OSError) as error:
+            _log.warning("the storage of service %s is not limited: %s", paths.service_id, error)
+
     def _limit_all(self, server: Server, paths: ServicePaths) -> None:
         # Children that were born before the first of them was moved are still outside.
         pid = processes.running(paths)
@@ -278,3 +288,8 @@ class Servers:
                     logs.last_words(paths),
                 )
             time.sleep(_PROBE_EVERY_SECONDS)
+
+
+def place_of(paths: ServicePaths) -> Place:
+    """Return the directories of a service that its quota is about."""
+    return Place(paths.root, paths.data, paths.snapshots)

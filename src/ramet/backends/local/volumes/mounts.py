@@ -59,9 +59,16 @@ def mounts_below(directory: Path) -> list[Path]:
     return [point for point in points if point != wanted and point.is_relative_to(wanted)]
 
 
-def mount_image(image: Path, path: Path, file_system: str) -> None:
-    """Mount an image through a loop device that goes away with the mount."""
-    run(["mount", "-t", file_system, "-o", _OPTIONS, str(image), str(path)])
+def mount_image(image: Path, path: Path, file_system: str, option: str = "") -> None:
+    """Mount an image through a loop device that goes away with the mount; without `option` where that is refused."""
+    command = ["mount", "-t", file_system, "-o", f"{_OPTIONS},{option}".rstrip(","), str(image), str(path)]
+    try:
+        run(command)
+    except Failed:
+        if not option:
+            raise
+        mount_image(image, path, file_system)
+        return
     mount = mounted_at(path)
     if mount is None:
         raise Failed("MOUNT_VANISHED", f"{image} was mounted at {path} and is not there any more")

@@ -22,6 +22,7 @@ from ramet.backends.local.volumes.record import Record, read_record, write_recor
 from ramet.backends.local.volumes.space import free_bytes
 from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
 
+_QUOTA_OPTION = {"xfs": "prjquota"}
 _IMAGE_FILE_SYSTEMS = {"reflink": "xfs", "btrfs": "btrfs"}
 _LOCK_SECONDS = 120.0
 _LOCK_PAUSE_SECONDS = 0.02
@@ -87,12 +88,14 @@ class Pool:
             os.close(descriptor)
 
 
-def open_pool(root: Path, *, driver: str = "auto", image_size_bytes: int | None = None) -> Pool:
+def open_pool(
+    root: Path, *, driver: str = "auto", image_size_bytes: int | None = None, has_quotas: bool = False
+) -> Pool:
     """Make the pool of `root` available, and make it first when there is none.
 
     `driver` is auto, reflink, btrfs or copy; `image_size_bytes` counts for a new image only, None means half of the
-    free space. May run twice, also at once in two processes. Raises Invalid when another driver than the recorded one
-    is asked for, Failed when the recorded pool cannot be had.
+    free space. `has_quotas` counts when an image is mounted. May run twice, also at once in two processes. Raises
+    Invalid when another driver than the recorded one is asked for, Failed when the recorded pool cannot be had.
     """
     if driver != "auto" and driver not in DRIVERS:
         raise Invalid("STORAGE_DRIVER_UNKNOWN", f"{driver!r} is no storage driver; give auto, reflink, btrfs or copy")
@@ -105,7 +108,7 @@ def open_pool(root: Path, *, driver: str = "auto", image_size_bytes: int | None 
                 "STORAGE_DRIVER_DIFFERS",
                 f"The pool at {root} was made with the driver {record.driver}; {driver} needs a data root of its own",
             )
-        return _attach(root, record)
+        return _attach(root, record, has_quotas=has_quotas)
 
 
 def close_pool(pool: Pool) -> None:
@@ -175,7 +178,7 @@ def _make_image(root: Path, driver: str, file_system: str, size_bytes: int | Non
     return Record(driver, reason, f"pool.{file_system}", file_system, identifier, size_bytes)
 
 
-def _attach(root: Path, record: Record) -> Pool:
+def _attach(root: Path, record: Record, *, has_quotas: bool) -> Pool:
     path = _make_path(root)
     driver = DRIVERS[record.driver]
     if record.image is None or record.file_system is None:
@@ -189,7 +192,7 @@ def _attach(root: Path, record: Record) -> Pool:
     image = _checked_image(root, record, record.file_system)
     mount = mounted_at(path)
     if mount is None:
-        _mount(image, path, record.file_system)
+        _mount(image, path, record.file_system, has_quotas=has_quotas)
     elif mount.image != image:
         raise Failed("POOL_PATH_TAKEN", f"{mount.source} is mounted at {path}, where {image} belongs. Unmount it")
     return Pool(root, path, driver, image, record.reason)
@@ -208,10 +211,10 @@ def _checked_image(root: Path, record: Record, file_system: str) -> Path:
     return image
 
 
-def _mount(image: Path, path: Path, file_system: str) -> None:
+def _mount(image: Path, path: Path, file_system: str, *, has_quotas: bool) -> None:
     if os.geteuid() != 0:
         raise Failed("POOL_NEEDS_ROOT", f"{image} is not mounted, and only root can mount it. Run this as root")
-    mount_image(image, path, file_system)
+    mount_image(image, path, file_system, _QUOTA_OPTION.get(file_system, "") if has_quotas else "")
     path.chmod(_PASS_THROUGH)
 
 

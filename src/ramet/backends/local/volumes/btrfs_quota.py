@@ -1,0 +1,92 @@
+"""Simple quotas of btrfs: a subvolume is charged for the blocks that were written in it, until nothing uses them.
+
+A fork is not charged for what it shares with its parent. What the parent replaces counts for it as long as a snapshot
+or a fork holds it. Only data directories are subvolumes, so the archive does not count.
+"""
+
+import fcntl
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ramet.backends.local.volumes.quota import Place
+
+# linux/btrfs.h and linux/btrfs_tree.h
+_QUOTA_CTL, _QGROUP_LIMIT, _TREE_SEARCH, _INO_LOOKUP = 0xC0109428, 0x8030942B, 0xD0009411, 0xD0009412
+_ENABLE_SIMPLE = 4
+_LIMIT_REFERENCED = 1
+_QUOTA_TREE, _QGROUP_INFO, _FIRST_INODE = 8, 242, 256
+_MOST = 2**64 - 1
+_BUFFER_BYTES = 4096
+_KEY = struct.Struct("=7Q4I4Q")
+_COUNT_AT = 64
+_ITEM_AT = 104 + 32
+_GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class BtrfsQuotas:
+    """A limit for each data directory, which is a subvolume of its own."""
+
+    limit_bytes: int
+
+    def describe(self) -> str:
+        """Say what is enforced."""
+        return (
+            f"The data, WAL and temporary files of a service may take {self.limit_bytes / _GIB:g} GiB"
+            " (simple quotas of btrfs); its archive and snapshots are kept by the restore window."
+        )
+
+    def enclose(self, place: "Place") -> None:
+        """Leave the directories alone: a subvolume is counted by itself."""
+
+    def apply(self, place: "Place") -> None:
+        """Set the limit of the data directory."""
+        with _opened(place.data) as descriptor:
+            if os.fstat(descriptor).st_ino != _FIRST_INODE:
+                return  # no subvolume: the limit would hold for all that is beside it
+            request = struct.pack("=QQQQQQ", 0, _LIMIT_REFERENCED, self.limit_bytes, 0, 0, 0)
+            fcntl.ioctl(descriptor, _QGROUP_LIMIT, request)
+
+    def free_bytes(self, place: "Place") -> int | None:
+        """Return what may still be written into the data directory."""
+        used = used_bytes(place.data)
+        return None if used is None else max(0, self.limit_bytes - used)
+
+
+def enable(path: Path) -> None:
+    """Count from now on, in the whole file system; may run again. Raises OSError where the kernel cannot."""
+    with _opened(path) as descriptor:
+        fcntl.ioctl(descriptor, _QUOTA_CTL, struct.pack("=QQ", _ENABLE_SIMPLE, 0))
+
+
+def used_bytes(subvolume: Path) -> int | None:
+    """Return what a subvolume is charged for; None where nothing is counted."""
+    with _opened(subvolume) as descriptor:
+        found = bytearray(_BUFFER_BYTES)
+        struct.pack_into("=QQ", found, 0, 0, _FIRST_INODE)
+        fcntl.ioctl(descriptor, _INO_LOOKUP, found)
+        (identifier,) = struct.unpack_from("=Q", found, 0)
+        found = bytearray(_BUFFER_BYTES)
+        wanted = (_QUOTA_TREE, 0, 0, identifier, identifier, 0, _MOST, _QGROUP_INFO, _QGROUP_INFO, 1, 0, 0, 0, 0, 0)
+        _KEY.pack_into(found, 0, *wanted)
+        fcntl.ioctl(descriptor, _TREE_SEARCH, found)
+    (count,) = struct.unpack_from("=I", found, _COUNT_AT)
+    if count == 0:
+        return None
+    _generation, referenced = struct.unpack_from("=QQ", found, _ITEM_AT)
+    return int(referenced)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,123 @@
+"""Project quotas of XFS: all files of a service but its snapshots carry its project, whose blocks are limited.
+
+Blocks that are shared count for each who has them. A file cannot be renamed into a directory of another project: what
+is prepared beside a snapshot is copied into a fork instead of being moved (xfs_rename: EXDEV).
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ramet.backends.local.volumes.system import run
+from ramet.errors import Failed
+
+if TYPE_CHECKING:
+    from ramet.backends.local.volumes.quota import Place
+
+# linux/fs.h: struct fsxattr
+_GET_ATTRIBUTES, _SET_ATTRIBUTES = 0x801C581F, 0x401C5820
+_ATTRIBUTES = struct.Struct("=IIIII8x")
+_INHERITED = 0x200
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class ProjectQuotas:
+    """A limit for each service, as a project of the file system that is mounted at `mount`."""
+
+    mount: Path
+    limit_bytes: int
+
+    def describe(self) -> str:
+        """Say what is enforced."""
+        return (
+            f"The data, WAL, archive and temporary files of a service may take {self.limit_bytes / _GIB:g} GiB"
+            " (project quotas of XFS); snapshots do not count."
+        )
+
+    def enclose(self, place: "Place") -> None:
+        """Give the directories of a service, and what is in them, to its project; look only where that was done."""
+        project = project_of(place.root.name)
+        if attributes(place.root)[1] == project:
+            return
+        for path, is_directory in _tree(place.root, place.exempt):
+            set_project(path, project, inherited=is_directory)
+        if place.exempt.is_dir():
+            set_project(place.exempt, 0, inherited=False)
+        set_project(place.root, project, inherited=True)
+
+    def apply(self, place: "Place") -> None:
+        """Set the limit of the service's project."""
+        self.enclose(place)
+        limit = f"limit -p bhard={self.limit_bytes} {project_of(place.root.name)}"
+        run(["xfs_quota", "-x", "-c", limit, str(self.mount)])
+
+    def free_bytes(self, place: "Place") -> int | None:
+        """Return what may still be written: XFS tells of the project where it is asked for its directory."""
+        status = os.statvfs(place.data)
+        if status.f_blocks * status.f_frsize > self.limit_bytes:
+            return None
+        return status.f_bavail * status.f_frsize
+
+
+def is_enforced(mount: Path) -> bool:
+    """Tell whether project quotas are enforced in the file system that is mounted there."""
+    try:
+        return "Enforcement: ON" in run(["xfs_quota", "-x", "-c", "state -p", str(mount)])
+    except Failed:
+        return False
+
+
+def project_of(service_id: str) -> int:
+    """Return the number of a service's project; 0 is nobody's."""
+    return int.from_bytes(hashlib.blake2b(service_id.encode(), digest_size=4).digest()) & 0x7FFFFFFF or 1
+
+
+def attributes(path: Path) -> tuple[bool, int]:
+    """Tell whether what is made in a directory inherits its project, and which project a path has."""
+    with _opened(path) as descriptor:
+        flags, _, _, project, _ = _read(descriptor)
+    return bool(flags & _INHERITED), project
+
+
+def set_project(path: Path, project: int, *, inherited: bool) -> None:
+    """Give a file or directory to a project."""
+    with _opened(path) as descriptor:
+        flags, extent, extents, _, cow_extent = _read(descriptor)
+        flags = flags | _INHERITED if inherited else flags & ~_INHERITED
+        fcntl.ioctl(descriptor, _SET_ATTRIBUTES, _ATTRIBUTES.pack(flags, extent, extents, project, cow_extent))
+
+
+def _tree(root: Path, exempt: Path) -> Iterator[tuple[Path, bool]]:
+    """Yield what lies below a directory, but for an exempt one, and whether it is a directory or else a file."""
+    for path in root.iterdir():
+        mode = path.lstat().st_mode
+        if path == exempt or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            continue
+        yield path, stat.S_ISDIR(mode)
+        if stat.S_ISDIR(mode):
+            yield from _tree(path, exempt)
+
+
+def _read(descriptor: int) -> tuple[int, int, int, int, int]:
+    found = bytearray(_ATTRIBUTES.size)
+    fcntl.ioctl(descriptor, _GET_ATTRIBUTES, found)
+    flags, extent, extents, project, cow_extent = _ATTRIBUTES.unpack(found)
+    return flags, extent, extents, project, cow_extent
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, _OPEN)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
