@@ -4,8 +4,18 @@ import os
 
 import pytest
 
+from ramet.backends.local.installation import find_installations
+
 _IS_ROOT = os.geteuid() == 0
 _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect, not skip, what needs TimescaleDB, which no package registry of a distribution has."""
+    needing = [item for item in items if item.get_closest_marker("timescaledb")]
+    if needing and not any(one.has_extension("timescaledb") for one in find_installations().found):
+        config.hook.pytest_deselected(items=needing)
+        items[:] = [item for item in items if item not in needing]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

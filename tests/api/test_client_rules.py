@@ -8,7 +8,7 @@ import pytest
 
 from ramet.api.application import BASE_PATH
 from ramet.backends.memory import MemoryBackend
-from ramet.errors import Failed
+from ramet.errors import Failed, Invalid
 from ramet.model.fork import shown
 from ramet.model.service import FAILED_SHOWN_FOR
 from tests.api.world import JsonObject, World
@@ -189,6 +189,20 @@ def test_rule_11_times_have_zones_and_ids_ten_characters(world: World) -> None:
 )
 def test_rule_12_addons_decide_the_service_type(world: World, fields: JsonObject, service_type: str) -> None:
     assert world.create(**fields)["service_type"] == service_type
+
+
+def test_rule_12_both_addons_are_refused_where_one_extension_is_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(service_type: str, pg_major: int) -> None:
+        if service_type == "VECTOR":
+            raise Invalid("EXTENSION_MISSING", "the extension vector is missing")
+
+    monkeypatch.setattr(world.backend, "check_service_type", check)
+    assert world.create(addons=["time-series"])["service_type"] == "TIMESERIESDB"
+    body = {"name": "both", "addons": ["time-series", "ai"]}
+    refused = world.post(world.services_path, body)
+    assert (refused.status_code, refused.json()["code"]) == (400, "EXTENSION_MISSING")
 
 
 def test_rule_13_target_time_keeps_the_offset_of_its_caller(world: World) -> None:

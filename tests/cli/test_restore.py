@@ -50,6 +50,22 @@ def test_a_fork_is_reported_on(terminal: Terminal) -> None:
     assert all(word in said for word in ("last included", "checked", "capture"))
 
 
+def test_a_report_names_the_jobs_that_are_paused_and_a_fork_keeps_them_when_asked(
+    terminal: Terminal, world: World
+) -> None:
+    world.backend.jobs = ["tsdb: timescaledb job 1000"]
+    terminal.made("service", "create", "busy")
+    for words, is_paused in (
+        ((), True),
+        (("--no-quiet",), False),
+        (("--environment", "PROD"), False),
+        (("--environment", "PROD", "--quiet"), True),
+    ):
+        fork = terminal.made("service", "fork", "busy", "--now", *words)
+        said = terminal.ramet("service", "report", fork["service_id"]).out
+        assert ("tsdb: timescaledb job 1000: paused" in said) is is_paused
+
+
 def test_a_snapshot_is_forked_by_its_name_and_by_its_id(terminal: Terminal, world: World) -> None:
     parent = terminal.made("service", "create", "kept-state")
     world.backend.commit(parent["service_id"], "before")

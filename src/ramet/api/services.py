@@ -64,6 +64,7 @@ def create_service(
         cpu_millis=_amount(data.cpu_millis),
         memory_gbs=_amount(data.memory_gbs),
         environment=_given(data.environment_tag) or Environment.DEV,
+        with_vectors=wire.Addon.AI in (_given(data.addons) or []),
     )
     return _accepted(control.create_service(project_id, request, _checked_key(idempotency_key)))
 

@@ -68,6 +68,7 @@ class MemoryBackend:
         self.volumes: dict[str, Volume] = {}
         self.short_of_room: str | None = None
         self.short_of_quota: dict[str, str] = {}
+        self.jobs: list[str] = []
         self._starts_after = starts_after
         self._clock = clock
         self._lock = threading.RLock()
@@ -181,7 +182,7 @@ class MemoryBackend:
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
         """Give the server its own credentials."""
         self._running(server.service_id).secured = True
-        return {"newborn": newborn, "quiet": quiet}
+        return {"newborn": newborn, "quiet": quiet, **({"jobs": self.jobs} if quiet else {})}
 
     def heed_readers(self, server: Server) -> None:
         """Find no marked roles."""

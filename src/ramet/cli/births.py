@@ -131,12 +131,18 @@ def create_service(name: str, service_type: str, birth: Birth) -> None:
 @restore_point_options
 @click.option("--dry-run", is_flag=True, help="Only tell what would be made, and in about how much time.")
 @click.option("--name", help="Name of the fork.  [default: the parent's name and '-fork']")
+@click.option(
+    "--quiet/--no-quiet",
+    default=None,
+    help="Pause scheduled jobs and take foreign credentials away, or leave them.  [default: for DEV forks]",
+)
 @birth_options("the parent's", both=False)
 def fork_service(
     service: str,
     point: ChosenPoint,
     dry_run: bool,
     name: str | None,
+    quiet: bool | None,
     birth: Birth,
 ) -> None:
     """Fork a service: a new one with the data of this one.
@@ -159,5 +165,5 @@ def fork_service(
             tag = birth.environment.upper()
             print_plan(client.plan_fork(parent_id, point.strategy, environment_tag=tag, **fields), birth.output)
             return
-        forked = client.fork_service(parent_id, point.strategy, name=name, **chosen, **birth.fields)
+        forked = client.fork_service(parent_id, point.strategy, name=name, quiet=quiet, **chosen, **birth.fields)
         birth.follow(client, forked)

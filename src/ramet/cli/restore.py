@@ -12,6 +12,7 @@ from ramet.cli.durations import Duration, shown_duration
 from ramet.cli.options import credentials_option, find_service, open_client, output_option, service_argument
 from ramet.cli.output import print_data, print_pairs, print_rows, say
 from ramet.model.fork import shown
+from ramet.model.neutralised import neutralised_lines
 
 _MIB = 1024**2
 
@@ -188,6 +189,7 @@ def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
         ("took", "-" if report.total_seconds is None else shown_duration(report.total_seconds)),
         ("steps", ", ".join(f"{one.step} {shown_duration(one.seconds)}" for one in report.steps)),
     ]
+    pairs += [(title.lower(), told) for title, told in neutralised_lines(report.neutralised)]
     pairs += [("left behind", f"{one.what} {', '.join(one.names)}: {one.remedy}") for one in report.not_carried_over]
     return [*pairs, *(("checked", check) for check in report.checks)]
 

@@ -45,14 +45,21 @@ class Services(Connection):
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
+        quiet: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited.
 
         `target_time` goes with PITR; `snapshot_id` with LAST_SNAPSHOT: that one instead of the newest.
+        `quiet` pauses its scheduled jobs and takes foreign credentials away; None: for DEV forks.
         """
         fields = given(
-            target_time=target_time, snapshot_id=snapshot_id, name=name, cpu_millis=cpu_millis, memory_gbs=memory_gbs
+            target_time=target_time,
+            snapshot_id=snapshot_id,
+            name=name,
+            cpu_millis=cpu_millis,
+            memory_gbs=memory_gbs,
+            quiet=quiet,
         )
         body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
         return self.call("POST", self.path(service_id, "forkService"), Service, body, idempotency_key)

@@ -12,9 +12,9 @@ from ramet.console.steps import STEPS
 from ramet.console.texts import bytes_text, counted
 from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, left_behind
 from ramet.model.fork import ForkStrategy, parse_target_time, shown
+from ramet.model.neutralised import listed, neutralised_lines
 
 Lines = Sequence[tuple[str, str]]
-_MOST_NAMES = 20
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def story_of(report: ForkReport) -> Story:
     return Story(
         _asked(report),
         list(_holds(report)),
-        list(_neutralised(report.facts["neutralised"])),
-        [(_sentence(one.what), f"{_listed(one.names)} {one.remedy}".strip()) for one in left_behind(report)],
+        list(neutralised_lines(report.facts["neutralised"])),
+        [(_sentence(one.what), f"{listed(one.names)} {one.remedy}".strip()) for one in left_behind(report)],
         _shares(report.step_seconds, total_seconds),
         total_seconds,
         checks_of(report),
@@ -82,7 +82,7 @@ def _holds(report: ForkReport) -> Iterable[tuple[str, str]]:
         yield "The first left out", "none: nothing was committed after it yet"
     if behind := cut.get("behind_with_earlier_time"):
         several = counted(len(behind), "transaction")
-        numbers = _listed([str(xid) for xid in behind])
+        numbers = listed([str(xid) for xid in behind])
         yield "Left out as well", f"{several} of an earlier time, which the WAL has behind the border: {numbers}"
     if base_time := captured.get("base_time"):
         kind = "the snapshot" if report.origin.snapshot_id else "a copy"
@@ -92,29 +92,6 @@ def _holds(report: ForkReport) -> Iterable[tuple[str, str]]:
         yield "Replayed", f"{bytes_text(replayed)} of WAL, from {captured.get('start_lsn', 'the start')} to {stop}"
     if timeline := recovered.get("timeline"):
         yield "Timeline", str(timeline)
-
-
-def _neutralised(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield what was kept from acting on the world that the parent acts on, as far as there was any."""
-    prepared = facts.get("prepared_transactions") or []
-    if prepared:
-        ended = facts.get("prepared_transactions_rolled_back") or 0
-        fate = "rolled back" if ended >= len(prepared) else "kept; they hold their locks"
-        if 0 < ended < len(prepared):
-            fate = f"{ended} rolled back, because they changed roles or databases; the others are {fate}"
-        yield "Prepared transactions", f"{_listed(prepared)}: {fate}"
-    if names := facts.get("subscriptions"):
-        yield "Subscriptions", f"{_listed(names)}: disabled and detached"
-    if jobs := facts.get("jobs"):
-        yield "Scheduled jobs", f"{_listed(jobs)}: deactivated"
-    if mappings := facts.get("user_mappings"):
-        yield "Foreign servers", f"{counted(mappings, 'user mapping')} emptied"
-    if removed := facts.get("settings_removed"):
-        yield "Settings", f"{_listed(removed)}: removed, because they keep tsdbadmin from logging in"
-    if closed := facts.get("databases_not_entered"):
-        yield "Not entered", f"{_listed(closed)}: these databases accept no connections"
-    if rotated := facts.get("roles_rotated"):
-        yield "Passwords", f"of {counted(rotated, 'login role')} replaced; only the new one of tsdbadmin is known"
 
 
 def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[Share]:
@@ -133,11 +110,6 @@ def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[Sha
 
 def _mark(mark: Mapping[str, Any]) -> str:
     return f"{mark['xid']}, of {mark['time']}, at {mark['lsn']}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _sentence(text: str) -> str:

@@ -22,7 +22,17 @@ from ramet.ids import is_id, new_id
 from ramet.model.credentials import Secret, derived_password, new_password, scram_verifier
 from ramet.model.fork import RestorePoint, check_target, chosen_snapshot, resolve
 from ramet.model.resources import Size, parse_size
-from ramet.model.service import Origin, Service, Status, check_name, fork_name, is_down, is_visible, status_of
+from ramet.model.service import (
+    Origin,
+    Service,
+    ServiceType,
+    Status,
+    check_name,
+    fork_name,
+    is_down,
+    is_visible,
+    status_of,
+)
 from ramet.model.snapshot import base_for, rollable
 from ramet.model.window import RestoreSettings, check_gaps
 from ramet.operations.procedure import request_cancel, submit
@@ -101,6 +111,8 @@ class Control:
         size = parse_size(request.cpu_millis, request.memory_gbs, Size(), self.backend.host_size())
         pg_major = self.backend.default_pg_major(request.service_type)
         self.backend.check_service_type(request.service_type, pg_major)
+        if request.with_vectors:
+            self.backend.check_service_type(ServiceType.VECTOR, pg_major)
         self.backend.check_room(None)
         service_id = new_id()
         password = self._password(service_id, idempotency_key)

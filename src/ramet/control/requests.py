@@ -11,7 +11,10 @@ Amount = str | int | None
 
 @dataclass(frozen=True)
 class CreateRequest:
-    """A new, empty service. Sizes of None mean a shared service."""
+    """A new, empty service. Sizes of None mean a shared service.
+
+    `with_vectors`: refuse it where the extension vector is missing, whatever its type needs.
+    """
 
     name: str
     service_type: ServiceType = ServiceType.POSTGRES
@@ -20,6 +23,7 @@ class CreateRequest:
     cpu_millis: Amount = None
     memory_gbs: Amount = None
     environment: Environment = Environment.DEV
+    with_vectors: bool = False
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,18 @@ def test_many_chunks_can_be_locked_where_there_are_any() -> None:
     assert settings_of(conf)["max_locks_per_transaction"] == "128"
 
 
+@pytest.mark.parametrize(
+    ("databases", "jobs", "workers"), [(0, 32, 43), (4, 32, 43), (16, 32, 43), (17, 48, 59), (900, 80, 91)]
+)
+def test_workers_of_timescaledb_and_databases_count(databases: int, jobs: int, workers: int) -> None:
+    features = Features(has_tls=True, preload=("timescaledb",), databases=databases)
+    conf = settings_of(postgresql_conf(SHARED, PATHS, features, Phase.OPEN))
+    assert conf["timescaledb.max_background_workers"] == str(jobs)
+    assert conf["max_worker_processes"] == str(workers)
+    replica = settings_of(postgresql_conf(REPLICA, PATHS, replace(features, databases=1), Phase.OPEN))
+    assert int(replica["max_worker_processes"]) >= workers
+
+
 @pytest.mark.parametrize("features", [TLS, replace(TLS, has_tls=False)])
 def test_an_open_servers_configuration_is_closed_without_its_size(features: Features) -> None:
     opened, closed = (postgresql_conf(SHARED, PATHS, features, phase) for phase in (Phase.OPEN, Phase.CLOSED))

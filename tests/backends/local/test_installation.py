@@ -36,6 +36,17 @@ def test_a_version_that_is_gone_is_named_with_what_is_there() -> None:
         installations.of(15)
 
 
+def test_time_series_include_vectors_where_the_installation_has_them(tmp_path: Path) -> None:
+    (tmp_path / "extension").mkdir()
+    one = replace(_installation(tmp_path), share=tmp_path)
+    (tmp_path / "extension" / "timescaledb.control").touch()
+    assert one.extensions_of(ServiceType.TIMESERIESDB) == ("timescaledb",)
+    (tmp_path / "extension" / "vector.control").touch()
+    assert one.extensions_of(ServiceType.TIMESERIESDB) == ("timescaledb", "vector")
+    assert one.extensions_of(ServiceType.VECTOR) == ("vector",)
+    assert one.extensions_of(ServiceType.POSTGRES) == ()
+
+
 def test_the_preferred_of_two_of_one_version_is_the_first() -> None:
     first, second = _installation(Path("/first"), 17), _installation(Path("/second"), 17)
     assert Installations((first, second)).of(17) is first

@@ -84,6 +84,31 @@ def test_scheduled_jobs_are_deactivated(servers: Servers, server: Server) -> Non
         assert connection.execute("SELECT bool_or(active) FROM cron.job").fetchone() == (False,)
 
 
+def test_a_quiet_fork_reports_nothing_to_the_makers_of_timescaledb(servers: Servers, server: Server) -> None:
+    """With a table of the shape that TimescaleDB keeps its jobs in; with itself: test_timescaledb.py."""
+    telemetry = "ALTER DATABASE tsdb SET timescaledb.telemetry_level = 'basic'"
+    with _cron(servers, server) as connection:
+        connection.execute("CREATE SCHEMA _timescaledb_config")
+        connection.execute(
+            "CREATE TABLE _timescaledb_config.bgw_job (id int, proc_name name, scheduled boolean DEFAULT true)"
+        )
+        connection.execute(
+            "INSERT INTO _timescaledb_config.bgw_job VALUES (1, 'policy_telemetry'), (2, 'upkeep'), (1000, 'x')"
+        )
+        _adopt_into_extension(connection, "timescaledb", "_timescaledb_config.bgw_job")
+        connection.execute(telemetry.encode())
+        connection.execute("ALTER DATABASE tsdb SET work_mem = '5MB'")
+        connection.execute("ALTER ROLE tsdbadmin SET timescaledb.telemetry_level = 'basic'")
+        settings = "SELECT setconfig FROM pg_db_role_setting ORDER BY 1"
+        servers.secure(server, newborn=False, quiet=False)
+        assert "timescaledb.telemetry_level" in str(connection.execute(settings.encode()).fetchall())
+        found = servers.secure(server, newborn=False, quiet=True)
+        assert found["jobs"] == ["tsdb: timescaledb job 1", "tsdb: timescaledb job 1000"]
+        assert connection.execute(settings.encode()).fetchall() == [(["work_mem=5MB"],)]
+        connection.execute("ALTER DATABASE tsdb RESET ALL")
+        connection.execute("DROP SCHEMA _timescaledb_config CASCADE")
+
+
 def test_a_table_that_only_looks_like_an_extensions_is_not_touched(servers: Servers, server: Server) -> None:
     with _cron(servers, server) as connection:
         connection.execute("ALTER SCHEMA cron OWNER TO tsdbadmin")

@@ -36,7 +36,7 @@ from ramet.backends.local.account import server_account
 from ramet.backends.local.capture import Capturing, check_boot
 from ramet.backends.local.chores import cpu_count
 from ramet.backends.local.companions import Companions
-from ramet.backends.local.configuration import Phase, first_boot
+from ramet.backends.local.configuration import Phase, first_boot, has_workers
 from ramet.backends.local.controldata import read_control_data
 from ramet.backends.local.installation import find_installations
 from ramet.backends.local.limits import NoLimits, open_limits
@@ -191,8 +191,16 @@ class LocalBackend(Past, Companions):
         return self.servers.await_ready(server, patience_seconds)
 
     def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
-        """Give the server its own credentials; return what was neutralised, for the report."""
-        return self.servers.secure(server, newborn=newborn, quiet=quiet)
+        """Give the server its own credentials; return what was neutralised, for the report.
+
+        A server of a fork whose jobs were held back by its first start is started once more: they run from now on.
+        """
+        found = self.servers.secure(server, newborn=newborn, quiet=quiet)
+        if not newborn and has_workers(self.servers.features(server)):
+            self._await(server, lambda: self.servers.stop(server, _LOOK_SECONDS))
+            self.servers.start(server, Phase.CLOSED)
+            self._await(server, lambda: self.servers.await_ready(server, _LOOK_SECONDS).ready)
+        return found
 
     def renew(self, server: Server) -> bool:
         """Give a serving server, and its pooler, that an earlier release made what this one gives to new ones.

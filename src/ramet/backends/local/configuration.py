@@ -4,6 +4,7 @@ Nothing is read and nothing is written here. What holds for one run only (recove
 given to the process when it starts; see `first_boot`.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,11 @@ DEFAULT_TEMP_FILE_MBS = 1024
 _MB_PER_GB = 1024
 _MOST_CONNECTIONS = 500
 _MOST_CORES = 64
+_HAS_WORKERS = "timescaledb"
+_TIMESCALEDB_JOBS = 16
+# Databases count in steps, so that few new ones take a restart to be counted.
+_DATABASES_AT_ONCE = 16
+_MOST_DATABASES = 64
 _DEV_SHARED_BUFFERS_MB = 256
 _SHARED_SIZE_BUFFERS_MB = 32
 _SMALL_CPU_MILLIS = 2000
@@ -45,6 +51,7 @@ class Features:
     preload: tuple[str, ...] = ()
     copy_on_write: bool = True
     temp_file_mbs: int = DEFAULT_TEMP_FILE_MBS
+    databases: int = 1
     read_only_module: Path | None = None
 
 
@@ -147,7 +154,7 @@ def listen_addresses(host: str, has_tls: bool) -> str:
 def _size(server: Server, features: Features) -> dict[str, str]:
     memory_mb = None if server.size.memory_gbs is None else server.size.memory_gbs * _MB_PER_GB
     connections = max_connections(server)
-    cores = max(1, (server.size.cpu_millis or 0) // 1000)
+    cores = _cores(server)
     return {
         "max_connections": str(connections),
         "superuser_reserved_connections": "5",
@@ -155,7 +162,7 @@ def _size(server: Server, features: Features) -> dict[str, str]:
         "effective_cache_size": f"{256 if memory_mb is None else memory_mb * 3 // 4}MB",
         "work_mem": f"{4 if memory_mb is None else max(4, memory_mb // 4 // connections)}MB",
         "maintenance_work_mem": f"{32 if memory_mb is None else min(2048, max(64, memory_mb // 16))}MB",
-        "max_worker_processes": str(8 + 2 * (min(cores, _MOST_CORES) if server.primary is None else _MOST_CORES)),
+        **_workers(server, features),
         "max_parallel_workers": str(cores),
         "max_parallel_workers_per_gather": str(0 if cores == 1 else min(4, cores // 2)),
         "max_parallel_maintenance_workers": str(0 if cores == 1 else min(4, cores // 2)),
@@ -168,6 +175,34 @@ def _size(server: Server, features: Features) -> dict[str, str]:
         "jit": "off" if _is_small(server) else "on",
         **_io(server),
     }
+
+
+def _workers(server: Server, features: Features) -> dict[str, str]:
+    """Return how many background workers there is room for: parallel queries, logical replication, TimescaleDB's.
+
+    TimescaleDB has a launcher, and a scheduler in each database beside the jobs that run. A replica must have room for
+    as many workers as its primary at any size and with any number of databases (PostgreSQL 18 docs, 26.4.3).
+    """
+    is_replica = server.primary is not None
+    cores = _MOST_CORES if is_replica else min(_cores(server), _MOST_CORES)
+    if not has_workers(features):
+        return {"max_worker_processes": str(8 + 2 * cores)}
+    databases = _MOST_DATABASES if is_replica else min(features.databases, _MOST_DATABASES)
+    steps = max(1, math.ceil(databases / _DATABASES_AT_ONCE))
+    timescaledb = _TIMESCALEDB_JOBS + steps * _DATABASES_AT_ONCE
+    return {
+        "max_worker_processes": str(8 + 2 * cores + 1 + timescaledb),
+        "timescaledb.max_background_workers": str(timescaledb),
+    }
+
+
+def has_workers(features: Features) -> bool:
+    """Tell whether a server runs scheduled jobs by itself, which only a start can switch on or off."""
+    return _HAS_WORKERS in features.preload
+
+
+def _cores(server: Server) -> int:
+    return max(1, (server.size.cpu_millis or 0) // 1000)
 
 
 def _locks(server: Server, features: Features) -> dict[str, str]:

@@ -48,6 +48,12 @@ class Installation:
         """Tell whether a server could load it."""
         return (self.lib / f"{name}.so").is_file()
 
+    def extensions_of(self, service_type: ServiceType) -> tuple[str, ...]:
+        """Return the extensions that a service of a type is born with here; time series include vectors."""
+        own = extension_of(service_type)
+        has_vector = service_type is ServiceType.TIMESERIESDB and self.has_extension("vector")
+        return tuple(name for name in (own, "vector" if has_vector else None) if name is not None)
+
     def check_service_type(self, service_type: ServiceType) -> None:
         """Raise Invalid, saying what to install, when the extension of a service type is missing."""
         extension = extension_of(service_type)

@@ -38,10 +38,12 @@ class _Calmed:
     jobs: list[str]
 
 
+# Jobs below 1000 are the extension's own; one of them reports to its makers.
+_TIMESCALEDB_JOBS = "(id >= 1000 OR proc_name = 'policy_telemetry')"
 _JOB_TABLES = (
     _JobTable("pg_cron", "cron.job", "active", "jobid"),
-    _JobTable("timescaledb", "_timescaledb_config.bgw_job", "scheduled", "id", "id >= 1000"),
-    _JobTable("timescaledb", "_timescaledb_catalog.bgw_job", "scheduled", "id", "id >= 1000"),
+    _JobTable("timescaledb", "_timescaledb_config.bgw_job", "scheduled", "id", _TIMESCALEDB_JOBS),
+    _JobTable("timescaledb", "_timescaledb_catalog.bgw_job", "scheduled", "id", _TIMESCALEDB_JOBS),
 )
 
 
@@ -93,6 +95,16 @@ def calm(paths: ServicePaths, connection: Connection, found: Surroundings) -> di
         "user_mappings": sum(one.user_mappings for one in calmed.values()),
         "jobs": [f"{name}: {job}" for name, one in calmed.items() for job in one.jobs],
     }
+
+
+def silence(connection: Connection) -> None:
+    """Take back what tenants set so that TimescaleDB reports to its makers; the configuration says off."""
+    connection.execute(
+        "UPDATE pg_db_role_setting SET setconfig = ARRAY(SELECT setting FROM unnest(setconfig) AS setting"
+        " WHERE lower(setting) NOT LIKE 'timescaledb.telemetry%')"
+        " WHERE lower(setconfig::text) LIKE '%timescaledb.telemetry%'"
+    )
+    connection.execute("DELETE FROM pg_db_role_setting WHERE setconfig = '{}'")
 
 
 def _enter_and_calm(paths: ServicePaths, database: str) -> _Calmed:

@@ -17,7 +17,8 @@ _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
 _ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
 _TEMPLATE = "template1"
 _ADMIN_LOCK = 0x52616D6574
-_ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_role")
+# The last one is what timescaledb_pre_restore() and timescaledb_post_restore() set.
+_ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_role", "timescaledb.restoring")
 
 
 def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]) -> None:

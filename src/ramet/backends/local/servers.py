@@ -172,6 +172,8 @@ class Servers:
             with connection.transaction():
                 found["subscriptions"] = quieting.detach_subscriptions(connection, surroundings)
                 found["settings_removed"] = reset_closing_settings(connection)
+                if quiet:
+                    quieting.silence(connection)
                 found["roles_rotated"] = roles.rotate(connection, server.verifier)
             is_current = connection.info.dbname == DATABASE and readonly.is_current(connection)
         if not is_current:
@@ -221,9 +223,9 @@ class Servers:
         return Features(installation.has_tls, tuple(preload), self.copy_on_write, self.temp_file_mbs)
 
     def _extensions(self, server: Server) -> tuple[str, ...]:
-        own = extension_of(server.service_type)
-        statistics = "pg_stat_statements" if "pg_stat_statements" in self.features(server).preload else None
-        return tuple(name for name in (own, statistics) if name is not None)
+        own = self._installation(server).extensions_of(server.service_type)
+        statistics = ("pg_stat_statements",) if "pg_stat_statements" in self.features(server).preload else ()
+        return own + statistics
 
     def _installation(self, server: Server) -> Installation:
         return self.installations.of(server.pg_major)
@@ -248,7 +250,7 @@ class Servers:
         paths = self.paths(server.service_id)
         self.make_sockets(paths)
         found = module.provide(paths, self.account, server.pg_major)
-        features = replace(self.features(server), read_only_module=found)
+        features = replace(self.features(server), read_only_module=found, databases=_count_databases(paths))
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         for path, text in (
             (paths.config_file, configuration.postgresql_conf(server, paths, features, phase)),
@@ -293,3 +295,9 @@ class Servers:
 def place_of(paths: ServicePaths) -> Place:
     """Return the directories of a service that its quota is about."""
     return Place(paths.root, paths.data, paths.snapshots)
+
+
+def _count_databases(paths: ServicePaths) -> int:
+    """Return how many databases a server has, as far as files tell; 0 before there are any."""
+    base = paths.data / "base"
+    return sum(1 for entry in base.iterdir() if entry.name.isdigit()) if base.is_dir() else 0

@@ -1,0 +1,111 @@
+"""With a real TimescaleDB: jobs, telemetry, restores and forks of hypertables."""
+
+from dataclasses import dataclass, replace
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server, Source
+from ramet.backends.local import sql
+from ramet.backends.local.backend import LocalBackend
+from ramet.ids import new_id
+from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.service import ServiceType
+from tests.backends.local import forks
+from tests.backends.local.hosts import connect, eventually, free_port, new_server
+
+pytestmark = pytest.mark.timescaledb
+WORKS = "SELECT count(*) FROM works"
+RESUME = "SELECT alter_job(job_id, scheduled => true) FROM timescaledb_information.jobs WHERE job_id >= 1000"
+
+
+@dataclass(frozen=True)
+class Series:
+    """A service with a hypertable and a job that runs each second."""
+
+    backend: LocalBackend
+    server: Server
+    password: Secret
+
+    def run(self, *statements: str, **changes: str) -> list[tuple[object, ...]]:
+        with connect(self.server, self.password, sslmode="prefer", **changes) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def works(self) -> int:
+        return int(str(self.run(WORKS)[0][0]))
+
+
+@pytest.fixture
+def series(backend: LocalBackend) -> Series:
+    password = new_password()
+    installation = backend.servers.installations.for_type(ServiceType.TIMESERIESDB)
+    server = new_server(backend.servers, password, service_type=ServiceType.TIMESERIESDB, pg_major=installation.major)
+    backend.initialize(server)
+    forks.run(backend, server)
+    backend.secure(server, newborn=True, quiet=False)
+    backend.open(server)
+    made = Series(backend, server, password)
+    made.run(
+        "CREATE TABLE points (at timestamptz NOT NULL, value float)",
+        "SELECT create_hypertable('points', 'at')",
+        "INSERT INTO points SELECT now() - n * interval '1 day', n FROM generate_series(1, 60) n",
+        "CREATE TABLE works (at timestamptz DEFAULT now())",
+        "CREATE PROCEDURE work(job_id int, config jsonb) LANGUAGE sql AS 'INSERT INTO works DEFAULT VALUES'",
+        "SELECT add_job('work', '1 second')",
+    )
+    return made
+
+
+def fork_of(series: Series, *, quiet: bool) -> Series:
+    password = new_password()
+    server = replace(series.server, service_id=new_id(), port=free_port(), verifier=scram_verifier(password))
+    forks.run_fork(series.backend, server, series.backend.capture(server, Source(series.server)))
+    series.backend.secure(server, newborn=False, quiet=quiet)
+    series.backend.open(server)
+    return Series(series.backend, server, password)
+
+
+def test_jobs_go_on_in_a_fork_that_is_not_quiet(series: Series) -> None:
+    eventually(lambda: series.works() > 0)
+    child = fork_of(series, quiet=False)
+    before = child.works()
+    eventually(lambda: child.works() > before)
+
+
+def test_a_job_of_a_quiet_fork_runs_when_one_statement_lets_it(series: Series) -> None:
+    child = fork_of(series, quiet=True)
+    before = child.works()
+    child.run(RESUME)
+    eventually(lambda: child.works() > before)
+
+
+def test_a_quiet_fork_reports_nothing_whatever_its_parent_does(series: Series) -> None:
+    series.run("ALTER DATABASE tsdb SET timescaledb.telemetry_level = 'basic'")
+    child = fork_of(series, quiet=True)
+    assert child.run("SHOW timescaledb.telemetry_level") == [("off",)]
+    assert child.run("SELECT scheduled FROM timescaledb_information.jobs WHERE proc_name = 'policy_telemetry'") in (
+        [],
+        [(False,)],
+    )
+
+
+def test_the_admin_prepares_and_ends_a_restore(series: Series) -> None:
+    series.run("SELECT timescaledb_pre_restore()")
+    assert series.run("SHOW timescaledb.restoring") == [("on",)]
+    series.run("SELECT timescaledb_post_restore()")
+    assert series.run("SHOW timescaledb.restoring") == [("off",)]
+
+
+def test_a_read_only_session_cannot_drop_chunks(series: Series) -> None:
+    options = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        series.run("SELECT drop_chunks('points', now())", options=options)
+
+
+def test_a_renewal_leaves_hypertables_writable(series: Series) -> None:
+    eventually(lambda: series.backend.renew(series.server))
+    series.run("INSERT INTO points VALUES (now() - interval '1 day', 0)")
+    with sql.connect(forks.paths_of(series.backend, series.server), "tsdb") as platform:
+        assert platform.execute("SELECT FROM pg_trigger WHERE tgname ~ '^ramet_'").fetchall() == []

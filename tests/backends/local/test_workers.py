@@ -1,0 +1,44 @@
+"""What a fork's first start holds back runs once the fork is quieted."""
+
+from dataclasses import replace
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local import configuration, sql
+from ramet.backends.local.backend import LocalBackend
+from ramet.model.credentials import new_password, scram_verifier
+from tests.backends.local import forks
+
+
+def setting(backend: LocalBackend, server: Server, name: str) -> object:
+    with sql.connect(forks.paths_of(backend, server)) as connection:
+        row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+        assert row is not None
+        return row[0]
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_quieted(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, quiet: bool
+) -> None:
+    """With a library that every installation has in the place of TimescaleDB's."""
+    monkeypatch.setattr(configuration, "_HAS_WORKERS", "pg_stat_statements")
+    made = forks.fork(backend, parent)
+    server = replace(made.server, verifier=scram_verifier(new_password()))
+    held = configuration.first_boot()
+    for name, value in held.items():
+        assert setting(backend, server, name) == value == "0"
+    backend.secure(server, newborn=False, quiet=quiet)
+    for name in held:
+        assert int(str(setting(backend, server, name))) > 0
+    assert setting(backend, server, "listen_addresses") == "localhost"
+    assert forks.rows_of(backend, server) == []
+
+
+def test_a_fork_without_such_workers_is_not_started_again(backend: LocalBackend, parent: Server) -> None:
+    made = forks.fork(backend, parent)
+    with sql.connect(forks.paths_of(backend, made.server)) as connection:
+        before = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
+        backend.secure(made.server, newborn=False, quiet=True)
+        assert connection.execute("SELECT pg_postmaster_start_time()").fetchone() == before
