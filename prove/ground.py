@@ -37,13 +37,13 @@ class Running:
     password: str
     seconds: float
 
-    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+    def connect(self, database: str = "tsdb") -> psycopg.Connection[tuple[object, ...]]:
         """Connect as the admin, over TCP, as a client would."""
         return psycopg.connect(
             host="localhost",
             port=self.service.port,
             user="tsdbadmin",
-            dbname="tsdb",
+            dbname=database,
             password=self.password,
             connect_timeout=10,
             autocommit=True,

@@ -5,6 +5,7 @@ WAL may differ by microseconds, and recovery stops at the first record beyond th
 record with an earlier time is left out by definition; the fork's report names it, and it is counted apart.
 """
 
+import itertools
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -13,20 +14,29 @@ from functools import partial
 from prove.ground import Ground, Running
 from prove.load import Ledger
 from prove.oracle import all_transactions, compare, sums_agree, transactions_until
+from prove.quiet import ACTS, Quiet
 from prove.results import Results, Trial
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, shown
 
+_QUIET_TURN = 3
 _MICROSECOND = timedelta(microseconds=1)
 _KINDS = ("random", "on a commit", "1 us before a commit", "1 us after a commit", "between two commits", "just now")
 
 
 def prove_pitr(ground: Ground, parent: Running, ledger: Ledger, results: Results, trials: int) -> None:
-    """Run the trials; kinds of targets take turns."""
+    """Run the trials; kinds of targets take turns. Every fourth trial is one of a service where nobody else commits."""
     choose = random.Random(results.seed)  # noqa: S311 - a seed must give the same run again
+    quiet, acts = Quiet(ground, ground.create("quiet")), itertools.cycle(ACTS)
+    kinds = itertools.cycle(_KINDS)
     for number in range(trials):
-        kind = _KINDS[number % len(_KINDS)]
-        results.run(kind, partial(_trial, ground, parent, ledger, kind, choose))
+        if number % 4 == _QUIET_TURN:
+            act = next(acts)
+            results.run(act, partial(quiet.trial, act, choose))
+        else:
+            kind = next(kinds)
+            results.run(kind, partial(_trial, ground, parent, ledger, kind, choose))
+    ground.delete(quiet.running)
 
 
 def _trial(ground: Ground, parent: Running, ledger: Ledger, kind: str, choose: random.Random) -> Trial:

@@ -53,7 +53,7 @@ class Results:
         state = "FAILED" if trial.failed else "ok"
         notes = "; ".join(trial.faults) + (f" inverted {trial.inverted}" if trial.inverted else "")
         line = (
-            f"{self.title} {len(self.trials):4d} {trial.name:<24} {trial.seconds:7.3f} s  error {trial.error}  {state}"
+            f"{self.title} {len(self.trials):4d} {trial.name:<32} {trial.seconds:7.3f} s  error {trial.error}  {state}"
         )
         print(f"{line} {notes}".rstrip(), file=sys.stderr, flush=True)
 
