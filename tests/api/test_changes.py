@@ -44,18 +44,21 @@ def test_a_resize_shows_upgrading_first_and_then_the_new_size(
     world.work()
     changed = world.look(service)
     assert changed["status"] == "READY"
-    spec = changed["resources"][0]["spec"]
     expected = (None, None) if cpu_and_memory[0] == "shared" else (1000, 4)
-    assert (spec["cpu_millis"], spec["memory_gbs"]) == expected
+    for shown in (answer.json(), changed):
+        spec = shown["resources"][0]["spec"]
+        assert (spec["cpu_millis"], spec["memory_gbs"]) == expected
 
 
-def test_a_paused_service_is_resized_and_stays_paused(world: World) -> None:
+def test_rule_26_a_paused_service_that_is_resized_becomes_ready(world: World) -> None:
     service = world.ready()
     world.post(world.path(service["service_id"], "stop"))
     world.work()
-    assert world.post(world.path(service["service_id"], "resize"), {"cpu_millis": "500", "memory_gbs": "2"}).is_success
+    body = {"cpu_millis": "500", "memory_gbs": "2"}
+    answer = world.post(world.path(service["service_id"], "resize"), body)
+    assert (answer.status_code, answer.json()["status"]) == (202, "UPGRADING")
     world.work()
-    assert world.look(service)["status"] == "PAUSED"
+    assert (world.look(service)["status"], world.look(service)["paused"]) == ("READY", False)
     assert world.look(service)["resources"][0]["spec"]["cpu_millis"] == 500
 
 

@@ -95,6 +95,24 @@ def test_a_series_has_labels_and_points_with_gaps_as_null(world: World, service:
     assert all(point["time"].endswith("Z") for point in idle["data"])
 
 
+def test_rule_29_published_names_are_aliases(world: World, service: JsonObject) -> None:
+    sample(world, service)
+    names = world.get(world.path(service["service_id"], "metrics/available-series")).json()
+    aliases = {name for name in names if name.startswith("timescale_cloud_")}
+    assert {"timescale_cloud_connections", "timescale_cloud_system_cpu_usage_millicores"} <= aliases
+    for alias in aliases:
+        assert isinstance(read(world, service, alias), list)
+    assert read(world, service, "timescale_cloud_connections") == read(world, service, "ramet_connections")
+    (cpu,) = read(world, service, "timescale_cloud_system_cpu_usage_millicores")
+    assert {None if point["value"] is None else round(point["value"]) for point in cpu["data"]} == {None, 100}
+
+
+def test_rule_29_a_published_name_takes_no_function(world: World, service: JsonObject) -> None:
+    body = {"name": "timescale_cloud_connections", "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    refused = world.post(world.path(service["service_id"], "metrics/series"), {**body, "fn": "MAX"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_REQUEST")
+
+
 def test_the_share_of_blocks_found_in_the_cache_is_of_the_time_between_samples(
     world: World, service: JsonObject
 ) -> None:
@@ -159,7 +177,7 @@ def test_a_replica_set_has_series_and_usage_of_its_own_with_a_node_on_each_value
     names, own = (
         world.get(world.path(one, "metrics/available-series")).json() for one in (made["id"], service["service_id"])
     )
-    assert set(names) - set(own) == {"ramet_replay_lag_seconds"}
+    assert set(names) - set(own) == {"ramet_replay_lag_seconds", "timescale_cloud_replay_lag_seconds"}
 
 
 @pytest.mark.parametrize(

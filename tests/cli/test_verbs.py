@@ -26,7 +26,7 @@ def test_a_paused_service_is_resized_and_waited_for(terminal: Terminal) -> None:
     terminal.made("service", "create", "resting")
     terminal.made("service", "stop", "resting")
     resized = terminal.made("service", "resize", "resting", "--cpu", "500", "--memory", "2")
-    assert (resized["status"], resized["resources"][0]["spec"]["memory_gbs"]) == ("PAUSED", 2)
+    assert (resized["status"], resized["resources"][0]["spec"]["memory_gbs"]) == ("READY", 2)
 
 
 @pytest.mark.parametrize(("options", "typed"), [(["--generate"], ""), (["--stdin"], "s3cret: \\x\n")])

@@ -55,6 +55,8 @@ def resize(
 ) -> None:
     """Give a service another size: without a break where PostgreSQL can do that, else with a short restart.
 
+    A paused service is resumed at its new size.
+
     \b
     Examples:
       ramet service resize shop --cpu 2000 --memory 8
@@ -63,8 +65,9 @@ def resize(
     with open_client(credentials_file) as client:
         found = find_service(client, service)
         changed = client.resize_service(found.service_id, cpu, memory)
-        wait = client.wait_paused if found.paused else client.wait_ready
-        resized = patience.follow(wait, found.service_id, f"Resizing {found.name}", f"{found.name} has its new size")
+        resized = patience.follow(
+            client.wait_ready, found.service_id, f"Resizing {found.name}", f"{found.name} has its new size"
+        )
     print_service(resized or changed, output)
 
 

@@ -80,7 +80,7 @@ VERBS: Mapping[str, Verb[Service]] = {
     "resize": Verb(
         "Resize",
         "Resize it",
-        "CPU and memory change. Where PostgreSQL cannot do it live, the server restarts once.",
+        "CPU and memory change. The server restarts once where PostgreSQL cannot do it live. A paused service resumes.",
         _resize,
         hurts=True,
         fields=("size",),

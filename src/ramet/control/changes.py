@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ramet.control.control import Control, wrong_state
 from ramet.control.requests import Amount
 from ramet.errors import Invalid
@@ -67,7 +69,7 @@ def resize_service(
             raise wrong_state(service, "resize", _CHANGEABLE)
         changed = control.submit(tx, service, "resize", {"before": _stored(service.size), "after": _stored(size)})
     control.wake()
-    return changed
+    return replace(changed, size=size)  # what was asked for, though it holds once the service is settled
 
 
 def optimize_service(control: Control, project_id: str, service_id: str) -> Service:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from ramet.backends.base import Backend, Server
 from ramet.control.control import Control
 from ramet.control.subjects import find_subject, servers_of
+from ramet.model.metric_names import published_names, resolved
 from ramet.model.metrics import OF_REPLICAS, SERIES, Function, Sample, Series, Usage, key_of, plan, series, usage
 from ramet.model.metrics import with_label as labelled
 from ramet.model.service import Service
@@ -107,9 +108,10 @@ class Metering:
 
 
 def available_series(control: Control, project_id: str, subject: str) -> list[str]:
-    """Return the names of all series of a service or of a read replica set."""
+    """Return the names of all series of a service or of a read replica set, the published aliases among them."""
     found, _ = find_subject(control, project_id, subject)
-    return sorted(SERIES if _is_replica(found) else SERIES.keys() - OF_REPLICAS)
+    names = set(SERIES) if _is_replica(found) else SERIES.keys() - OF_REPLICAS
+    return sorted([*names, *published_names(names)])
 
 
 def read_series(
@@ -124,11 +126,13 @@ def read_series(
     labels: Mapping[str, str],
 ) -> list[Series]:
     """Return the series that are asked for, of a service or of a read replica set. Raises NotFound, Invalid."""
-    query = plan(name, begin, end, bucket_seconds, function, labels)
+    alias = resolved(name, function)
+    query = plan(alias.name, begin, end, bucket_seconds, function, labels)
     found, _ = find_subject(control, project_id, subject)
     with control.store.read() as tx:
         samples = metrics.list_samples(tx, found.id, begin - 2 * _SAMPLE, end)
-    return series(samples, query, role="replica" if _is_replica(found) else "primary")
+    measured = series(samples, query, role="replica" if _is_replica(found) else "primary")
+    return measured if alias.factor == 1.0 else [one.scaled(alias.factor) for one in measured]
 
 
 def wal_growth(control: Control, service_id: str, begin: datetime, end: datetime) -> list[Growth]:

@@ -87,6 +87,10 @@ class Series:
     labels: dict[str, str]
     points: list[tuple[datetime, float | None]]
 
+    def scaled(self, factor: float) -> "Series":
+        """Return the series in another unit."""
+        return Series(self.labels, [(at, None if value is None else value * factor) for at, value in self.points])
+
 
 def key_of(name: str, **labels: str) -> str:
     """Return the key of a value in a sample: 'name' or 'name;label=value;…', labels in order."""

@@ -4,8 +4,11 @@ step     leaves behind or does                                        undo
 settle   waits for forks that copy from it; the new size is recorded  -
 apply    limits and settings that can change while it serves          -
 stop     where some cannot: the server is down for a moment           -
-boot     a server of the new size                                     -
+boot     a server of the new size, of a paused service too            -
 open     READY again
+
+A client that resizes a paused service waits for READY (clients' rule 26), so the service is resumed at its new size:
+docs/decisions/2026-11-22-resize-of-a-paused-service.md.
 
 Nothing is undone step by step: when it fails, the old size is recorded again, and the observer brings the server back
 with that.
@@ -17,6 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
+from ramet.procedures.followers import submit_restarts
 from ramet.procedures.servers import Tools, await_settled, finish, reboot
 from ramet.store import services
 
@@ -34,7 +38,9 @@ class Resize:
         )
 
     def apply(self, work: Work) -> Outcome:
-        if self.tools.service(work.subject).paused or self.tools.backend.resize(self.tools.server(work)):
+        if self.tools.service(work.subject).paused:
+            return Next("boot")
+        if self.tools.backend.resize(self.tools.server(work)):
             return Done(changes=lambda tx: finish(tx, work))
         return Next("stop")
 
@@ -47,12 +53,17 @@ class Resize:
 
     def open_server(self, work: Work) -> Outcome:
         self.tools.backend.open(self.tools.server(work))
-        return Done(changes=lambda tx: finish(tx, work, down_reason=None))
+        resumes = self.tools.service(work.subject).paused
+        return Done(changes=lambda tx: self._opened(tx, work, resumes=resumes))
+
+    def _opened(self, tx: sa.Connection, work: Work, *, resumes: bool) -> None:
+        finish(tx, work, paused=False, down_reason=None)
+        if resumes:
+            submit_restarts(tx, work.subject)
 
     def failed(self, tx: sa.Connection, work: Work, error: str) -> None:
-        paused = self.tools.service(work.subject).paused
-        reason = None if paused else f"It could not be resized: {error}"
-        finish(tx, work, down_reason=reason, **_columns(work.state["before"]))
+        reason = f"It could not be resized: {error}"
+        finish(tx, work, paused=False, down_reason=reason, **_columns(work.state["before"]))
 
 
 def procedure(tools: Tools) -> Procedure:
