@@ -25,6 +25,8 @@ _SECRETS = (
     (re.compile(r"(password\s*=\s*)[^\s'\"]+", re.IGNORECASE), r"\1***"),
     (re.compile(r"(postgres(?:ql)?://[^\s:@/]*):[^\s@/]*@", re.IGNORECASE), r"\1:***@"),
     (re.compile(r"SCRAM-SHA-256\$[^\s']+"), "***"),
+    # What the parser quotes of a statement: names and signs are shown, values and all that follows them are not.
+    (re.compile(r'( at or near ")(?![A-Za-z_]+"$|[^\w\s\'"$]+"$).*"$', re.DOTALL), r'\1***"'),
 )
 
 

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import logreader
+from ramet.backends.local import logreader, logs
+from ramet.backends.local.installation import find_installations
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.servers import Servers
 from ramet.errors import Invalid
@@ -17,6 +18,22 @@ from ramet.model.logs import LogEntry, LogQuery
 from tests.backends.local.hosts import boot, connect, eventually, new_server
 
 BEGIN = datetime(2026, 1, 15, 10, 0, 0, tzinfo=UTC)
+SECRET = "hunter2-S3cret"
+FAIL = (
+    f"CREATE ROLE pg_reserved PASSWORD '{SECRET}'",
+    f"ALTER ROLE nobody PASSWORD '{SECRET}'",
+    f"CREATE ROLE broken PASSWORD '{SECRET}' LIGON",
+    f"SELEKT {SECRET!r}",
+    f"SELECT {SECRET!r} ) FROM nowhere",
+    f"SELECT 1 / 0 -- {SECRET}",
+    f"SELECT {SECRET!r} FROM nowhere",
+)
+QUOTED = (
+    f"CREATE ROLE broken PASSWORD '{SECRET}",
+    f'CREATE ROLE broken PASSWORD "{SECRET}"',
+    f"CREATE ROLE broken PASSWORD 'x' '{SECRET}'",
+    "CREATE ROLE broken PASSWORD hunter2_S3cret",
+)
 
 
 @pytest.fixture
@@ -126,4 +143,32 @@ def test_a_real_servers_errors_are_read_and_its_secrets_are_not(servers: Servers
     assert [entry.at for entry in entries] == sorted((entry.at for entry in entries), reverse=True)
     assert any(entry.severity == "ERROR" and "unknown_table" in entry.message for entry in entries)
     assert not any("hunter2" in entry.message or "SCRAM" in entry.message for entry in entries)
+    servers.remove(server.service_id, 10)
+
+
+@pytest.mark.parametrize("major", sorted(find_installations().by_major))
+def test_statements_that_fail_do_not_show_the_passwords_in_them(servers: Servers, major: int) -> None:
+    password = new_password()
+    server = new_server(servers, password, pg_major=major)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    paths = servers.paths(server.service_id)
+    with connect(server, password, sslmode="prefer") as client:
+        for statement in FAIL:
+            with pytest.raises(psycopg.Error):
+                client.execute(statement.encode())
+        eventually(lambda: any("nowhere" in entry["message"] for entry in logs.entries(paths)))
+        assert not any(SECRET in json.dumps(entry) for entry in logs.entries(paths))
+        for statement in QUOTED:
+            with pytest.raises(psycopg.Error):
+                client.execute(statement.encode())
+        with pytest.raises(psycopg.Error):
+            client.execute("SELECT 1 FROM the_last_one")
+    eventually(lambda: any("the_last_one" in entry["message"] for entry in logs.entries(paths)))
+    read = [entry.message for entry in logreader.read_log(paths, LogQuery()).entries]
+    assert not any("hunter2" in message for message in read)
+    assert 'syntax error at or near "SELEKT"' in read
+    assert 'syntax error at or near ")"' in read
+    assert sum("at or near" in message for message in read) == 2 + len(QUOTED)
     servers.remove(server.service_id, 10)

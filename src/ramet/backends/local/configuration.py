@@ -309,6 +309,8 @@ def _log(paths: ServicePaths) -> dict[str, str]:
         "log_line_prefix": "%m [%p] ",
         "log_statement": "none",
         "log_min_duration_statement": "-1",
+        # No statement beside what it says: one that fails or waits for a lock may hold a password.
+        "log_min_error_statement": "panic",
         "log_checkpoints": "on",
         "log_lock_waits": "on",
         "log_startup_progress_interval": "1s",
