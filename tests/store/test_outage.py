@@ -3,15 +3,22 @@
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
+import sqlalchemy as sa
 
+from ramet.api.application import BASE_PATH
 from ramet.errors import Unavailable
 from ramet.store.database import Store
 from tests.api.world import JsonObject, World, open_world
+from tests.servers import postgresql
+
+PATIENCE_SECONDS = 120
 
 
 @contextmanager
@@ -91,3 +98,60 @@ def test_a_store_that_does_not_answer_is_given_up_after_a_moment() -> None:
 def socket_that_says_nothing() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         yield silent.getsockname()[1]
+
+
+@contextmanager
+def frozen(url: str) -> Iterator[None]:
+    """Stop every process of a server of this test's own, without ending any, while the body runs."""
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        backend = psutil.Process(connection.info.backend_pid)
+    server = backend.parent()
+    assert server is not None
+    processes = [server, *server.children(recursive=True)]
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+def test_a_frozen_store_keeps_no_request_waiting_and_all_goes_on_when_it_answers_again(tmp_path: Path) -> None:
+    with postgresql() as url, ThreadPoolExecutor(8) as threads:
+        for world in open_world(tmp_path, url):
+            service = world.ready()
+            with frozen(url):
+                polled = threads.submit(world.get, world.path(service["service_id"]))
+                answer = polled.result(PATIENCE_SECONDS)
+                assert (answer.status_code, answer.json()["code"]) == (500, "STORE_UNAVAILABLE")
+                document = threads.submit(world.get, f"{BASE_PATH}/openapi.json")
+                assert document.result(PATIENCE_SECONDS).status_code == 200
+                refused = [threads.submit(world.get, world.services_path) for _ in range(8)]
+                refused.append(threads.submit(world.post, world.services_path, {"name": "another"}))
+                answers = [one.result(PATIENCE_SECONDS) for one in refused]
+                assert {(one.status_code, one.json()["code"]) for one in answers} == {(503, "STORE_UNAVAILABLE")}
+            eventually(lambda: world.get(world.services_path).status_code == 200)  # noqa: B023
+            assert [one["name"] for one in world.listed()] == ["shop"]
+
+
+def test_a_transaction_that_is_under_way_when_the_store_freezes_ends(tmp_path: Path) -> None:
+    with postgresql() as url, closing(Store.open(url)) as store:
+
+        def write() -> None:
+            with store.write() as tx, frozen(url):
+                tx.execute(sa.text("SELECT 1"))
+
+        with pytest.raises(Unavailable):
+            write()
+        eventually(lambda: _answers(store))
+
+
+def _answers(store: Store) -> bool:
+    try:
+        with store.read() as tx:
+            return bool(tx.scalar(sa.text("SELECT 1")) == 1)
+    except Unavailable:
+        return False

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ramet.store.database import Store
 from ramet.store.operations import CHANNEL
+from ramet.store.silence import CONNECT_SECONDS, BoundedConnection
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
@@ -42,7 +43,8 @@ class Listener:
 
     def _listen(self) -> None:
         url = self._store.engine.url.set(drivername="postgresql")
-        with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+        address = url.render_as_string(hide_password=False)
+        with BoundedConnection.connect(address, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             self._wake()
             while not self._stopping.is_set():

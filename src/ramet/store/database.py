@@ -9,15 +9,14 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from ramet.errors import Failed, Unavailable
 from ramet.store.backup import DAMAGED, is_damage
 from ramet.store.migrate import upgrade
+from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_silence
 
 _BUSY_SECONDS = 30
-_CONNECT_SECONDS = 5
-_SILENCE_SECONDS = 15
 _COMMON: dict[str, Any] = {
     "hide_parameters": True,  # they hold verifiers
     "json_serializer": lambda value: msgspec.json.encode(value).decode(),
@@ -32,15 +31,16 @@ class Store:
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self._turns = None if self.is_postgresql else _Turns()
+        self._watch = Watch(self._ask)
 
     @classmethod
     def open(cls, url: str) -> "Store":
         """Open the database at `url` (sqlite:///… or postgresql+psycopg://…) and bring its schema up to date."""
-        engine = _sqlite(url) if url.startswith("sqlite") else _postgresql(url)
+        engine = _sqlite(url) if url.startswith("sqlite") else bounded_engine(url, **_COMMON)
         store = cls(engine)
         try:
-            with _reachable():
-                upgrade(engine)
+            with _reachable(), _unbounded(url) if store.is_postgresql else nullcontext(engine) as patient:
+                upgrade(patient)
         except BaseException as error:
             engine.dispose()
             if isinstance(error, Unavailable) and error.code == DAMAGED:
@@ -62,18 +62,36 @@ class Store:
         A `patient` one lets those go first that a client waits for.
         """
         options = {"writes": True, "durable": durable}
-        with self._turn(patient), _reachable(), self.engine.connect().execution_options(**options) as tx, tx.begin():
+        with self._turn(patient), self._reached(), self.engine.connect().execution_options(**options) as tx, tx.begin():
             yield tx
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A transaction that only reads: it waits for nobody. Raises Unavailable as `write` does."""
-        with _reachable(), self.engine.connect() as tx, tx.begin():
+        with self._reached(), self.engine.connect() as tx, tx.begin():
             yield tx
 
     def close(self) -> None:
         """Close every connection."""
+        self._watch.end()
         self.engine.dispose()
+
+    def _ask(self) -> None:
+        with self.engine.connect() as connection:
+            connection.execute(sa.text("SELECT 1"))
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Let nobody wait for a store that is known to be silent, and note when it falls silent."""
+        if self._watch.is_silent:
+            raise _unreachable()
+        with _reachable():
+            try:
+                yield
+            except sa.exc.DBAPIError as error:
+                if is_silence(error.orig):
+                    self._watch.begin()
+                raise
 
     @contextmanager
     def _turn(self, patient: bool) -> Iterator[None]:
@@ -133,7 +151,22 @@ def _reachable() -> Iterator[None]:
             raise Unavailable(DAMAGED, "The store is damaged", "Its operator must restore it from a backup.") from error
         if not isinstance(error, _UNREACHABLE) or _is_mistake(error):
             raise
-        raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now", "Try again shortly.") from error
+        raise _unreachable() from error
+
+
+def _unreachable() -> Unavailable:
+    return Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now", "Try again shortly.")
+
+
+@contextmanager
+def _unbounded(url: str) -> Iterator[sa.Engine]:
+    """Open an engine for migrations: they may take as long as the tables are large."""
+    patience = {"connect_timeout": CONNECT_SECONDS}
+    engine = sa.create_engine(url, poolclass=NullPool, connect_args=patience, **_COMMON)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
 
 
 def _damaged(engine: sa.Engine) -> Failed:
@@ -149,11 +182,6 @@ def _is_mistake(error: sa.exc.SQLAlchemyError) -> bool:
     """Tell whether SQLite refused a statement as such: it has the same class for that as for a full disk."""
     cause = getattr(error, "orig", None)
     return isinstance(cause, sqlite3.Error) and cause.sqlite_errorcode == sqlite3.SQLITE_ERROR
-
-
-def _postgresql(url: str) -> sa.Engine:
-    patience = {"connect_timeout": _CONNECT_SECONDS, "tcp_user_timeout": _SILENCE_SECONDS * 1000}
-    return sa.create_engine(url, pool_size=10, max_overflow=20, pool_pre_ping=True, connect_args=patience, **_COMMON)
 
 
 def _sqlite(url: str) -> sa.Engine:

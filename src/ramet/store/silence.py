@@ -1,0 +1,119 @@
+"""A PostgreSQL store that does not answer: every wait for it has an end, and while it is silent nobody else waits.
+
+A frozen server keeps its connections, and its kernel acknowledges all that is sent: only a clock of our own tells.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+
+CONNECT_SECONDS = 5
+PING_SECONDS = 5.0
+STATEMENT_SECONDS = 15.0
+_POOL_SECONDS = 10.0
+_PAUSE_SECONDS = 0.5
+_log = logging.getLogger(__name__)
+
+
+class Silent(psycopg.OperationalError):
+    """The server did not answer in time."""
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection on which no wait for the server is longer than `patience_seconds`; it is closed then."""
+
+    patience_seconds: float = STATEMENT_SECONDS
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Wait for the server. Raises Silent when the time is over."""
+        seconds = self.patience_seconds if timeout is None else timeout
+        deadline = time.monotonic() + seconds
+        try:
+            return super().wait(gen, interval, seconds)
+        except psycopg.OperationalError as error:
+            if timeout is not None or time.monotonic() < deadline:
+                raise
+            self.pgconn.finish()
+            raise Silent(f"the server did not answer within {seconds:g} s") from error
+
+    def ping(self) -> None:
+        """Ask the server for a sign of life, which it gives at once or not at all. Raises OperationalError."""
+        before, self.patience_seconds = self.autocommit, PING_SECONDS
+        try:
+            self.autocommit = True  # one message instead of three
+            self.execute("SELECT 1")
+            self.autocommit = before
+        finally:
+            self.patience_seconds = STATEMENT_SECONDS
+
+
+def bounded_engine(url: str, **options: Any) -> sa.Engine:
+    """Return an engine whose connections are bounded, and looked at before each use."""
+    arguments = {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": int(STATEMENT_SECONDS * 1000)}
+    engine = sa.create_engine(
+        url, pool_size=10, max_overflow=20, pool_timeout=_POOL_SECONDS, connect_args=arguments, **options
+    )
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, positional: Any, named: Any) -> BoundedConnection:
+        return BoundedConnection.connect(*positional, **named)
+
+    @sa.event.listens_for(engine, "checkout")
+    def look(connection: Any, _record: Any, _proxy: Any) -> None:
+        try:
+            connection.ping()
+        except Silent:
+            raise
+        except psycopg.Error as error:
+            raise sa.exc.InvalidatePoolError from error
+
+    return engine
+
+
+def is_silence(error: BaseException | None) -> bool:
+    """Tell whether an error says that the server did not answer in time."""
+    return isinstance(error, Silent | psycopg.errors.ConnectionTimeout)
+
+
+class Watch:
+    """Knows whether the store is silent, and asks it in a thread of its own until it answers again."""
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._silent = threading.Event()
+        self._ended = threading.Event()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the store did not answer lately, and has not answered since."""
+        return self._silent.is_set()
+
+    def begin(self) -> None:
+        """Note that the store is silent."""
+        with self._lock:
+            if self._silent.is_set() or self._ended.is_set():
+                return
+            self._silent.set()
+        _log.warning("the store does not answer; requests are refused until it does")
+        threading.Thread(target=self._wait_for_answer, name="store-watch", daemon=True).start()
+
+    def end(self) -> None:
+        """Ask no more."""
+        self._ended.set()
+
+    def _wait_for_answer(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._ask()
+            except (sa.exc.SQLAlchemyError, psycopg.Error):
+                self._ended.wait(_PAUSE_SECONDS)
+            else:
+                self._silent.clear()
+                _log.warning("the store answers again")
+                return
