@@ -21,6 +21,7 @@ from ramet.backends.local.inventory import LocalInventory
 from ramet.console.application import Console, open_console
 from ramet.control.control import Control, Placement, utc_now
 from ramet.control.drills import Drills
+from ramet.control.lost_snapshots import LostSnapshots
 from ramet.control.metrics import FORGET_SECONDS, ROUND_SECONDS, Metering
 from ramet.control.projects import Projects
 from ramet.control.upkeep import Cadence, Upkeep
@@ -183,6 +184,7 @@ def _duties(
         Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
         Duty("renewal", _RENEWAL_SECONDS, upkeep.renew_servers),
         Duty("readers", _OBSERVE_SECONDS, upkeep.heed_readers),
+        Duty("lost snapshots", _RENEWAL_SECONDS, LostSnapshots(store, backend).forget),
         Duty("room", _ROOM_SECONDS, upkeep.guard_room),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
         Duty("disk", _GIVE_BACK_SECONDS, backend.give_back),

@@ -273,6 +273,9 @@ class Backend(Protocol):
     def drop_snapshot(self, service_id: str, snapshot_id: str) -> None:
         """Remove a snapshot."""
 
+    def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
+        """Return the snapshots whose files are there; None when the service's directory is not, so nobody can tell."""
+
     def trim_archive(self, service_id: str, timeline: int, before_lsn: str) -> int:
         """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
 

@@ -315,6 +315,11 @@ class MemoryBackend:
             if service_id in self.volumes:
                 self.volumes[service_id].snapshots.pop(snapshot_id, None)
 
+    def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
+        """Return the snapshots that the volume holds."""
+        with self._lock:
+            return frozenset(self.volumes[service_id].snapshots) if service_id in self.volumes else None
+
     def trim_archive(self, service_id: str, timeline: int, before_lsn: str) -> int:
         """Have nothing to trim: rows are their own archive."""
         return 0

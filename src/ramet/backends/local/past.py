@@ -70,6 +70,13 @@ class Past(Host):
         """Remove a snapshot."""
         snapshots.drop(self.pool.driver, self.servers.paths(service_id), snapshot_id)
 
+    def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
+        """Return the snapshots that have a directory; None when the service has none for them."""
+        try:
+            return frozenset(path.name for path in self.servers.paths(service_id).snapshots.iterdir())
+        except FileNotFoundError:
+            return None
+
     def trim_archive(self, service_id: str, timeline: int, before_lsn: str) -> int:
         """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
         paths = self.servers.paths(service_id)

@@ -1,0 +1,45 @@
+"""Snapshots that have a row and no files: an older store was restored, or somebody removed the files."""
+
+import logging
+from dataclasses import dataclass, field
+
+from ramet.backends.base import Backend
+from ramet.store import services, snapshots
+from ramet.store.database import Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class LostSnapshots:
+    """The duty: each service is compared with the host once in the life of a process."""
+
+    store: Store
+    backend: Backend
+    _compared: set[str] = field(default_factory=set)
+
+    def forget(self) -> None:
+        """Delete the rows of snapshots that are not there, so that forks grow from those that are."""
+        with self.store.read() as tx:
+            known = [service.id for service in services.all_live_services(tx) if service.born_at is not None]
+        for service_id in known:
+            if service_id not in self._compared and self._compare(service_id):
+                self._compared.add(service_id)
+
+    def _compare(self, service_id: str) -> bool:
+        """Forget what one service has lost; False when that cannot be told now."""
+        with self.store.read() as tx:
+            rows = {snapshot.id for snapshot in snapshots.list_snapshots(tx, service_id)}
+        kept = self.backend.snapshot_ids(service_id)  # after the rows: files come before their row, and go after it
+        if kept is None:
+            return False
+        lost = rows - kept
+        if lost:
+            with self.store.write() as tx:
+                if services.holders(tx, service_id):
+                    return False
+                snapshots.delete_unheld(tx, service_id, lost, "")
+            _log.warning(
+                "service %s has lost %d snapshots, which are forgotten: %s", service_id, len(lost), sorted(lost)
+            )
+        return True

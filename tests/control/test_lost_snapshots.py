@@ -1,0 +1,75 @@
+"""Rows of snapshots that the host does not hold: an older store was restored."""
+
+import pytest
+
+from ramet.control.lost_snapshots import LostSnapshots
+from ramet.control.requests import ForkRequest
+from ramet.errors import Invalid
+from ramet.model.fork import ForkStrategy, shown
+from ramet.model.service import Service
+from ramet.model.snapshot import SnapshotKind
+from ramet.store import services, snapshots
+from tests.worlds import World
+
+
+def take(world: World, service: Service) -> str:
+    world.upkeep.submit_snapshot(service, SnapshotKind.SCHEDULED)
+    world.worker.run_until_idle()
+    return ids(world, service)[-1]
+
+
+def ids(world: World, service: Service) -> list[str]:
+    with world.store.read() as tx:
+        return [snapshot.id for snapshot in snapshots.list_snapshots(tx, service.id)]
+
+
+@pytest.fixture
+def service(world: World) -> Service:
+    """A service whose newest snapshot is lost; the one before is there."""
+    made = world.create()
+    world.backend.commit(made.id, "kept")
+    take(world, made)
+    world.backend.commit(made.id, "later")
+    world.backend.drop_snapshot(made.id, take(world, made))
+    return made
+
+
+def test_forks_grow_from_the_snapshot_before_the_lost_one(world: World, service: Service) -> None:
+    LostSnapshots(world.store, world.backend).forget()
+    assert frozenset(ids(world, service)) == world.backend.snapshot_ids(service.id)
+    fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert world.backend.values(fork.id) == ["kept"]
+    target = shown(world.control.clock())
+    fork = world.fork(service, ForkRequest(ForkStrategy.PITR, target_time=target))
+    assert world.backend.values(fork.id) == ["kept", "later"]
+
+
+def test_nothing_is_forgotten_while_a_service_is_held_or_its_volume_is_not_there(
+    world: World, service: Service
+) -> None:
+    known, duty = ids(world, service), LostSnapshots(world.store, world.backend)
+    with world.store.write() as tx:
+        services.add_hold(tx, service.id, world.control.submit(tx, service, "stop", {}).activity.operation_id)  # type: ignore[union-attr]
+    duty.forget()
+    assert ids(world, service) == known
+    volume = world.backend.volumes.pop(service.id)
+    with world.store.write() as tx:
+        services.drop_holds(tx, world.control.find(tx, world.project.id, service.id).activity.operation_id)  # type: ignore[union-attr]
+    duty.forget()
+    assert ids(world, service) == known
+    world.backend.volumes[service.id] = volume
+    duty.forget()
+    assert len(ids(world, service)) == len(known) - 1
+
+
+def test_a_service_without_any_snapshot_left_gets_a_new_one(world: World) -> None:
+    service = world.create()
+    world.backend.volumes[service.id].snapshots.clear()
+    LostSnapshots(world.store, world.backend).forget()
+    with pytest.raises(Invalid):
+        world.control.fork_service(
+            world.project.id, service.id, ForkRequest(ForkStrategy.PITR, target_time=shown(world.control.clock()))
+        )
+    world.upkeep.take_due_snapshots()
+    world.worker.run_until_idle()
+    assert len(ids(world, service)) == 1
