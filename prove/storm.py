@@ -1,6 +1,10 @@
-"""Many clients ask for everything at once: no answer may be a fault, nothing may be lost, doubled or left over."""
+"""Many clients ask for everything at once: no answer may be a fault, nothing may be lost, doubled or left over.
+
+Strangers without a key besiege the server meanwhile.
+"""
 
 import argparse
+import contextlib
 import random
 import secrets
 import socket
@@ -17,6 +21,7 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 
+from prove.siege import HALF_OPEN, Siege
 from prove.site import FAULTS, Site, eventually, open_site
 
 _IDLE_SECONDS = 300.0
@@ -58,13 +63,17 @@ def main(arguments: list[str]) -> int:
     print(f"storm: {given.clients} clients for {given.minutes:g} minutes, seed {seed}", file=sys.stderr)
     with open_site(given.data) as site:
         sky = Sky(site, given.services)
+        siege = Siege(site.key()["base_url"], seed, given.half_open)
         try:
-            _blow(sky, given.clients, given.minutes * 60, seed)
+            with siege.laid() if given.half_open else contextlib.nullcontext():
+                _blow(sky, given.clients, given.minutes * 60, seed)
+            sky.faults += siege.faults + (siege.missing() if given.half_open else [])
             sky.faults += _aftermath(sky)
         except KeyboardInterrupt:
             sky.faults.append("it was interrupted")
         finally:
             _tell(sky)
+            print("strangers: " + ", ".join(f"{name}: {count}" for name, count in sorted(siege.answers.items())))
     return 1 if sky.faults else 0
 
 
@@ -212,6 +221,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=10, help="how long (10)")
     parser.add_argument("--clients", type=int, default=32, help="how many at once (32)")
     parser.add_argument("--services", type=int, default=30, help="how many services there are at most, about (30)")
+    parser.add_argument("--half-open", type=int, default=HALF_OPEN, help="connections of strangers (500; 0: none)")
     parser.add_argument("--seed", type=int, help="the same seed makes the same choices again")
     parser.add_argument("--data", type=Path, help="where to make the data directory (the system's temporary one)")
     return parser

@@ -1,95 +1,22 @@
 """HTTP within bounds: strangers that connect, dawdle or send too much keep nobody from being answered."""
 
-import asyncio
 import http.client
 import json
 import resource
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
-import httpx
 import pytest
-import uvicorn
 
 from ramet.cli.http_protocol import Bounds
-from ramet.cli.serving import Server, bounded_protocol, listen
+from ramet.cli.serving import bounded_protocol
 from ramet.settings import load_settings
 from tests.backends.local.hosts import eventually
+from tests.cli.served import BIG_BYTES, MOST, Served, serving
 
-_MOST, _OF_ADDRESS = 40, 20
 _GET = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
-_BIG_BYTES = 64 * 1024**2
-
-
-@dataclass
-class Served:
-    """A server of an application of its own, and what a test needs to talk to it."""
-
-    server: Server
-    address: tuple[str, int]
-    held: threading.Event = field(default_factory=threading.Event)
-    go_on: threading.Event = field(default_factory=threading.Event)
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(self.address, timeout=30)
-
-    def get(self, path: str = "/quick") -> httpx.Response:
-        return httpx.get(f"http://{self.address[0]}:{self.address[1]}{path}", timeout=30, trust_env=False)
-
-    @property
-    def connections(self) -> int:
-        return len(self.server.server_state.connections)
-
-
-@contextmanager
-def serving(bounds: Bounds) -> Iterator[Served]:
-    listening = listen("127.0.0.1", 0)
-    made: list[Served] = []
-
-    async def application(scope: Any, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
-        body = b"".join([part async for part in _parts(receive)])
-        if scope["path"] == "/held":
-            made[0].held.set()
-            await asyncio.to_thread(made[0].go_on.wait, 60)
-        content = b"x" * _BIG_BYTES if scope["path"] == "/big" else b"%d" % len(body)
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-path", scope["raw_path"][:50])]})
-        for _ in range(2):
-            await send({"type": "http.response.body", "body": content, "more_body": True})
-            content = b""
-        await send({"type": "http.response.body", "body": b""})
-
-    given = {"http_connections": _MOST, "http_connections_per_address": _OF_ADDRESS}
-    protocol = bounded_protocol(load_settings({}, **given), bounds)
-    config = uvicorn.Config(application, http=protocol, log_config=None, ws="none", lifespan="off", loop="uvloop")
-    started = threading.Event()
-    server = Server(config, started.set, lambda: None)
-    made.append(Served(server, listening.getsockname()))
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(server._serve([listening]))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        assert started.wait(30)
-        yield made[0]
-    finally:
-        made[0].go_on.set()
-        server.should_exit = True
-        thread.join(30)
-        listening.close()
-
-
-async def _parts(receive: Callable[[], Any]) -> Any:
-    while (message := await receive())["type"] == "http.request":
-        yield message["body"]
-        if not message["more_body"]:
-            return
 
 
 @pytest.fixture
@@ -127,12 +54,12 @@ def is_closed(connection: socket.socket) -> bool:
 def test_service_goes_on_beside_more_half_open_connections_than_are_kept(served: Served) -> None:
     with ExitStack() as stack:
         opened = []
-        for number in range(_MOST * 5):
+        for number in range(MOST * 5):
             opened.append(stack.enter_context(served.connect()))
             opened[-1].sendall(b"GET /quick HTTP/1.1\r\nHost: " if number % 2 else b"")
             if number % 10 == 0:
                 assert served.get().status_code == 200
-        assert served.connections <= _MOST
+        assert served.connections <= MOST
         assert is_closed(opened[0])
 
 
@@ -140,7 +67,7 @@ def test_a_request_that_is_being_answered_never_gives_way(served: Served) -> Non
     with served.connect() as held, ExitStack() as stack:
         held.sendall(_GET.replace(b"quick", b"held"))
         assert served.held.wait(30)
-        opened = [stack.enter_context(served.connect()) for _ in range(_MOST * 3)]
+        opened = [stack.enter_context(served.connect()) for _ in range(MOST * 3)]
         assert served.get().status_code == 200
         assert is_closed(opened[0])
         served.go_on.set()
@@ -192,7 +119,7 @@ def test_a_head_of_64_mib_is_refused_while_others_are_answered(
         connection.sendall(beginning)
         piece = endless * (65536 // len(endless))
         try:
-            for _ in range(_BIG_BYTES // len(piece)):
+            for _ in range(BIG_BYTES // len(piece)):
                 connection.sendall(piece)
         except OSError:
             return  # it was closed before all was sent
