@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from ramet.model.snapshot import (
     ClockStep,
     Snapshot,
@@ -34,6 +36,13 @@ def kept_of(known: list[Snapshot]) -> list[Snapshot]:
 def test_the_base_of_the_windows_start_is_kept_and_older_ones_are_retired() -> None:
     known = [snapshot(9), snapshot(8), snapshot(6), snapshot(0)]
     assert [s.id for s in retired(known, NOW, WINDOW)] == [snapshot(9).id]
+
+
+@pytest.mark.parametrize("days_ago", [30, -300])
+def test_a_clock_that_was_wrong_for_a_while_retires_nothing_of_the_window(days_ago: float) -> None:
+    times = [12, 9, 6, 5, days_ago, 4, 3, 0]
+    known = [replace(snapshot(days), end_lsn=f"0/{number + 2}") for number, days in enumerate(times)]
+    assert [s.taken_at for s in retired(known, NOW, WINDOW)] == [known[0].taken_at]
 
 
 def test_manual_snapshots_stay_and_are_no_base_of_the_window() -> None:

@@ -34,7 +34,7 @@ def test_a_target_is_a_moment_at_which_the_clock_showed_it(
 
 @pytest.mark.slow
 @pytest.mark.skipif(library() is None, reason="libfaketime is missing")
-@pytest.mark.parametrize("plan", [plan for plan in PLANS if not plan.with_servers], ids=lambda plan: plan.title)
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.title)
 def test_forks_hold_what_they_should_when_the_clock_steps(plan: Plan) -> None:
     faults, _ = clock.prove(plan)
     assert faults == []

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 WalOrder = tuple[int, int, datetime]
 
@@ -92,13 +92,22 @@ def retired(snapshots: list[Snapshot], now: datetime, window: timedelta) -> list
     takes longer, but is possible. Manual snapshots stay until they are deleted.
     """
     automatic = [s for s in snapshots if s.kind is not SnapshotKind.MANUAL]
-    base = base_for(automatic, now - window)
+    base = _base_of_window(automatic, now - window, now)
     kept: dict[tuple[str, int], Snapshot] = {}
     for snapshot in in_wal_order(automatic):
         if base is None or snapshot.wal_order >= base.wal_order:
             kept.setdefault(_slot(snapshot, now), snapshot)
     needed = {snapshot.id for snapshot in kept.values()} | {s.id for s in (base, newest(automatic)) if s is not None}
     return [snapshot for snapshot in automatic if snapshot.id not in needed]
+
+
+def _base_of_window(automatic: list[Snapshot], begins_at: datetime, now: datetime) -> Snapshot | None:
+    """Return the last snapshot before the window, or None.
+
+    One that follows a snapshot of the window in the WAL lies in the window, too: its clock was behind.
+    """
+    earlier = takewhile(lambda one: not begins_at < one.taken_at <= now, in_wal_order(automatic))
+    return newest([snapshot for snapshot in earlier if snapshot.taken_at <= begins_at])
 
 
 def _slot(snapshot: Snapshot, now: datetime) -> tuple[str, int]:
