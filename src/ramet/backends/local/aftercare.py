@@ -8,6 +8,7 @@ from ramet.backends.local import sql
 from ramet.backends.local.analyzing import collect
 from ramet.backends.local.chores import Chores
 from ramet.backends.local.cut import cut_at_lsn
+from ramet.backends.local.each_database import in_each
 from ramet.backends.local.installation import Installation
 from ramet.backends.local.moments import WalReader
 from ramet.backends.local.paths import ServicePaths
@@ -38,18 +39,18 @@ def analyze(chores: Chores, paths: ServicePaths, patience_seconds: float) -> str
 
 
 def _unlogged_tables(paths: ServicePaths) -> list[str]:
-    tables: list[str] = []
     with sql.connect_inside(paths) as connection:
-        databases = sql.tenant_databases(connection)
-    for database in databases:
-        with sql.connect(paths, database) as connection:
-            rows = connection.execute(
-                "SELECT current_database() || '.' || oid::regclass::text FROM pg_class"
-                " WHERE relpersistence = 'u' AND relkind IN ('r', 'm') ORDER BY 1 LIMIT %s",
-                (_SHOWN_TABLES,),
-            ).fetchall()
-            tables += [row[0] for row in rows]
-    return tables[:_SHOWN_TABLES]
+        found = in_each(paths, connection, sql.tenant_databases(connection), _unlogged_tables_of)
+    return [f"{database}.{table}" for database, tables in found.items() for table in tables][:_SHOWN_TABLES]
+
+
+def _unlogged_tables_of(connection: sql.Connection) -> list[str]:
+    rows = connection.execute(
+        "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm')"
+        " ORDER BY 1 LIMIT %s",
+        (_SHOWN_TABLES,),
+    ).fetchall()
+    return [row[0] for row in rows]
 
 
 def _cut(driver: Driver, installation: Installation, parent: ServicePaths, capture: Capture) -> dict[str, Any]:

@@ -4,11 +4,11 @@ Shared catalogs are updated directly: that reaches databases that accept no conn
 could have put in the way. What a tenant owns is never executed: only tables that belong to an extension are touched.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from ramet.backends.local import prepared, sql
+from ramet.backends.local.each_database import in_each
 from ramet.backends.local.paths import ServicePaths
 from ramet.backends.local.prepared import Prepared
 from ramet.backends.local.sql import Connection
@@ -16,7 +16,6 @@ from ramet.backends.local.sql import Connection
 # No host of this name: later commands on a detached subscription cannot reach the publisher, whose slots are the
 # parent's (they are named after the system identifier, which a fork shares).
 _NOWHERE = "host=/nonexistent"
-_SESSIONS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -81,16 +80,7 @@ def calm(paths: ServicePaths, connection: Connection, found: Surroundings) -> di
 
     Return what was found; `connection` is one that is open already.
     """
-    own = connection.info.dbname
-    # The first session in a database after a start takes long: it fills the caches that all later ones read.
-    with ThreadPoolExecutor(_SESSIONS_AT_ONCE, "calm") as sessions:
-        others = {
-            each.name: sessions.submit(_enter_and_calm, paths, each.name) for each in found.to_enter if each.name != own
-        }
-        calmed = {
-            each.name: _calm_one(connection) if each.name == own else others[each.name].result()
-            for each in found.to_enter
-        }
+    calmed = in_each(paths, connection, [each.name for each in found.to_enter], _calm_one)
     return {
         "user_mappings": sum(one.user_mappings for one in calmed.values()),
         "jobs": [f"{name}: {job}" for name, one in calmed.items() for job in one.jobs],
@@ -105,11 +95,6 @@ def silence(connection: Connection) -> None:
         " WHERE lower(setconfig::text) LIKE '%timescaledb.telemetry%'"
     )
     connection.execute("DELETE FROM pg_db_role_setting WHERE setconfig = '{}'")
-
-
-def _enter_and_calm(paths: ServicePaths, database: str) -> _Calmed:
-    with sql.connect(paths, database) as connection:
-        return _calm_one(connection)
 
 
 def _calm_one(connection: Connection) -> _Calmed:
