@@ -10,6 +10,7 @@ from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.wal import Segment
 from ramet.errors import Failed
 from ramet.model.resources import Size
+from tests.backends.local.borders import commit_across_border
 from tests.backends.local.forks import append, committed_until, fork, paths_of, rows_of, run, snapshot, writing
 from tests.backends.local.hosts import eventually, new_server
 
@@ -49,6 +50,14 @@ def test_after_the_last_commit_of_a_dead_parent_all_is_there(backend: LocalBacke
     forked = fork(backend, parent, snapshot_id, datetime.now(UTC))
     assert rows_of(backend, forked.server) == [1, 2, 3]
     assert forked.capture.facts["cut"]["first_excluded"] is None
+
+
+def test_a_last_commit_across_two_segments_is_in_forks_of_a_dead_parent(backend: LocalBackend, parent: Server) -> None:
+    snapshot(backend, parent)
+    append(backend, parent, 1)
+    commit_across_border(backend, parent)
+    kill(backend, parent)
+    assert len(rows_of(backend, fork(backend, parent).server)) == 3001
 
 
 def test_wal_of_several_segments_is_followed_to_its_end(backend: LocalBackend, parent: Server) -> None:
