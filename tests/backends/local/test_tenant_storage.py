@@ -1,5 +1,6 @@
 """How much of the host's storage a tenant can take by what is no data: temporary files, and the server's log."""
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -73,6 +74,23 @@ def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
             eventually(held)
         finally:
             holding.lift(paths)
+
+
+def test_a_session_that_drops_tables_to_make_room_is_not_ended_when_the_clock_has_stepped_back(
+    servers: Servers, server: Server, password: Secret
+) -> None:
+    paths = servers.paths(server.service_id)
+    holding.hold(paths, servers.account)
+    os.utime(paths.hold_file, (time.time() + 3600,) * 2)
+    try:
+        with connect(server, password) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            with connection.transaction():
+                connection.execute("CREATE TABLE dropped ()")
+                holding.hold(paths, servers.account)
+                connection.execute("DROP TABLE dropped")
+    finally:
+        holding.lift(paths)
 
 
 def _sleep(connection: psycopg.Connection[tuple[object, ...]], ended: threading.Event) -> None:

@@ -123,6 +123,7 @@ def hold(paths: ServicePaths, account: Account) -> None:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
             " AND usename IS DISTINCT FROM %(platform)s AND (backend_xid IS NOT NULL AND xact_start < %(since)s"
+            " AND %(since)s <= clock_timestamp()"  # a clock that stepped back ends nobody
             " OR pid IN (SELECT coalesce(leader_pid, pid) FROM pg_stat_activity WHERE pid = ANY(%(large)s)))",
             {"platform": sql.PLATFORM_ROLE, "since": since, "large": [*_sessions_with_large_files(paths)]},
         )
