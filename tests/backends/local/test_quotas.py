@@ -33,9 +33,10 @@ def limited(driver: str) -> Iterator[LocalBackend]:
             shutil.rmtree(backend.servers.layout.sockets, ignore_errors=True)
 
 
-@pytest.fixture
-def btrfs() -> Iterator[LocalBackend]:
-    with limited("btrfs") as backend:
+@pytest.fixture(params=["btrfs", "reflink"])
+def enforcing(request: pytest.FixtureRequest) -> Iterator[LocalBackend]:
+    """A backend whose file system enforces quotas; kernels may lack those of XFS, or those of enforcing."""
+    with limited(request.param) as backend:
         if isinstance(backend.servers.quotas, NoQuotas):
             pytest.skip(backend.servers.quotas.describe())
         yield backend
@@ -53,20 +54,20 @@ def fill(backend: LocalBackend, server: Server) -> OSError | None:
     return None
 
 
-def test_a_service_is_short_of_its_quota_before_it_is_used_up_and_its_fork_is_not(btrfs: LocalBackend) -> None:
-    parent = create(btrfs)
-    append(btrfs, parent, 1)
-    assert btrfs.quota_shortage(parent, lasting=False) is None
-    assert fill(btrfs, parent) is not None
-    assert btrfs.pool.free_bytes() > QUOTA
-    assert "of its quota left" in (btrfs.quota_shortage(parent, lasting=False) or "")
-    (paths_of(btrfs, parent).data / "ballast").unlink()
+def test_a_service_is_short_of_its_quota_before_it_is_used_up_and_its_fork_is_not(enforcing: LocalBackend) -> None:
+    parent = create(enforcing)
+    append(enforcing, parent, 1)
+    assert enforcing.quota_shortage(parent, lasting=False) is None
+    assert fill(enforcing, parent) is not None
+    assert enforcing.pool.free_bytes() > QUOTA
+    assert "of its quota left" in (enforcing.quota_shortage(parent, lasting=False) or "")
+    (paths_of(enforcing, parent).data / "ballast").unlink()
     os.sync()
-    eventually(lambda: btrfs.quota_shortage(parent, lasting=False) is None)
-    forked = fork(btrfs, parent)
-    assert rows_of(btrfs, forked.server) == [1]
-    assert btrfs.quota_shortage(forked.server, lasting=False) is None
-    assert "0.3125 GiB" in dict(btrfs.describe())["quotas"]
+    eventually(lambda: enforcing.quota_shortage(parent, lasting=False) is None)
+    forked = fork(enforcing, parent)
+    assert rows_of(enforcing, forked.server) == [1]
+    assert enforcing.quota_shortage(forked.server, lasting=False) is None
+    assert "0.3125 GiB" in dict(enforcing.describe())["quotas"]
 
 
 def test_where_nothing_is_enforced_it_is_said(backend: LocalBackend) -> None:
