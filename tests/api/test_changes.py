@@ -1,9 +1,12 @@
 """Rename, resize, password, environment, replicas and private networks over HTTP."""
 
+from datetime import datetime
+
 import pytest
 
 from ramet.api.application import BASE_PATH
-from ramet.errors import Failed
+from ramet.backends.base import ExtensionUpdate, Server
+from ramet.errors import Failed, Invalid
 from ramet.model.service import FAILED_SHOWN_FOR, Service
 from ramet.store import services
 from tests.api.world import JsonObject, World
@@ -183,3 +186,32 @@ def test_a_service_is_optimized_while_it_serves(world: World) -> None:
     assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_STATE")
     world.work()
     assert world.look(service)["status"] == "READY"
+
+
+def test_extensions_that_are_behind_are_named(world: World) -> None:
+    service = world.ready()
+    world.backend.outdated = [
+        ExtensionUpdate("tsdb", "vector", "0.7.0", "0.8.0"),
+        ExtensionUpdate("tsdb", "postgis", "3.4", "4.0", "it has no update from 3.4 to 4.0"),
+    ]
+    answered = world.post(world.path(service["service_id"], "updateExtensions"), {})
+    vector = {"database": "tsdb", "extension": "vector", "from_version": "0.7.0", "to_version": "0.8.0"}
+    assert (answered.status_code, len(answered.json()), answered.json()[0]) == (200, 2, vector)
+    one = world.post(world.path(service["service_id"], "updateExtensions"), {"extension": "postgis"}).json()
+    assert [each["problem"] for each in one] == ["it has no update from 3.4 to 4.0"]
+
+
+def test_a_fork_and_its_dry_run_are_refused_where_its_state_needs_a_library_that_is_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.ready()
+
+    def refuse(server: Server, moment: datetime) -> None:
+        raise Invalid("EXTENSION_VERSION_MISSING", "the library is not installed")
+
+    monkeypatch.setattr(world.backend, "check_extensions", refuse)
+    for query in ("?dry_run=true", ""):
+        path = world.path(service["service_id"], "forkService") + query
+        refused = world.post(path, {"fork_strategy": "LAST_SNAPSHOT"})
+        assert (refused.status_code, refused.json()["code"]) == (400, "EXTENSION_VERSION_MISSING")
+    assert world.post(world.path(service["service_id"], "forkService"), {"fork_strategy": "NOW"}).status_code == 202

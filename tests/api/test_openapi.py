@@ -28,6 +28,7 @@ OPERATIONS = {
     ("post", "/projects/{project_id}/services/{service_id}/rename"): ("renameService", "200"),
     ("post", "/projects/{project_id}/services/{service_id}/resize"): ("resizeService", "202"),
     ("post", "/projects/{project_id}/services/{service_id}/optimize"): ("optimizeService", "202"),
+    ("post", "/projects/{project_id}/services/{service_id}/updateExtensions"): ("updateExtensions", "200"),
     ("post", "/projects/{project_id}/services/{service_id}/updatePassword"): ("updatePassword", "204"),
     ("post", "/projects/{project_id}/services/{service_id}/setEnvironment"): ("setEnvironment", "200"),
     ("post", "/projects/{project_id}/services/{service_id}/setHA"): ("setHAReplica", "202"),

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ramet.backends.base import ExtensionUpdate
 from ramet.control.control import utc_now
 from ramet.control.metrics import Metering
 from ramet.model.logs import LogEntry
@@ -111,6 +112,21 @@ def test_a_role_needs_the_admins_password(terminal: Terminal) -> None:
     terminal.made("service", "create", "roles", "--no-save-password")
     said = terminal.ramet("db", "create", "role", "roles", "reader", "--read-only")
     assert (said.code, "update-password" in said.err) == (6, True)
+
+
+def test_extensions_are_upgraded_and_what_stays_behind_is_an_error(terminal: Terminal, world: World) -> None:
+    terminal.made("service", "create", "steps")
+    assert "Nothing to update" in terminal.ramet("db", "upgrade-extension", "steps").err
+    world.backend.outdated = [
+        ExtensionUpdate("tsdb", "vector", "0.7.0", "0.8.0"),
+        ExtensionUpdate("tsdb", "postgis", "3.4", "4.0", "it has no update from 3.4 to 4.0"),
+    ]
+    done = terminal.ramet("db", "upgrade-extension", "steps", "vector")
+    assert (done.code, "0.8.0" in done.out, "updated" in done.out) == (0, True, True)
+    said = terminal.ramet("db", "upgrade-extension", "steps")
+    assert said.code != 0
+    assert "no update from 3.4" in said.out
+    assert "1 of 2 extensions stay" in said.err
 
 
 def test_a_service_is_optimized(terminal: Terminal) -> None:

@@ -59,6 +59,37 @@ def optimize_service(control: ControlVerbs, project_id: ProjectId, service_id: S
 
 
 @post(
+    "/updateExtensions",
+    operation_id="updateExtensions",
+    summary="Update the extensions of a service",
+    status_code=200,
+    responses=errors(*_ERRORS),
+    sync_to_thread=True,
+)
+def update_extensions(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.ExtensionsInput]
+) -> Response[list[wire_changes.ExtensionUpdate]]:
+    """Update extensions, in all databases, to the versions that are installed on the host, as the platform.
+
+    The answer names each one that was not at that version; one with a problem stays as it was.
+    """
+    name = None if data.extension is UNSET else data.extension
+    made = changes.update_extensions(control, project_id, service_id, name)
+    return answer(
+        [
+            wire_changes.ExtensionUpdate(
+                database=each.database,
+                extension=each.extension,
+                from_version=each.from_version,
+                to_version=each.to_version,
+                problem=each.problem or UNSET,
+            )
+            for each in made
+        ]
+    )
+
+
+@post(
     "/updatePassword",
     operation_id="updatePassword",
     summary="Change the admin's password",
@@ -115,6 +146,14 @@ def set_ha(
 
 changes_router = Router(
     "/projects/{project_id:str}/services/{service_id:str}",
-    route_handlers=[rename_service, resize_service, optimize_service, update_password, set_environment, set_ha],
+    route_handlers=[
+        rename_service,
+        resize_service,
+        optimize_service,
+        update_extensions,
+        update_password,
+        set_environment,
+        set_ha,
+    ],
     tags=["Services"],
 )

@@ -31,6 +31,8 @@ _SCHEMAS = (
     wire_changes.Success,
     wire_changes.ServiceRename,
     wire_changes.ResizeInput,
+    wire_changes.ExtensionsInput,
+    wire_changes.ExtensionUpdate,
     wire_changes.UpdatePasswordInput,
     wire_changes.SetEnvironmentInput,
     wire_changes.SetHAReplicaInput,

@@ -29,6 +29,22 @@ class ServiceRename(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     name: Name
 
 
+class ExtensionsInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which extensions of a service to update."""
+
+    extension: Annotated[str, Meta(description="The name of one extension; without it, all.")] | UnsetType = UNSET
+
+
+class ExtensionUpdate(Struct, frozen=True, kw_only=True):
+    """An extension of a database that was not at the version that is installed."""
+
+    database: str
+    extension: str
+    from_version: str
+    to_version: str
+    problem: Annotated[str, Meta(description="A sentence: why it stays at its version.")] | UnsetType = UNSET
+
+
 class ResizeInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another size for a service."""
 

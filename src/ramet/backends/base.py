@@ -118,6 +118,17 @@ class Observation:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ExtensionUpdate:
+    """An extension of a database whose version is not the one that is installed; `problem` says why it stays so."""
+
+    database: str
+    extension: str
+    from_version: str
+    to_version: str
+    problem: str | None = None
+
+
 class Backend(Protocol):
     """A place where PostgreSQL servers live."""
 
@@ -211,6 +222,12 @@ class Backend(Protocol):
 
     def open(self, server: Server) -> None:
         """Let clients in, and return when the endpoint answers them, and its pooler if it has one."""
+
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+        """Update one extension of a serving server, or all, to the versions that are installed; say what was tried."""
+
+    def check_extensions(self, server: Server, moment: datetime) -> None:
+        """Raise Invalid when a past state of a server needs a library that is not installed any more."""
 
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Give the admin of a serving server another password. Raises Unavailable when it is not serving."""

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.base import (
+    Capture,
+    ExtensionUpdate,
+    Observation,
+    Readiness,
+    Recovery,
+    Server,
+    SnapshotFacts,
+    Source,
+)
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.credentials import Secret, is_password_of
 from ramet.model.logs import LogEntry, LogPage, LogQuery
@@ -69,6 +78,7 @@ class MemoryBackend:
         self.short_of_room: str | None = None
         self.short_of_quota: dict[str, str] = {}
         self.jobs: list[str] = []
+        self.outdated: list[ExtensionUpdate] = []
         self._starts_after = starts_after
         self._clock = clock
         self._lock = threading.RLock()
@@ -220,6 +230,14 @@ class MemoryBackend:
             raise AssertionError("BUG: opened before it had its own credentials")
         volume.is_open = True
         volume.pooler_port = server.pooler_port
+
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+        """Update what is outdated here."""
+        self._running(server.service_id)
+        return [each for each in self.outdated if name in (None, each.extension)]
+
+    def check_extensions(self, server: Server, moment: datetime) -> None:
+        """Find every library."""
 
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Keep the verifier."""

@@ -1,6 +1,19 @@
 """`ramet service` and `ramet db`, put together: each module adds its commands to the group."""
 
-from ramet.cli import births, changes, databases, logs, metrics, pooler, replica, restore, roles, schema, services
+from ramet.cli import (
+    births,
+    changes,
+    databases,
+    extensions,
+    logs,
+    metrics,
+    pooler,
+    replica,
+    restore,
+    roles,
+    schema,
+    services,
+)
 
 service_group = services.service_group
 database_group = databases.database_group
@@ -23,5 +36,5 @@ for command in (
     restore.take_snapshot,
 ):
     service_group.add_command(command)
-for group_or_command in (schema.show_schema, roles.create_group):
+for group_or_command in (schema.show_schema, extensions.upgrade_extension, roles.create_group):
     database_group.add_command(group_or_command)

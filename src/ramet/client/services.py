@@ -1,7 +1,7 @@
 """Services: listed, made, forked, changed and deleted."""
 
 from ramet.api.wire import Service
-from ramet.api.wire_changes import Success
+from ramet.api.wire_changes import ExtensionUpdate, Success
 from ramet.client.connection import Connection, given
 from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
@@ -88,6 +88,11 @@ class Services(Connection):
     def optimize_service(self, service_id: str) -> Service:
         """Ask for fresh statistics; wait as after a start. The service serves meanwhile."""
         return self.call("POST", self.path(service_id, "optimize"), Service)
+
+    def update_extensions(self, service_id: str, extension: str | None = None) -> list[ExtensionUpdate]:
+        """Update one extension, or all, to the versions that are installed; return those that were not at them."""
+        body = given(extension=extension)
+        return self.call("POST", self.path(service_id, "updateExtensions"), list[ExtensionUpdate], body)
 
     def update_password(self, service_id: str, password: Secret) -> None:
         """Change the password of tsdbadmin; only the new one opens the service from now on."""

@@ -1,10 +1,11 @@
 """Changes to a service that need no operation, and those that this host has to refuse."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from ramet.backends.base import ExtensionUpdate
 from ramet.control.control import Control, wrong_state
 from ramet.control.requests import Amount
 from ramet.errors import Invalid
@@ -40,6 +41,17 @@ def update_password(control: Control, project_id: str, service_id: str, password
     if status_of(service) is not Status.READY:
         raise wrong_state(service, "updatePassword", (Status.READY,))
     control.backend.set_password(server_of(service), verifier)
+
+
+def update_extensions(
+    control: Control, project_id: str, service_id: str, name: str | None
+) -> Sequence[ExtensionUpdate]:
+    """Update one extension, or all, in the databases of a service to the versions that are installed on the host."""
+    with control.store.read() as tx:
+        service = control.find(tx, project_id, service_id)
+    if status_of(service) is not Status.READY:
+        raise wrong_state(service, "updateExtensions", (Status.READY,))
+    return control.backend.update_extensions(server_of(service), name)
 
 
 def set_ha(control: Control, project_id: str, service_id: str, counts: Mapping[str, int]) -> Service:

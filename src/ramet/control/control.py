@@ -222,6 +222,9 @@ class Control:
         if target is not None:
             check_gaps(self.backend.gaps(parent.id, rollable(known)), target)
         self.backend.check_room(source_of(parent, point))
+        past = point.target or (None if point.base is None else point.base.taken_at)
+        if past is not None:
+            self.backend.check_extensions(server_of(parent), past)
         origin = Origin(
             project_id=parent.project_id,
             service_id=parent.id,

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from ramet.backends.base import Server, SnapshotFacts
-from ramet.backends.local import archive, bases, checking, integrity, preparing, snapshots, sql
+from ramet.backends.base import ExtensionUpdate, Server, SnapshotFacts
+from ramet.backends.local import archive, bases, checking, extensions, integrity, preparing, snapshots, sql
 from ramet.backends.local.bases import Base
 from ramet.backends.local.gaps import gaps
 from ramet.backends.local.host import Host
@@ -19,7 +20,7 @@ _LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Past(Host):
-    """The methods of ramet.backends.base.Backend about what was."""
+    """The methods of ramet.backends.base.Backend about what was, and extensions, which states of then need."""
 
     def tend_archive(self, service_id: str) -> str | None:
         """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
@@ -102,3 +103,12 @@ class Past(Host):
         except Unavailable:
             return None
         return 0 if next_xid == snapshot.next_xid else max(1, written_bytes)
+
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+        """Update one extension of a serving server, or all, to the versions that are installed; say what was tried."""
+        return extensions.update(self.servers.paths(server.service_id), self.servers.account, name)
+
+    def check_extensions(self, server: Server, moment: datetime) -> None:
+        """Raise Invalid when a past state of a server needs a library that is not installed any more."""
+        installation = self.servers.installations.of(server.pg_major)
+        extensions.check_past(self.servers.paths(server.service_id), installation, moment)

@@ -30,7 +30,7 @@ def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]
         if not _exists(connection, "pg_database", "datname", DATABASE):
             readonly.install(paths, _TEMPLATE)
             sql.run(connection, "CREATE DATABASE {} OWNER {}", DATABASE, ADMIN_ROLE)
-    with sql.connect(paths, DATABASE) as connection:
+    with sql.connect(paths, DATABASE, **sql.EXTENSIONS_LOADED) as connection:
         for extension in extensions:
             sql.run(connection, "CREATE EXTENSION IF NOT EXISTS {} SCHEMA public CASCADE", extension)
 

@@ -33,6 +33,8 @@ _OURS = {
     "log_min_error_statement": "panic",
     "log_parameter_max_length_on_error": "0",
     "pg_stat_statements.track": "none",
+    # A database whose version of TimescaleDB has no library any more can be looked at all the same.
+    "timescaledb.disable_load": "on",
 }
 _OURS_SINCE = {17: {"event_triggers": "off"}}
 # How much ANALYZE reads is for the tenant to say. The settings that bear NO_RESET_ALL are those of one transaction.

@@ -30,6 +30,8 @@ _LOCKED_SECONDS = 3  # a prepared transaction that renames a database keeps ever
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _PLATFORM_DATABASE = "postgres"  # no tenant owns it, and nobody but a superuser may set anything for it
+# For who creates or updates extensions.
+EXTENSIONS_LOADED: Mapping[str, Any] = {"timescaledb.disable_load": "off"}
 _known = session_settings.Known()
 
 
