@@ -56,6 +56,17 @@ def test_rule_21_an_updated_password_holds_at_once(ramet: Ramet, shop: Service, 
         ramet.connect(shop, password=old)
 
 
+def test_rule_27_the_last_snapshot_holds_what_a_fork_of_now_holds(ramet: Ramet, shop: Service) -> None:
+    with ramet.connect(shop) as connection:
+        connection.execute("CREATE TABLE noted AS SELECT 1 AS n")
+    for strategy in ("NOW", "LAST_SNAPSHOT"):
+        fork = ramet.wait(ramet.fork(shop, fork_strategy=strategy), "READY")
+        assert ramet.rows(fork, "SELECT n FROM noted") == [(1,)]
+        ramet.delete(fork)
+    with ramet.connect(shop) as connection:
+        connection.execute("DROP TABLE noted")
+
+
 def test_a_resize_up_or_down_is_in_force_when_the_service_is_ready_again(ramet: Ramet, shop: Service) -> None:
     for cpu, memory, connections in (("2000", "8", "200"), ("500", "2", "100"), ("shared", "shared", "100")):
         ramet.post(shop, "resize", {"cpu_millis": cpu, "memory_gbs": memory})

@@ -7,7 +7,7 @@ import pytest
 
 from ramet.control import windows
 from ramet.control.requests import CreateRequest, ForkRequest
-from ramet.errors import Error, Exhausted, Invalid, NotFound, WrongState
+from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
 from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy, shown
 from ramet.model.resources import Size
@@ -56,6 +56,40 @@ def test_a_fork_of_the_last_snapshot_names_it_and_holds_its_rows(world: World) -
     assert fork.origin.snapshot_id is not None
     assert fork.origin.data_time is not None
     assert parent.created_at < fork.origin.data_time < datetime.now(UTC)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_rule_27_the_last_snapshot_holds_at_least_what_a_fork_of_now_held(world: World, is_deleted: bool) -> None:
+    parent = world.create()
+    world.backend.commit(parent.id, "before")
+    now = world.fork(parent)
+    if is_deleted:
+        world.control.delete_service(world.project.id, now.id)
+        world.worker.run_until_idle()
+    last = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert world.backend.values(last.id) == ["before"]
+    assert last.origin is not None
+    taken = windows.window(world.control, world.project.id, parent.id).snapshots
+    assert last.origin.snapshot_id == taken[-1].id
+    again = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert again.origin is not None
+    assert again.origin.snapshot_id == last.origin.snapshot_id
+
+
+def test_a_last_snapshot_that_cannot_be_taken_is_the_newest_that_is_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = world.create()
+    world.fork(parent)
+    world.backend.commit(parent.id, "too late")
+    world.fork(parent)
+
+    def refuse(*_: object) -> None:
+        raise Failed("DISK_FULL", "The disk is full")
+
+    monkeypatch.setattr(world.backend, "take_snapshot", refuse)
+    fork = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert (status_of(fork), world.backend.values(fork.id)) == (Status.READY, [])
 
 
 def test_a_fork_of_a_moment_holds_exactly_the_rows_committed_by_then(world: World) -> None:

@@ -142,7 +142,10 @@ class MemoryBackend:
                 return None
             if child.service_id not in self.volumes:
                 self.volumes[child.service_id] = Volume(rows=_rows_of(parent, source), damage=parent.damage)
-            return Capture(source.target, {"rows": len(self.volumes[child.service_id].rows)})
+            rows = self.volumes[child.service_id].rows
+            return Capture(
+                source.target, {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows) + parent.backups)}
+            )
 
     def recover(self, child: Server, capture: Capture, patience_seconds: float) -> Recovery:
         """Prove that no row lies beyond the target."""

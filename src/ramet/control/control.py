@@ -14,13 +14,14 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.base import Backend, Source
+from ramet.control.last_snapshot import is_behind, take_another
 from ramet.control.lineage import before_birth
 from ramet.control.replica_views import all_with_sets, set_as_service, with_sets
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest, is_quiet
 from ramet.errors import Exhausted, Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.credentials import Secret, derived_password, new_password, scram_verifier
-from ramet.model.fork import RestorePoint, check_target, chosen_snapshot, resolve
+from ramet.model.fork import ForkStrategy, RestorePoint, check_target, chosen_snapshot, resolve
 from ramet.model.resources import Size, parse_size
 from ramet.model.service import (
     Origin,
@@ -158,8 +159,11 @@ class Control:
                 return replayed
             parent = self.find(tx, project_id, service_id, lock=True)
             child, point = self.plan_fork(tx, parent, request)
+            state = _fork_state(parent, point, is_quiet(request))
+            if point.awaits_snapshot:
+                state["base_id"] = take_another(tx, parent)
             child = replace(child, id=child_id, port=self.reserve_port(tx), verifier=verifier)
-            accepted = self._accept(tx, child, "fork", password, _fork_state(parent, point, is_quiet(request)))
+            accepted = self._accept(tx, child, "fork", password, state)
             services.add_hold(tx, parent.id, _operation_id(accepted.service))
             self._remember(tx, project_id, idempotency_key, (service_id, request), child.id)
         self.wake()
@@ -219,6 +223,8 @@ class Control:
         point = resolve(request.strategy, target, known, now)
         if request.snapshot_id is not None:
             point = chosen_snapshot(point, request.snapshot_id, known)
+        elif request.strategy is ForkStrategy.LAST_SNAPSHOT and is_behind(tx, parent, point.base):
+            point = RestorePoint(request.strategy, awaits_snapshot=True)
         if target is not None:
             check_gaps(self.backend.gaps(parent.id, rollable(known)), target)
         self.backend.check_room(source_of(parent, point))

@@ -19,11 +19,15 @@ class ForkStrategy(StrEnum):
 
 @dataclass(frozen=True)
 class RestorePoint:
-    """The data state that a fork is to hold: a base snapshot, a target time, both, or neither (now)."""
+    """The data state that a fork is to hold: a base snapshot, a target time, both, or neither (now).
+
+    `awaits_snapshot` says that the base is a snapshot that is still to be taken.
+    """
 
     strategy: ForkStrategy
     base: Snapshot | None = None
     target: datetime | None = None
+    awaits_snapshot: bool = False
 
 
 def parse_target_time(text: str) -> datetime:

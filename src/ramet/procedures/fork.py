@@ -63,14 +63,17 @@ class Fork:
         return Next("recover", {"capture": stored(captured)}, changes=record)
 
     def _base(self, work: Work) -> Snapshot | Wait | None:
-        """Return the snapshot to grow from; None for a fork of now; a Wait while the parent's first is being taken."""
+        """Return the snapshot to grow from; None for a fork of now; a Wait while it is being taken."""
         if work.state["strategy"] == ForkStrategy.NOW:
             return None
+        parent_id, wanted = work.state["parent_id"], work.state["base_id"]
         with self.tools.store.read() as tx:
-            known = snapshots.list_snapshots(tx, work.state["parent_id"])
-        wanted = work.state["base_id"]
-        base = newest(known) if wanted is None else next((s for s in known if s.id == wanted), None)
-        return base or Wait(0.02, "the parent's first snapshot")
+            is_on_its_way = wanted is not None and under_way(tx, parent_id, "snapshot")
+            known = snapshots.list_snapshots(tx, parent_id)
+        base = next((snapshot for snapshot in known if snapshot.id == wanted), None)
+        if base is None and not is_on_its_way:
+            base = newest(known)  # of any, or instead of one that could not be taken
+        return base or Wait(0.02, "a snapshot of the parent")
 
     def recover(self, work: Work) -> Outcome:
         recovered = recover(self.tools, work, self.tools.server(work))

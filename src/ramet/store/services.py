@@ -23,6 +23,7 @@ from ramet.store.tables import hold, operation, service
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
 
+_LATEST_FORKS = 10
 _TYPES = {each.value: each for each in ServiceType}
 _ENVIRONMENTS = {each.value: each for each in Environment}
 _STATUSES = {each.value: each for each in OperationStatus}
@@ -114,6 +115,15 @@ def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) 
     fork = (service.c.project_id == project_id) & (service.c.created_at > since)
     fork &= (service.c.parent_service_id == service_id) & (service.c.fork_strategy != ForkStrategy.PITR.value)
     return len(tx.execute(sa.select(service.c.id).where(fork).limit(most)).all())
+
+
+def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, str]]:
+    """Return timeline and LSN that the latest forks of a service as of now hold all of, deleted ones among them."""
+    fork = (service.c.parent_service_id == service_id) & (service.c.fork_strategy == ForkStrategy.NOW.value)
+    query = sa.select(service.c.report).where(fork, service.c.born_at.is_not(None))
+    reports = tx.execute(query.order_by(service.c.born_at.desc()).limit(_LATEST_FORKS)).scalars()
+    captures = [report["capture"] for report in reports if report]
+    return [(facts["timeline"], facts["end_lsn"]) for facts in captures if "end_lsn" in facts]
 
 
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
