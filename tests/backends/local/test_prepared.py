@@ -9,9 +9,10 @@ import pytest
 from ramet.backends.base import Server
 from ramet.backends.local import sql
 from ramet.backends.local.installation import find_installations
+from ramet.backends.local.rows import value
 from ramet.backends.local.servers import Servers
 from ramet.model.credentials import new_password, scram_verifier
-from tests.backends.local.hosts import boot, connect, new_server, restart
+from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
 
 CHANGES_OF_ROLES = (
     "ALTER ROLE tsdbadmin PASSWORD 'x'",
@@ -43,6 +44,11 @@ def prepare(servers: Servers, server: Server, name: str, *statements: str, datab
         platform.execute(f"PREPARE TRANSACTION '{name}'".encode())
 
 
+def sessions_in_tsdb(servers: Servers, server: Server) -> object:
+    with sql.connect(servers.paths(server.service_id)) as platform:
+        return value(platform, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tsdb'")
+
+
 def left(servers: Servers, server: Server) -> list[str]:
     with sql.connect(servers.paths(server.service_id)) as platform:
         return [str(row[0]) for row in platform.execute("SELECT gid FROM pg_prepared_xacts ORDER BY 1").fetchall()]
@@ -60,6 +66,7 @@ def test_what_changes_roles_or_databases_is_rolled_back_and_told(
     assert found["prepared_transactions"] == ["postgres: roles"]
     assert found["prepared_transactions_rolled_back"] == 1
     assert not left(servers, server)
+    eventually(lambda: sessions_in_tsdb(servers, server) == 0)
 
 
 def test_other_changes_are_kept_unless_the_fork_is_quiet(servers: Servers, server: Server) -> None:

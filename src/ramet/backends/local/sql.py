@@ -1,7 +1,8 @@
 """The platform's own connections: over the private socket, as the superuser, deaf to whatever tenants have set."""
 
+import gc
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,9 +67,13 @@ def connect_inside(paths: ServicePaths) -> Iterator[Connection]:
     The first session in a database after a start takes long: who needs one only takes that of the tenants.
     """
     with ExitStack() as stack:
-        try:
+        connection = None
+        with suppress(Unavailable):
             connection = stack.enter_context(connect(paths, DATABASE, patience_seconds=_LOCKED_SECONDS))
-        except Unavailable:
+        if connection is None:
+            # Psycopg leaves an attempt that timed out in a cycle of references. Until that is collected, the attempt is
+            # a session that keeps the database from being renamed or dropped.
+            gc.collect()
             connection = stack.enter_context(connect(paths))
         yield connection
 
