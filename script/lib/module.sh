@@ -12,6 +12,7 @@ read_only_module() {
 server_headers() {  # Debian's package brings clang and llvm along: its headers alone are unpacked into .venv
     local major=$1 target=.venv/lib/ramet/headers/$1 package="postgresql-server-dev-$1" place
     if [ -e "/usr/include/postgresql/$major/server/postgres.h" ] || [ -e "$target/server/postgres.h" ]; then return; fi
+    [ ! -e ".venv/lib/ramet/$major/ramet_read_only.so" ] || return 0
     have apt-get && have dpkg-deb || return 0
     [ "$(id -u)" -ne 0 ] || package_lists "$package" || true
     place=$(mktemp -d)

@@ -191,13 +191,6 @@ def test_with_the_module_nothing_that_a_session_sets_lets_it_write(tenant: Tenan
     assert tenant.run("SELECT count(*) FROM orders WHERE title = 'escaped'") == [(0,)]
 
 
-def test_with_the_module_large_objects_cannot_be_written_over_the_protocol_for_functions(tenant: Tenant) -> None:
-    with connect(tenant.server, tenant.password, sslmode="prefer", options=READ_ONLY) as connection:
-        result = connection.pgconn.exec_(b"SELECT lo_creat(-1)")
-        refused = result.status != psycopg.pq.ExecStatus.TUPLES_OK
-    assert refused is (tenant.column != "15 and 16")
-
-
 @pytest.mark.parametrize(
     "statement",
     ["INSERT INTO orders (title) VALUES ('x')", "DELETE FROM orders", "CREATE TABLE public.mine (id int)",
