@@ -253,7 +253,7 @@ def test_a_full_volume_refuses_forks_up_front(backend: LocalBackend, parent: Ser
 
 def test_the_host_is_described(backend: LocalBackend) -> None:
     rows = dict(backend.describe())
-    assert set(rows) == {"storage", "postgresql", "tls", "limits", "poolers", "servers"}
+    assert set(rows) == {"storage", "postgresql", "tls", "limits", "quotas", "read-only", "poolers", "servers"}
     assert backend.volume_type() in rows["storage"]
     size = backend.host_size()
     assert size.cpu_millis is not None

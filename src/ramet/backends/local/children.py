@@ -24,16 +24,19 @@ class _Children:
                 self._is_watched = True
                 threading.Thread(target=self._watch, name="reaper", daemon=True).start()
 
-    def reap(self) -> bool:
-        """Take leave of those that have ended; tell whether any is left."""
+    def reap(self) -> None:
+        """Take leave of those that have ended."""
         with self._lock:
             self._pids = {pid for pid in self._pids if not _is_over(pid)}
-            self._is_watched = bool(self._pids)
-            return self._is_watched
 
     def _watch(self) -> None:
         pause = threading.Event()
-        while self.reap():
+        while True:
+            self.reap()
+            with self._lock:
+                if not self._pids:
+                    self._is_watched = False
+                    return
             pause.wait(_EVERY_SECONDS)
 
 
@@ -45,6 +48,11 @@ def adopt(child: "subprocess.Popen[bytes]") -> int:
     child.returncode = 0  # else the object would wait, or complain that nobody does
     _children.add(child.pid)
     return child.pid
+
+
+def reap_ended() -> None:
+    """Reap now those that have ended, for who looks right after."""
+    _children.reap()
 
 
 def _is_over(pid: int) -> bool:

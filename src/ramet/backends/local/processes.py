@@ -15,7 +15,7 @@ from pathlib import Path
 from ramet.backends.base import Readiness
 from ramet.backends.local import logs
 from ramet.backends.local.account import Account
-from ramet.backends.local.children import adopt
+from ramet.backends.local.children import adopt, reap_ended
 from ramet.backends.local.installation import Installation
 from ramet.backends.local.own_faults import GONE
 from ramet.backends.local.paths import ServicePaths
@@ -112,7 +112,10 @@ def _clear_stale_locks(paths: ServicePaths) -> None:
 
 def running(paths: ServicePaths) -> int | None:
     """Return the pid of the server, starting ones included, or None when none runs."""
-    return find_server(paths)
+    pid = find_server(paths)
+    if pid is None:
+        reap_ended()
+    return pid
 
 
 def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
