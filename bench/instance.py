@@ -185,7 +185,13 @@ def connect(service: Mapping[str, Any]) -> psycopg.Connection[Any]:
 @contextlib.contextmanager
 def instance(data: Path, driver: str = "auto", **variables: str) -> Iterator[Instance]:
     """Run Ramet on a data directory that is made anew, and leave nothing behind."""
-    private = {**os.environ, "XDG_CONFIG_HOME": str(data / "config"), "RAMET_LOG_LEVEL": "WARNING", **variables}
+    private = {
+        **os.environ,
+        "XDG_CONFIG_HOME": str(data / "config"),
+        "RAMET_LOG_LEVEL": "WARNING",
+        "RAMET_PLAINTEXT_ENDPOINTS": "on",
+        **variables,
+    }
     _clear(data, private)  # what a run that was killed has left
     data.mkdir(parents=True, mode=0o711)
     private["RAMET_IMAGE_GBS"] = str(max(1, min(_IMAGE_GBS, shutil.disk_usage(data).free // 1024**3 - 1)))

@@ -139,4 +139,9 @@ def _environ(home: Path) -> dict[str, str]:
     """Return the environment of `ramet`: the user's own configuration stays out of it."""
     ours = [name for name in os.environ if name.startswith("RAMET_") and name != "RAMET_PG_BIN"]
     kept = {name: value for name, value in os.environ.items() if name not in ours}
-    return {**kept, "XDG_CONFIG_HOME": str(home / "config"), "RAMET_LOG_LEVEL": "WARNING"}
+    return {
+        **kept,
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "RAMET_LOG_LEVEL": "WARNING",
+        "RAMET_PLAINTEXT_ENDPOINTS": "on",
+    }

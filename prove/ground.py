@@ -13,7 +13,8 @@ from pathlib import Path
 import psycopg
 
 from ramet.backends.local.backend import LocalBackend, open_backend
-from ramet.control.control import Control, Placement, utc_now
+from ramet.control.control import Control, utc_now
+from ramet.control.endpoints import Placement
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
@@ -120,7 +121,9 @@ def open_ground(directory: Path | None, snapshot_seconds: float) -> Iterator[Gro
     backend = open_backend(root, has_limits=False)
     store = Store.open(f"sqlite:///{root}/ramet.db")
     worker = Worker(store, all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7)))
-    control = Control(store, backend, Placement("local", "localhost", _ports()), b"prove" * 8, worker.wake)
+    control = Control(
+        store, backend, Placement("local", "localhost", _ports(), plaintext=True), b"prove" * 8, worker.wake
+    )
     cadence = Cadence(timedelta(seconds=snapshot_seconds), 64 * 1024**2)
     upkeep = Upkeep(store, backend, cadence, worker.wake, utc_now)
     schedule = Schedule(store, [Duty("snapshots", 1.0, upkeep.take_due_snapshots)])

@@ -159,7 +159,11 @@ class Site:
             return False
 
     def _environment(self) -> dict[str, str]:
-        own = {"XDG_CONFIG_HOME": str(self.root / "config"), "RAMET_SNAPSHOT_SECONDS": "20"}
+        own = {
+            "XDG_CONFIG_HOME": str(self.root / "config"),
+            "RAMET_SNAPSHOT_SECONDS": "20",
+            "RAMET_PLAINTEXT_ENDPOINTS": "on",
+        }
         own["RAMET_FORK_REST_SECONDS"] = "0"
         return {**os.environ, **own, **self.environment}
 

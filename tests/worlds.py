@@ -5,7 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from ramet.backends.memory import MemoryBackend
-from ramet.control.control import Control, Placement, utc_now
+from ramet.control.control import Control, utc_now
+from ramet.control.endpoints import Placement
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep

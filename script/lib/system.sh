@@ -60,7 +60,7 @@ report_missing() {  # an ordinary user, or no apt: say what is not there and wha
     [ -e .venv/.stamp ] && return
     local who="not root"
     [ "$(id -u)" -ne 0 ] || who="no apt-get here"
-    [ -n "$(newest_server)" ] || say "$who, and no PostgreSQL server is installed: the wheel PostgreSQL is used (no TLS: loopback only)"
+    [ -n "$(newest_server)" ] || say "$who, and no PostgreSQL server is installed: the wheel PostgreSQL is used (no TLS: set RAMET_PLAINTEXT_ENDPOINTS=on to create services, for this host alone)"
     have pgbouncer || say "$who, and PgBouncer (package pgbouncer) is missing: services have no pooler"
     have mkfs.xfs || say "$who, and mkfs.xfs (package xfsprogs) is missing: no XFS pool can be made"
     have faketime || say "$who, and faketime is missing: the tests that step the clock are skipped"

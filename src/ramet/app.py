@@ -19,8 +19,9 @@ from ramet.backends.local import survey
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
 from ramet.console.application import Console, open_console
-from ramet.control.control import Control, Placement, utc_now
+from ramet.control.control import Control, utc_now
 from ramet.control.drills import Drills
+from ramet.control.endpoints import Placement
 from ramet.control.lost_snapshots import LostSnapshots
 from ramet.control.metrics import FORGET_SECONDS, ROUND_SECONDS, Metering
 from ramet.control.projects import Projects
@@ -108,7 +109,9 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     tools = Tools(store, backend, utc_now, timedelta(seconds=settings.fork_rest_seconds), trusted.now)
     procedures = all_procedures(tools, timedelta(days=settings.window_days))
     worker = Worker(store, procedures, settings.worker_threads)
-    placement = Placement(settings.region_code, settings.endpoint_host, settings.port_range)
+    placement = Placement(
+        settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
+    )
     root_key = _root_key(settings.data_dir / "secrets")
     control = Control(store, backend, placement, root_key, worker.wake, utc_now, _restore_settings(settings))
     schedule = Schedule(store, _duties(settings, store, backend, worker.wake, trusted))

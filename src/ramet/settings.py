@@ -28,6 +28,7 @@ class Settings:
     http_connections: int = 2000
     http_connections_per_address: int = 1000
     endpoint_host: str = "localhost"
+    plaintext_endpoints: bool = False
     port_range: range = range(15432, 16432)
     region_code: str = "local"
     database_url: str = ""
@@ -138,6 +139,11 @@ RULES: Mapping[str, _Rule] = {
         "RAMET_ENDPOINT_HOST",
         _host,
         "the host that clients of services are told to connect to",
+    ),
+    "plaintext_endpoints": (
+        "RAMET_PLAINTEXT_ENDPOINTS",
+        _switch,
+        "on: services are created also where PostgreSQL has no TLS, with endpoints for this host alone",
     ),
     "port_range": ("RAMET_PORT_RANGE", _ports, "the ports for services"),
     "region_code": (

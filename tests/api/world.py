@@ -11,7 +11,8 @@ from litestar.testing import TestClient
 
 from ramet.api.application import BASE_PATH, create_app
 from ramet.backends.memory import MemoryBackend
-from ramet.control.control import Control, Placement
+from ramet.control.control import Control
+from ramet.control.endpoints import Placement
 from ramet.control.projects import Projects
 from ramet.model.credentials import Secret
 from ramet.model.project import ApiKey, Project

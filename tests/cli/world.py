@@ -47,7 +47,7 @@ class World:
 @contextmanager
 def open_world(directory: Path) -> Iterator[World]:
     """Serve until the end of the block; the worker runs."""
-    settings = load_settings({}, data_dir=directory / "data", worker_threads=2)
+    settings = load_settings({}, data_dir=directory / "data", worker_threads=2, plaintext_endpoints="on")
     make_data_dir(settings.data_dir)
     backend = MemoryBackend()
     runtime = wire(settings, open_store(settings), backend)

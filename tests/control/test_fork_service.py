@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ramet.control import windows
+from ramet.control.endpoints import Placement
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
 from ramet.ids import new_id
@@ -56,6 +57,31 @@ def test_a_fork_of_the_last_snapshot_names_it_and_holds_its_rows(world: World) -
     assert fork.origin.snapshot_id is not None
     assert fork.origin.data_time is not None
     assert parent.created_at < fork.origin.data_time < datetime.now(UTC)
+
+
+def test_a_service_without_tls_is_refused_with_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.backend, "has_tls", lambda _major: False)
+    with pytest.raises(Invalid, match="built without TLS") as refused:
+        world.create()
+    assert refused.value.code == "TLS_MISSING"
+    assert ids(world) == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint_host", "has_tls", "announced"),
+    [
+        ("db.example.org", True, "db.example.org"),
+        ("db.example.org", False, "localhost"),
+        ("localhost", False, "localhost"),
+        ("::1", False, "::1"),
+    ],
+)
+def test_no_service_announces_an_address_that_it_does_not_listen_on(
+    endpoint_host: str, has_tls: bool, announced: str
+) -> None:
+    placement = Placement("local", endpoint_host, range(1), plaintext=True)
+    placement.check_tls(18, has_tls=has_tls)
+    assert placement.host_of(has_tls=has_tls) == announced
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])

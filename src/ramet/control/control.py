@@ -6,7 +6,6 @@ Projects and keys are in `ramet.control.projects`; what happens on the host is t
 import hashlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice
 
@@ -14,6 +13,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.base import Backend, Source
+from ramet.control.endpoints import Placement
 from ramet.control.last_snapshot import is_behind, take_another
 from ramet.control.lineage import before_birth
 from ramet.control.replica_views import all_with_sets, set_as_service, with_sets
@@ -43,15 +43,6 @@ from ramet.store import idempotency, projects, services, snapshots
 from ramet.store.database import Store
 
 _DEFAULTS = RestoreSettings()
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where new services go: the region they report, the host clients reach them by, and the ports to choose from."""
-
-    region_code: str
-    endpoint_host: str
-    ports: range
 
 
 def utc_now() -> datetime:
@@ -114,6 +105,8 @@ class Control:
         self.backend.check_service_type(request.service_type, pg_major)
         if request.with_vectors:
             self.backend.check_service_type(ServiceType.VECTOR, pg_major)
+        has_tls = self.backend.has_tls(pg_major)
+        self._placement.check_tls(pg_major, has_tls=has_tls)
         self.backend.check_room(None)
         service_id = new_id()
         password = self._password(service_id, idempotency_key)
@@ -132,7 +125,7 @@ class Control:
                 environment=request.environment,
                 size=size,
                 volume_type=self.backend.volume_type(),
-                host=self._placement.endpoint_host,
+                host=self._placement.host_of(has_tls=has_tls),
                 port=self.reserve_port(tx),
                 pg_major=pg_major,
                 created_at=self.clock(),
@@ -243,6 +236,7 @@ class Control:
         child = replace(
             parent,
             id=new_id(),
+            host=self._placement.host_of(has_tls=self.backend.has_tls(parent.pg_major)),
             name=name,
             environment=request.environment,
             size=size,
