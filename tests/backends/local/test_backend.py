@@ -181,7 +181,7 @@ def test_a_server_without_its_volume_is_not_started(backend: LocalBackend, paren
     backend.pool.driver.remove_tree(paths_of(backend, parent).data)
     with pytest.raises(Failed, match="is lost"):
         backend.start(parent)
-    assert backend.observe(parent).reason.endswith("is lost")
+    assert backend.observe(parent).reason.endswith("is lost.")
 
 
 def test_observation_tells_a_serving_server_from_one_that_is_down(backend: LocalBackend, parent: Server) -> None:

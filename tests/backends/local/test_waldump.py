@@ -102,7 +102,7 @@ def test_a_commit_record_that_crosses_the_border_of_two_segments_is_read(backend
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="no_such_program is missing"):
-        transaction_ends(str(tmp_path / "no_such_program"), tmp_path, 1, SEGMENT_BYTES)
+        transaction_ends(str(tmp_path / "no_such_program"), tmp_path, 1, SEGMENT_BYTES, 2 * SEGMENT_BYTES)
 
 
 def _program(backend: LocalBackend) -> str:
@@ -117,4 +117,4 @@ def _ends(backend: LocalBackend, parent: Server) -> list[TransactionEnd]:
 def _read(backend: LocalBackend, path: Path, end_lsn: int | None = None) -> Stretch:
     segment = segment_named(path.name)
     assert segment is not None
-    return transaction_ends(_program(backend), path.parent, segment.timeline, segment.start, end_lsn)
+    return transaction_ends(_program(backend), path.parent, segment.timeline, segment.start, end_lsn or segment.end)

@@ -43,7 +43,8 @@ class WalReader:
         last = segment_before(timeline, shown_lsn(end_lsn))
         segments = list(segments_between(segment_at(timeline, shown_lsn(start_lsn)), last))
         with self.source.view(segments) as view:
-            found = transaction_ends(self.pg_waldump, view.directory, timeline, start_lsn, end_lsn)
+            there = end_lsn if view.missing is None else min(end_lsn, max(start_lsn, view.missing.start))
+            found = transaction_ends(self.pg_waldump, view.directory, timeline, start_lsn, there)
         if view.missing is not None:
             raise _Interrupted(BrokenChain("WAL_MISSING", view.missing, "is missing"), found.ends)
         if found.fault is not None:
@@ -64,7 +65,7 @@ class WalReader:
         with self.source.view(segments) as view:
             if view.missing is not None:
                 raise BrokenChain("WAL_MISSING", view.missing, "is missing")
-            return transaction_ends(self.pg_waldump, view.directory, timeline, start_lsn)
+            return transaction_ends(self.pg_waldump, view.directory, timeline, start_lsn, last.end)
 
     def clearly_before(self, segment: Segment, moment: datetime) -> int | None:
         """Return an LSN in the last part of a segment from which on all transactions ended clearly before a moment.

@@ -49,20 +49,16 @@ class Stretch(NamedTuple):
     fault: tuple[str, str] | None
 
 
-def transaction_ends(
-    pg_waldump: str, directory: Path, timeline: int, start_lsn: int, end_lsn: int | None = None
-) -> Stretch:
-    """Read the segments of a timeline in `directory` from `start_lsn` to `end_lsn`, or to the end of the WAL.
+def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn: int, end_lsn: int) -> Stretch:
+    """Read the segments of a timeline in `directory` from `start_lsn` to `end_lsn`.
 
-    Records count that begin at or behind `start_lsn` and lie wholly before `end_lsn`. Without `end_lsn` the end of the
-    WAL is a fault like any other: nothing tells them apart.
+    Records count that begin at or behind `start_lsn` and lie wholly before `end_lsn`. All segments up to there have to
+    exist: pg_waldump waits for seconds for one that is missing. An earlier end of the WAL is a fault like any other.
     """
     if start_lsn == end_lsn:
         return Stretch([], None)
     argv = [pg_waldump, "--path", str(directory), "--timeline", str(timeline), "--rmgr", "Transaction"]
-    argv += ["--start", shown_lsn(start_lsn)]
-    if end_lsn is not None:
-        argv += ["--end", shown_lsn(end_lsn)]
+    argv += ["--start", shown_lsn(start_lsn), "--end", shown_lsn(end_lsn)]
     try:
         run = subprocess.run(
             argv,
@@ -85,14 +81,13 @@ def transaction_ends(
     return Stretch(ends, None if run.returncode == 0 else _fault(run.stderr.strip(), start_lsn, end_lsn))
 
 
-def _fault(said: str, start_lsn: int, end_lsn: int | None) -> tuple[str, str] | None:
+def _fault(said: str, start_lsn: int, end_lsn: int) -> tuple[str, str] | None:
     """Return where reading stopped and why; None when that is not before the end that was asked for."""
     found = re.search(r"error in WAL record at \S+: (.*)", said)
     if found is None:
         return shown_lsn(start_lsn), said
     places = re.findall(_LSN, found[1]) or re.findall(_LSN, said)
-    is_before = end_lsn is None or lsn_number(places[-1]) < end_lsn
-    return (places[-1], found[1]) if is_before else None
+    return (places[-1], found[1]) if lsn_number(places[-1]) < end_lsn else None
 
 
 def _transaction_end(found: re.Match[str]) -> TransactionEnd:
