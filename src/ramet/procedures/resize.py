@@ -8,7 +8,7 @@ boot     a server of the new size, of a paused service too            -
 open     READY again
 
 A client that resizes a paused service waits for READY (clients' rule 26), so the service is resumed at its new size:
-docs/decisions/2026-11-22-resize-of-a-paused-service.md.
+docs/decisions/0018-resize-of-a-paused-service.md.
 
 Nothing is undone step by step: when it fails, the old size is recorded again, and the observer brings the server back
 with that.

@@ -48,7 +48,7 @@ def _gap(
     return Gap(
         begins_at=before.taken_at if reached is None else max(reached, before.taken_at),
         ends_at=after[0].taken_at if after else None,
-        reason=f"WAL segment {missing.name} {damaged.get(missing.name, 'is missing')}.",
+        reason=f"WAL segment {missing.name} {damaged.get(missing.name, 'is missing')}",
     )
 
 
