@@ -21,7 +21,10 @@ _WRITTEN = "CHANGELOG.md"  # it tells of what was
 @cache
 def _files() -> tuple[str, ...]:
     """Return the paths of the files that belong to the project."""
-    found = [*ROOT.glob("*.*"), *(path for room in _ROOMS for path in (ROOT / room).rglob("*"))]
+    found = [
+        *ROOT.glob("*.*"),
+        *(path for room in _ROOMS for path in (ROOT / room).rglob("*") if "node_modules" not in path.parts),
+    ]
     names = (path.relative_to(ROOT).as_posix() for path in found if path.is_file())
     return tuple(name for name in names if "__pycache__" not in name)
 
