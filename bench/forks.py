@@ -16,7 +16,7 @@ from bench.instance import Api, Instance, Timed, instance, pool_of
 from bench.options import Options
 from bench.peers import Peers
 from bench.report import Report
-from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.host.paths import ServicePaths
 
 _QUICK_MB = (100, 1000)
 _ALL_MB = (100, 1000, 10_000)

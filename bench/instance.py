@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from ramet.backends.local.paths import ServicePaths, layout_of
+from ramet.backends.local.host.paths import ServicePaths, layout_of
 
 LOOK_EVERY_SECONDS = 0.004
 _UP_WITHIN_SECONDS = 60.0

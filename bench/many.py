@@ -12,10 +12,10 @@ from bench.data import fill
 from bench.instance import Instance, Timed, connect, instance
 from bench.options import Options
 from bench.report import Report, percentile
-from ramet.backends.local.process_identity import children_of
+from ramet.backends.local.process.identity import children_of
+from ramet.backends.local.volumes.disk_usage import exclusive_bytes
 from ramet.backends.local.volumes.driver import Exclusions
-from ramet.backends.local.volumes.space import exclusive_bytes
-from ramet.backends.local.walsource import WAL_DIRECTORY
+from ramet.backends.local.wal.locate import WAL_DIRECTORY
 
 _SIZE_MB = 100
 _BATCH = 20

@@ -16,8 +16,8 @@ from typing import Any
 import psycopg
 
 from bench.bare import Bare
-from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.wal import segment_at, segment_before, segments_between
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.wal.segment import segment_at, segment_before, segments_between
 
 _REPLICATION = "local replication ramet peer map=platform\n"
 # What the copies share with the parent, so that what it wrote can be replayed.

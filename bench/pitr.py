@@ -12,8 +12,8 @@ from bench.data import fill, load
 from bench.instance import Api, Instance, Timed, connect, instance, pool_of
 from bench.options import Options
 from bench.report import Report
-from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.wal import segments_in
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.wal.segment import segments_in
 
 _QUICK_MB = (32, 100)
 _ALL_MB = (32, 100, 1000)

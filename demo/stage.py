@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ramet.backends.local.installation import find_installations
-from ramet.backends.local.paths import layout_of
-from ramet.backends.local.survey import has_storage
-from ramet.backends.local.volumes.space import free_bytes
+from ramet.backends.local.doctor import has_storage
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.host.paths import layout_of
+from ramet.backends.local.volumes.disk_usage import free_bytes
 from ramet.client import Client
 
 _UP_WITHIN_SECONDS = 60.0

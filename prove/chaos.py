@@ -15,7 +15,7 @@ from prove.followers import Followers
 from prove.journal import Journal, rows_of
 from prove.made import Made, ask
 from prove.site import Site, connect, eventually
-from ramet.backends.local.process_identity import find_server
+from ramet.backends.local.process.identity import find_server
 from ramet.ids import new_id
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS, all_procedures

@@ -21,7 +21,7 @@ from prove.faketime import WITH_SERVERS, Faketime, library, sweep
 from prove.journal import Journal, rows_of
 from prove.made import Made, ask
 from prove.site import FAULTS, Site, connect, eventually, open_site
-from ramet.backends.local.process_identity import find_server
+from ramet.backends.local.process.identity import find_server
 from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
 

@@ -12,7 +12,7 @@ import psycopg
 from prove.journal import Journal, rows_of
 from prove.made import Made, ask
 from prove.site import Site, eventually
-from ramet.backends.local.process_identity import find_server
+from ramet.backends.local.process.identity import find_server
 
 _ACTIVE_SECONDS = 90.0
 _BODY = {"name": "followers", "nodes": 1, "cpu_millis": 500, "memory_gbs": 2}

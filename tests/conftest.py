@@ -1,21 +1,26 @@
 """What holds for every test: a printed seed, and skips that are seen and, in CI as root, are failures."""
 
 import os
+from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.installation import find_installations
+from ramet.backends.local.host.installation import find_installations
 
 _IS_ROOT = os.geteuid() == 0
+_RARE = {
+    "timescaledb": lambda: any(one.has_extension("timescaledb") for one in find_installations().found),
+    "xfs_quota": Path("/proc/fs/xfs/xqm").exists,
+}
 _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, not skip, what needs TimescaleDB, which no package registry of a distribution has."""
-    needing = [item for item in items if item.get_closest_marker("timescaledb")]
-    if needing and not any(one.has_extension("timescaledb") for one in find_installations().found):
-        config.hook.pytest_deselected(items=needing)
-        items[:] = [item for item in items if item not in needing]
+    """Deselect, not skip, what needs something that no package of a distribution brings."""
+    lacking = [marker for marker, is_there in _RARE.items() if not is_there()]
+    needing = [item for item in items if any(item.get_closest_marker(marker) for marker in lacking)]
+    config.hook.pytest_deselected(items=needing)
+    items[:] = [item for item in items if item not in needing]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

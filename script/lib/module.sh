@@ -6,7 +6,7 @@ read_only_module() {
     for server in /usr/lib/postgresql/*/bin/postgres; do
         [ ! -x "$server" ] || server_headers "$(basename "$(dirname "$(dirname "$server")")")"
     done
-    .venv/bin/python -m ramet.backends.local.module | sed 's/^/setup: /'
+    .venv/bin/python -m ramet.backends.local.server.read_only_module | sed 's/^/setup: /'
 }
 
 server_headers() {  # Debian's package brings clang and llvm along: its headers alone are unpacked into .venv

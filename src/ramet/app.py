@@ -15,7 +15,7 @@ from ramet import __version__
 from ramet.api.application import create_app, openapi_json
 from ramet.backends.base import Backend
 from ramet.backends.inventory import Inventory
-from ramet.backends.local import survey
+from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
 from ramet.console.application import Console, open_console
@@ -155,12 +155,12 @@ def back_up_store(settings: Settings, target: Path) -> bool:
 
 def has_storage(settings: Settings) -> bool:
     """Tell whether the data directory holds, or held, services."""
-    return survey.has_storage(settings.data_dir)
+    return doctor.has_storage(settings.data_dir)
 
 
 def describe_host(settings: Settings) -> Sequence[tuple[str, str]]:
     """Return what this host gives, without changing it, as (title, sentence) rows."""
-    return survey.survey(settings.data_dir)
+    return doctor.survey(settings.data_dir)
 
 
 def has_store(settings: Settings) -> bool:

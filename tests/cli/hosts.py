@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ramet.backends.local.paths import layout_of
+from ramet.backends.local.host.paths import layout_of
 from ramet.client import Client
 from tests.backends.local.hosts import data_root, eventually
 

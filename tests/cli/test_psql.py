@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.installation import find_installations
+from ramet.backends.local.host.installation import find_installations
 from ramet.cli.databases import find_psql
 from ramet.errors import Failed
 

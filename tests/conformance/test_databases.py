@@ -6,8 +6,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from ramet.backends.local import module
-from ramet.backends.local.installation import find_installations
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.server import read_only_module
 from tests.conformance.server import Ramet, eventually
 from tests.conformance.shapes import Service
 
@@ -80,7 +80,7 @@ def test_a_resize_up_or_down_is_in_force_when_the_service_is_ready_again(ramet: 
 def test_rule_22_read_only_sessions_and_roles_really_cannot_write(ramet: Ramet, shop: Service) -> None:
     options = "-c tsdb_admin.read_only_connection=true"
     installation = find_installations().default
-    if not module.library_of(installation.major).exists() and installation.major < 17:
+    if not read_only_module.library_of(installation.major).exists() and installation.major < 17:
         options += " -c default_transaction_read_only=on"
     assert ramet.rows(shop, "SELECT count(*) FROM orders", options=options) == [(1000,)]
     for write in ("DELETE FROM orders", "CREATE TABLE mine (id int)"):

@@ -18,7 +18,7 @@ import psycopg
 from playwright._impl._api_structures import SetCookieParam
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from ramet.backends.local.paths import layout_of
+from ramet.backends.local.host.paths import layout_of
 from ramet.cli.connection import connection_string
 from ramet.client import Client
 from ramet.model.fork import ForkStrategy

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from ramet.backends.local.paths import layout_of
+from ramet.backends.local.host.paths import layout_of
 from tests.backends.local.hosts import data_root
 from tests.cli.hosts import Host
 from tests.console.browsers import watch

@@ -9,9 +9,9 @@ import pytest
 
 from prove.journal import rows_of
 from prove.site import Site, connect, eventually
-from ramet.backends.local import processes
-from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.process_identity import find_server, inhabitants
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import find_server, inhabitants
 from ramet.procedures.servers import MOST_KILLS
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -32,7 +32,7 @@ def kill_on_its_way(paths: ServicePaths, victim: str) -> None:
     def target() -> int | None:
         server = find_server(paths)
         if victim == "server":
-            return None if processes.is_ready(paths) else server
+            return None if postgres.is_ready(paths) else server
         return next((pid for pid in inhabitants(paths.data) if server is None), None)
 
     def killed() -> bool:

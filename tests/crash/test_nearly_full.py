@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from prove.site import Site, connect, eventually, open_site
-from ramet.backends.local.process_identity import find_server
-from ramet.backends.local.volumes.space import free_bytes
+from ramet.backends.local.process.identity import find_server
+from ramet.backends.local.volumes.disk_usage import free_bytes
 from tests.crash.test_space import ballast
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.root]

@@ -12,8 +12,8 @@ import pytest
 
 from prove.journal import rows_of
 from prove.site import Site, connect, eventually
-from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.process_identity import find_server
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process.identity import find_server
 from ramet.backends.local.volumes.mounts import mounted_at
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from prove.site import Site, connect, eventually
-from ramet.backends.local.daemon import Daemon
-from ramet.backends.local.process_identity import find_server
+from ramet.backends.local.process.daemon import Daemon
+from ramet.backends.local.process.identity import find_server
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 PATIENCE_SECONDS = 60.0

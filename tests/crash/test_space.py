@@ -14,7 +14,7 @@ import pytest
 
 from prove.journal import rows_of
 from prove.site import Site, connect, eventually, open_site
-from ramet.backends.local.volumes.space import free_bytes
+from ramet.backends.local.volumes.disk_usage import free_bytes
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.root]
 MIB = 1024**2

@@ -11,8 +11,8 @@ import pytest
 from demo import checks
 from demo.stage import DemoFailed
 from demo.workload import Address
-from ramet.backends.local.servers import Servers
-from ramet.backends.local.sql import PLATFORM_ROLE
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from tests.backends.local.hosts import boot, make_servers, new_server
 
 _TABLES = (

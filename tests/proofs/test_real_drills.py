@@ -7,7 +7,8 @@ import pytest
 
 from prove.ground import Ground, Running
 from ramet.api.reports import report_shape
-from ramet.backends.local import integrity, sql
+from ramet.backends.local.sql import connections
+from ramet.backends.local.wal import digests
 from ramet.control.control import utc_now
 from ramet.control.drills import Drills
 from ramet.control.reports import fork_report
@@ -56,11 +57,11 @@ def test_a_drill_recovers_reads_and_drops_a_real_server(ground: Ground, parent: 
 def test_a_drill_finds_an_altered_segment(ground: Ground, parent: Running) -> None:
     append(parent, 1)
     paths = ground.backend.servers.paths(parent.service.id)
-    with sql.connect(paths) as connection:
+    with connections.connect(paths) as connection:
         connection.execute("SELECT pg_switch_wal()")
     eventually(lambda: any(len(path.name) == 24 for path in paths.archive.iterdir()))
-    integrity.note(paths, 10.0)
-    victim = paths.archive / max(integrity.digests(paths))
+    digests.note(paths, 10.0)
+    victim = paths.archive / max(digests.digests(paths))
     with victim.open("r+b") as file:
         file.seek(15 * 1024 * 1024 + 4000)
         file.write(b"x")

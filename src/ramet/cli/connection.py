@@ -1,7 +1,7 @@
 """Connection strings of services: always with TLS, but on loopback where the server's build has none."""
 
 from ramet.api.wire import Endpoint
-from ramet.backends.local.probe import refuses_tls
+from ramet.backends.local.server.probe import refuses_tls
 from ramet.endpoints import ADMIN, connection_uri, is_loopback
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ramet.api.wire import Endpoint, Service
-from ramet.backends.local.installation import Installation, find_installations
+from ramet.backends.local.host.installation import Installation, find_installations
 from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument
 from ramet.cli.passwords import find_password, passwords_path, save_password

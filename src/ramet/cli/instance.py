@@ -15,7 +15,7 @@ from typing import TextIO
 
 import msgspec
 
-from ramet.backends.local.process_identity import ProcessRecord, record_of
+from ramet.backends.local.process.identity import ProcessRecord, record_of
 from ramet.cli.files import write_private
 from ramet.errors import Unavailable, WrongState
 

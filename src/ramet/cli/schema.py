@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ramet.backends.local.installation import find_installations
+from ramet.backends.local.host.installation import find_installations
 from ramet.cli.connection import connection_string
 from ramet.cli.databases import endpoint_of
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument

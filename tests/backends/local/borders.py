@@ -5,9 +5,9 @@ from typing import Any
 import psycopg
 
 from ramet.backends.base import Server
-from ramet.backends.local import sql
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.wal import SEGMENT_BYTES
+from ramet.backends.local.sql import connections
+from ramet.backends.local.wal.segment import SEGMENT_BYTES
 from tests.backends.local.forks import paths_of
 
 # So many subtransactions make a commit record of some 12 kB.
@@ -20,7 +20,7 @@ def commit_across_border(backend: LocalBackend, server: Server, first: int = 1_0
 
     Returns the number of the transaction.
     """
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         connection.execute("BEGIN")
         row = connection.execute("SELECT pg_current_xact_id()::xid::text").fetchone()
         assert row is not None

@@ -6,7 +6,7 @@ import pytest
 
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.volumes.image import why_impossible
 from tests.backends.local.forks import create, destroy_all, make_backend
 from tests.backends.local.hosts import make_servers

@@ -1,7 +1,7 @@
 """The guards of read-only sessions as releases up to November 2026 put them into every database: data of tests."""
 
-from ramet.backends.local import sql
-from ramet.backends.local.sql import Connection
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import Connection
 
 _LOGIN_TRIGGERS_SINCE = 17
 _CARRIES_NEITHER = (
@@ -144,14 +144,14 @@ def install_guards(connection: Connection) -> None:
 
 def _put_event_trigger(connection: Connection, name: str, event: str) -> None:
     if connection.execute("SELECT FROM pg_event_trigger WHERE evtname = %s", (name,)).fetchone() is not None:
-        sql.run(connection, "ALTER EXTENSION plpgsql DROP EVENT TRIGGER {}", name)
-        sql.run(connection, "DROP EVENT TRIGGER {}", name)
-    sql.run(connection, f"CREATE EVENT TRIGGER {{}} ON {event} EXECUTE FUNCTION pg_catalog.{name}()", name)
+        connections.run(connection, "ALTER EXTENSION plpgsql DROP EVENT TRIGGER {}", name)
+        connections.run(connection, "DROP EVENT TRIGGER {}", name)
+    connections.run(connection, f"CREATE EVENT TRIGGER {{}} ON {event} EXECUTE FUNCTION pg_catalog.{name}()", name)
     # A member of an extension is left out of dumps, which a tenant could not restore.
-    sql.run(connection, "ALTER EXTENSION plpgsql ADD EVENT TRIGGER {}", name)
+    connections.run(connection, "ALTER EXTENSION plpgsql ADD EVENT TRIGGER {}", name)
 
 
 def guard_table(connection: Connection, schema: str, table: str) -> None:
     """Put a guard on a table that was there before."""
-    sql.run(connection, _GUARD, schema, table)
+    connections.run(connection, _GUARD, schema, table)
     connection.execute(_MAKE_INTERNAL)

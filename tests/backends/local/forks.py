@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ramet.backends.base import Capture, Server, SnapshotFacts, Source
-from ramet.backends.local import sql
 from ramet.backends.local.backend import LocalBackend, open_backend
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.inventory import LocalInventory
-from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.sql import connections
 from ramet.ids import new_id
 from tests.backends.local.hosts import data_root, eventually, new_server
 from tests.backends.local.pools import make_pool
@@ -54,7 +54,7 @@ def create(backend: LocalBackend) -> Server:
     server = new_server(backend.servers)
     backend.initialize(server)
     run(backend, server)
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY, at timestamptz DEFAULT clock_timestamp())")
     return server
 
@@ -80,7 +80,7 @@ def recover(backend: LocalBackend, server: Server, capture: Capture) -> dict[str
 
 def append(backend: LocalBackend, server: Server, *numbers: int) -> list[datetime]:
     """Append rows to the ledger, a transaction each; return their commit timestamps."""
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         for number in numbers:
             connection.execute("INSERT INTO public.ledger (n) VALUES (%s)", (number,))
         rows = connection.execute(
@@ -92,13 +92,13 @@ def append(backend: LocalBackend, server: Server, *numbers: int) -> list[datetim
 
 def rows_of(backend: LocalBackend, server: Server) -> list[int]:
     """Return the numbers in the ledger."""
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         return [row[0] for row in connection.execute("SELECT n FROM public.ledger ORDER BY n").fetchall()]
 
 
 def committed_until(backend: LocalBackend, server: Server, moment: datetime) -> list[int]:
     """Return the numbers whose transactions committed at or before a moment, as their own server tells."""
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         found = connection.execute(
             "SELECT n FROM public.ledger WHERE pg_xact_commit_timestamp(xmin) <= %s ORDER BY n", (moment,)
         )
@@ -156,7 +156,7 @@ class Writer:
 
     def write(self) -> None:
         number = self.first
-        with sql.connect(self.paths) as connection:
+        with connections.connect(self.paths) as connection:
             while not self._stop.is_set():
                 connection.execute("INSERT INTO public.ledger (n) VALUES (%s)", (number,))
                 self.acknowledged.append((number, datetime.now(UTC)))

@@ -13,12 +13,12 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from ramet.backends.base import Server
-from ramet.backends.local.account import server_account
-from ramet.backends.local.installation import find_installations
-from ramet.backends.local.limits import open_limits
-from ramet.backends.local.paths import layout_of
-from ramet.backends.local.servers import Servers
-from ramet.backends.local.tls import open_authority
+from ramet.backends.local.host.certificates import open_authority
+from ramet.backends.local.host.cgroups import open_limits
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.host.paths import layout_of
+from ramet.backends.local.host.system_user import server_account
+from ramet.backends.local.server.servers import Servers
 from ramet.ids import new_id
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size

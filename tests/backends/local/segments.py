@@ -3,7 +3,7 @@
 import struct
 from pathlib import Path
 
-from ramet.backends.local.wal import PAGE_BYTES, SEGMENT_BYTES, Segment
+from ramet.backends.local.wal.segment import PAGE_BYTES, SEGMENT_BYTES, Segment
 
 IDENTIFIER = 7_710_575_692_803_751_549
 MAGIC = 0xD110

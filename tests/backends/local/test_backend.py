@@ -11,9 +11,10 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Capture, Server, Source
-from ramet.backends.local import processes, sql
 from ramet.backends.local.backend import LocalBackend, open_backend
-from ramet.backends.local.process_identity import find_server
+from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import find_server
+from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.mounts import mounted_at
 from ramet.errors import Exhausted, Failed, Unavailable
 from ramet.model.credentials import Secret, new_password, scram_verifier
@@ -89,7 +90,7 @@ def test_a_half_made_cluster_is_made_anew(each_backend: LocalBackend) -> None:
         each_backend.initialize(server)
     run(each_backend, server)
     each_backend.initialize(server)
-    assert processes.is_ready(paths)
+    assert postgres.is_ready(paths)
 
 
 def test_stopping_ends_sessions_and_keeps_what_was_committed(backend: LocalBackend) -> None:
@@ -116,7 +117,7 @@ def test_stopping_ends_sessions_and_keeps_what_was_committed(backend: LocalBacke
 
 def test_stopping_a_crashed_server_leaves_it_cleanly_stopped(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
-    assert processes.kill(paths_of(backend, parent), 10)
+    assert postgres.kill(paths_of(backend, parent), 10)
     backend.stop(parent)
     forked = fork(backend, parent, paused=True)
     assert forked.capture.facts["clean"]
@@ -125,14 +126,14 @@ def test_stopping_a_crashed_server_leaves_it_cleanly_stopped(backend: LocalBacke
 
 def test_stopping_goes_on_when_it_is_asked_for_again_meanwhile(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
-    processes.stop(paths_of(backend, parent), 0)
+    postgres.stop(paths_of(backend, parent), 0)
     backend.stop(parent)
     assert fork(backend, parent, paused=True).capture.facts["clean"]
 
 
 def test_all_wal_of_a_stopped_service_is_archived(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
-    with sql.connect(paths_of(backend, parent)) as connection:
+    with connections.connect(paths_of(backend, parent)) as connection:
         row = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone()
     backend.stop(parent)
     assert row is not None
@@ -154,7 +155,7 @@ def test_a_fork_whose_server_is_killed_in_recovery_recovers_again(backend: Local
     child, captured = captured_between_two_rows(backend, parent)
     for _ in range(3):
         assert backend.recover(child, captured, 0.0).facts is None
-        assert processes.kill(paths_of(backend, child), 10)
+        assert postgres.kill(paths_of(backend, child), 10)
     assert run_fork(backend, child, captured)["last_commit_time"] is not None
     assert rows_of(backend, child) == [1]
 
@@ -171,13 +172,13 @@ def test_a_fork_that_is_killed_as_its_recovery_ends_holds_what_it_should(
     while told.exists():
         assert time.monotonic() < deadline
     time.sleep(pause_seconds)
-    assert processes.kill(paths_of(backend, child), 10)
+    assert postgres.kill(paths_of(backend, child), 10)
     assert run_fork(backend, child, captured)["last_commit_time"] is not None
     assert rows_of(backend, child) == [1]
 
 
 def test_a_server_without_its_volume_is_not_started(backend: LocalBackend, parent: Server) -> None:
-    assert processes.kill(paths_of(backend, parent), 10)
+    assert postgres.kill(paths_of(backend, parent), 10)
     backend.pool.driver.remove_tree(paths_of(backend, parent).data)
     with pytest.raises(Failed, match="is lost"):
         backend.start(parent)
@@ -201,7 +202,7 @@ def test_space_grows_with_what_is_written_and_not_with_forks_that_share(each_bac
     parent = create(backend)
     child = fork(backend, parent).server
     before = backend.space_bytes(child.service_id)
-    with sql.connect(paths_of(backend, child)) as connection:
+    with connections.connect(paths_of(backend, child)) as connection:
         connection.execute("CREATE TABLE public.more AS SELECT repeat('x', 100) FROM generate_series(1, 200000)")
         connection.execute("CHECKPOINT")
     after = backend.space_bytes(child.service_id)
@@ -279,8 +280,8 @@ def test_a_data_root_is_let_go_of_and_opened_again_with_its_services() -> None:
 
 
 def test_a_server_that_is_still_ending_is_asked_again(backend: LocalBackend, parent: Server, tmp_path: Path) -> None:
-    assert processes.kill(paths_of(backend, parent), 10)
-    with pytest.raises(Unavailable), sql.connect(paths_of(backend, parent)):
+    assert postgres.kill(paths_of(backend, parent), 10)
+    with pytest.raises(Unavailable), connections.connect(paths_of(backend, parent)):
         pass
     assert backend.capture(new_server(backend.servers), Source(parent)) is None
 

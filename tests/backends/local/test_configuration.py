@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.base import Primary, Server
-from ramet.backends.local.configuration import Features, Phase, closing, pg_hba_conf, pg_ident_conf, postgresql_conf
-from ramet.backends.local.paths import ServicePaths
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.configuration import (
+    Features,
+    Phase,
+    closing,
+    pg_hba_conf,
+    pg_ident_conf,
+    postgresql_conf,
+)
 from ramet.model.credentials import Secret
 from ramet.model.resources import Size
 from ramet.model.service import Environment, ServiceType

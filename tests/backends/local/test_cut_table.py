@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.backends.local.cut import Cut, cut_at_time
-from ramet.backends.local.waldump import TransactionEnd
+from ramet.backends.local.wal.boundary import Cut, cut_at_time
+from ramet.backends.local.wal.waldump import TransactionEnd
 
 TEN = datetime(2026, 1, 15, 10, tzinfo=UTC)
 

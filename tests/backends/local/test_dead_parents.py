@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import processes, sql
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.wal import Segment
+from ramet.backends.local.process import postgres
+from ramet.backends.local.sql import connections
+from ramet.backends.local.wal.segment import Segment
 from ramet.errors import Failed
 from ramet.model.resources import Size
 from tests.backends.local.borders import commit_across_border
@@ -18,7 +19,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def kill(backend: LocalBackend, server: Server) -> None:
-    assert processes.kill(paths_of(backend, server), 10)
+    assert postgres.kill(paths_of(backend, server), 10)
 
 
 def test_a_fork_of_now_holds_all_that_a_dead_parent_had_acknowledged(backend: LocalBackend, parent: Server) -> None:
@@ -29,7 +30,7 @@ def test_a_fork_of_now_holds_all_that_a_dead_parent_had_acknowledged(backend: Lo
     kill(backend, parent)
     forked = fork(backend, parent)
     assert rows_of(backend, forked.server) == list(range(acknowledged))
-    assert processes.running(paths_of(backend, parent)) is None
+    assert postgres.running(paths_of(backend, parent)) is None
 
 
 @pytest.mark.parametrize("offset", [-MICROSECOND, timedelta(0), MICROSECOND])
@@ -64,7 +65,7 @@ def test_wal_of_several_segments_is_followed_to_its_end(backend: LocalBackend, p
     snapshot(backend, parent)
     for number in (1, 2, 3):
         append(backend, parent, number)
-        with sql.connect(paths_of(backend, parent)) as connection:
+        with connections.connect(paths_of(backend, parent)) as connection:
             connection.execute("SELECT pg_switch_wal()")
     append(backend, parent, 4)
     kill(backend, parent)
@@ -85,7 +86,7 @@ def test_a_dead_parent_may_have_grown_from_a_clean_snapshot(backend: LocalBacken
 def test_a_segment_that_a_dead_parent_lost_is_named(backend: LocalBackend, parent: Server) -> None:
     snapshot(backend, parent)
     append(backend, parent, 1)
-    with sql.connect(paths_of(backend, parent)) as connection:
+    with connections.connect(paths_of(backend, parent)) as connection:
         connection.execute("SELECT pg_switch_wal()")
         append(backend, parent, 2)
         connection.execute("CHECKPOINT")
@@ -113,7 +114,7 @@ def test_a_smaller_fork_of_a_dead_parent_starts(backend: LocalBackend) -> None:
     parent = new_server(backend.servers, size=Size(4000, 16))
     backend.initialize(parent)
     run(backend, parent)
-    with sql.connect(paths_of(backend, parent)) as connection:
+    with connections.connect(paths_of(backend, parent)) as connection:
         connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY)")
     snapshot(backend, parent)
     append(backend, parent, 1)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from ramet.backends.base import Server, Source
-from ramet.backends.local import sql
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.sql import connections
 from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run_fork, snapshot
 from tests.backends.local.hosts import eventually, new_server
 
@@ -48,7 +48,7 @@ def _load(backend: LocalBackend, server: Server) -> Iterator[None]:
 
 
 def _sums(backend: LocalBackend, server: Server) -> tuple[int, ...]:
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         row = connection.execute(_SUMS.encode()).fetchone()
     assert row is not None
     return row
@@ -72,7 +72,7 @@ def test_the_sums_of_every_fork_under_load_agree_and_its_indexes_are_whole(each_
         assert count > 100
         check = ("--install-missing", "--heapallindexed", "--parent-check", "--database")
         assert _run(backend, child, "pg_amcheck", *check).wait() == 0
-    with sql.connect(paths_of(backend, parent)) as connection:
+    with connections.connect(paths_of(backend, parent)) as connection:
         query = "SELECT count(*) FROM public.pgbench_history WHERE pg_xact_commit_timestamp(xmin) <= %s"
         assert connection.execute(query, (moment,)).fetchone() == (_sums(backend, forks[1])[-1],)
 
@@ -112,7 +112,7 @@ def _kill_while_it_captures(backend: LocalBackend, child: Server, source: Source
 
 
 def _platform_sessions(backend: LocalBackend, server: Server) -> int:
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
         ).fetchone()

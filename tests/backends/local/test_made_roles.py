@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local.installation import find_installations
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.server.servers import Servers
 from ramet.cli.roles import NewRole, make_role
 from ramet.cli.schema import dump_schema
 from ramet.errors import Failed

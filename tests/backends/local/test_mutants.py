@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.base import Server, Source
-from ramet.backends.local import owned, snapshots, sql
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.bases import NOT_DATA
-from ramet.backends.local.rollforward import RECOVER_TO_LSN
-from ramet.backends.local.wal import SEGMENT_BYTES, Segment, segments_in, shown_lsn
+from ramet.backends.local.host import files
+from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore.base_backup import NOT_DATA
+from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN
+from ramet.backends.local.sql import connections
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segments_in, shown_lsn
 from ramet.errors import Failed
 from ramet.model.fork import parse_target_time, shown
 from ramet.model.snapshot import lsn_number
@@ -32,7 +34,7 @@ class Past:
         for number in range(4):
             append(backend, parent, 10 * number)
             self.moments += append(backend, parent, 10 * number + 1)
-            with sql.connect(self.paths) as connection:
+            with connections.connect(self.paths) as connection:
                 connection.execute("SELECT pg_switch_wal()")
         backend.stop(parent)
         first = segments_in(snapshots.data_of(self.paths, self.snapshot_id) / "pg_wal")[0]
@@ -67,7 +69,7 @@ def _replace_by_another_services(past: Past, path: Path) -> None:
     other = create(past.backend)
     paths = paths_of(past.backend, other)
     while not (paths.archive / path.name).exists():
-        with sql.connect(paths) as connection:
+        with connections.connect(paths) as connection:
             connection.execute("SELECT pg_switch_wal() FROM pg_logical_emit_message(true, 'more', '')")
         append(past.backend, other, len(rows_of(past.backend, other)))
     shutil.copy(paths.archive / path.name, path)
@@ -172,7 +174,7 @@ def test_a_naive_copy_of_a_running_server_is_found(backend: LocalBackend, parent
     backend.pool.driver.remove_tree(tree)
     backend.pool.driver.clone_tree(paths.data, tree, NOT_DATA)
     append(backend, parent, 1)
-    with sql.connect(paths) as connection:
+    with connections.connect(paths) as connection:
         connection.execute("CHECKPOINT")
     for name in ("global/pg_control", *(f"pg_wal/{one.name}" for one in segments_in(paths.data / "pg_wal"))):
         (tree / name).unlink(missing_ok=True)
@@ -229,7 +231,7 @@ def test_a_fork_that_fell_short_of_its_base_is_not_accepted(backend: LocalBacken
 def test_the_wal_of_a_lost_archive_is_told_with_what_to_do(past: Past) -> None:
     for path in list(past.paths.archive.iterdir()):
         path.unlink()
-    owned.write_file(past.paths.archive, "00000002.history")
+    files.write_file(past.paths.archive, "00000002.history")
     with pytest.raises(Failed, match="is missing") as caught:
         past.fork_of(past.moments[0])
     assert caught.value.details == "Fork as of now instead."

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import sql
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.sql import connections
 from tests.backends.local.borders import commit_across_border
 from tests.backends.local.forks import append, fork, now, paths_of, rows_of, snapshot
 
@@ -61,7 +61,7 @@ _DATABASES = "SELECT array_agg(datname || datconnlimit ORDER BY datname) FROM pg
 def test_what_came_after_the_moment_is_not_in_the_fork(
     backend: LocalBackend, parent: Server, act: Callable[[Session], None], query: str
 ) -> None:
-    with sql.connect(paths_of(backend, parent)) as connection:
+    with connections.connect(paths_of(backend, parent)) as connection:
         connection.execute("CREATE DATABASE early")
         connection.execute("CREATE SEQUENCE public.numbers")
         connection.execute("SELECT setval('public.numbers', 1000)")
@@ -73,22 +73,22 @@ def test_what_came_after_the_moment_is_not_in_the_fork(
         act(connection)
         assert query == "SELECT count(*) FROM public.kept" or _value(connection, query) != before
     forked = fork(backend, parent, snapshot_id, moment)
-    with sql.connect(paths_of(backend, forked.server)) as connection:
+    with connections.connect(paths_of(backend, forked.server)) as connection:
         assert _value(connection, query) == before
     assert rows_of(backend, forked.server) == [1]
-    with sql.connect(paths_of(backend, forked.server), "early") as connection:
+    with connections.connect(paths_of(backend, forked.server), "early") as connection:
         assert _value(connection, "SELECT 1") == 1
 
 
 def test_a_transaction_that_was_prepared_by_the_moment_is_in_the_fork(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
-    with sql.connect(paths_of(backend, parent)) as connection:
+    with connections.connect(paths_of(backend, parent)) as connection:
         _prepare(connection)
     forked = fork(backend, parent, snapshot_id, now())
-    with sql.connect(paths_of(backend, forked.server)) as connection:
+    with connections.connect(paths_of(backend, forked.server)) as connection:
         assert _value(connection, "SELECT count(*) FROM pg_prepared_xacts") == 1
     for server in (forked.server, parent):
-        with sql.connect(paths_of(backend, server)) as connection:
+        with connections.connect(paths_of(backend, server)) as connection:
             connection.execute("ROLLBACK PREPARED 'late'")
 
 
@@ -115,7 +115,7 @@ def test_a_long_commit_at_the_border_is_named_in_the_report(backend: LocalBacken
 
 
 def _commit_time(backend: LocalBackend, server: Server, number: int) -> datetime:
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         query = f"SELECT max(pg_xact_commit_timestamp(xmin)) FROM public.ledger WHERE n >= {number}"
         found = _value(connection, query)
     assert isinstance(found, datetime)

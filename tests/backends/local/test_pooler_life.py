@@ -5,7 +5,7 @@ import pytest
 
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.process_identity import inhabitants
+from ramet.backends.local.process.identity import inhabitants
 from ramet.errors import Invalid
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.forks import paths_of, run

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.base import Server, Source
-from ramet.backends.local import processes, sql
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.configuration import Phase
-from ramet.backends.local.paths import Layout
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.host.paths import Layout
+from ramet.backends.local.process import postgres
+from ramet.backends.local.server.configuration import Phase
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
 from ramet.errors import Failed
 from tests.backends.local.forks import append, create, fork, make_backend, rows_of, run_fork, snapshot
 from tests.backends.local.hosts import data_root, eventually, new_server
@@ -92,7 +93,7 @@ def rows_after_start(servers: Servers, server: Server) -> list[int]:
     servers.start(server, Phase.CLOSED)
     try:
         eventually(lambda: servers.await_ready(server, 0.5).ready, 60)
-        with sql.connect(paths) as connection:
+        with connections.connect(paths) as connection:
             return [row[0] for row in connection.execute("SELECT n FROM public.ledger ORDER BY n").fetchall()]
     finally:
-        eventually(lambda: processes.stop(paths, 0.5), 60)
+        eventually(lambda: postgres.stop(paths, 0.5), 60)

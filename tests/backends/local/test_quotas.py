@@ -33,12 +33,11 @@ def limited(driver: str) -> Iterator[LocalBackend]:
             shutil.rmtree(backend.servers.layout.sockets, ignore_errors=True)
 
 
-@pytest.fixture(params=["btrfs", "reflink"])
+@pytest.fixture(params=["btrfs", pytest.param("reflink", marks=pytest.mark.xfs_quota)])
 def enforcing(request: pytest.FixtureRequest) -> Iterator[LocalBackend]:
-    """A backend whose file system enforces quotas; kernels may lack those of XFS, or those of enforcing."""
+    """A backend whose file system enforces quotas; kernels may lack those of XFS."""
     with limited(request.param) as backend:
-        if isinstance(backend.servers.quotas, NoQuotas):
-            pytest.skip(backend.servers.quotas.describe())
+        assert not isinstance(backend.servers.quotas, NoQuotas), backend.servers.quotas.describe()
         yield backend
 
 

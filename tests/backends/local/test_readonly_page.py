@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import module
-from ramet.backends.local.installation import find_installations
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.server import read_only_module
+from ramet.backends.local.server.servers import Servers
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
@@ -77,7 +77,7 @@ ESCAPES = (
     ["DO $$BEGIN ROLLBACK; SET TRANSACTION READ WRITE; DELETE FROM orders; END$$"],
     ["CALL escape()"],
 )
-IS_BUILT = {one.major: module.library_of(one.major).exists() for one in find_installations().found}
+IS_BUILT = {one.major: read_only_module.library_of(one.major).exists() for one in find_installations().found}
 PLACES = [(major, has) for major, built in IS_BUILT.items() for has in ((False, True) if built else (False,))]
 
 
@@ -125,7 +125,7 @@ def tenant(
     server = new_server(servers, password, pg_major=major)
     with pytest.MonkeyPatch.context() as patch:
         if not has_module:
-            patch.setattr(module, "library_of", lambda major: tmp_path_factory.getbasetemp() / "none.so")
+            patch.setattr(read_only_module, "library_of", lambda major: tmp_path_factory.getbasetemp() / "none.so")
         boot(servers, server)
         servers.secure(server, newborn=True, quiet=False)
         servers.open(server)

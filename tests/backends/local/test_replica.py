@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Primary, Server
-from ramet.backends.local import sql
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.sql import connections
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size
 from tests.backends.local.forks import destroy_all, paths_of, run, services_of, writing
@@ -63,7 +63,7 @@ def primary(usual_backend: LocalBackend) -> Iterator[Followed]:
     usual_backend.initialize(server)
     run(usual_backend, server)
     usual_backend.secure(server, newborn=True, quiet=False)
-    with sql.connect(paths_of(usual_backend, server), "tsdb") as connection:
+    with connections.connect(paths_of(usual_backend, server), "tsdb") as connection:
         connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY, at timestamptz DEFAULT clock_timestamp())")
         connection.execute("GRANT ALL ON public.ledger TO tsdbadmin")
     usual_backend.open(server)
@@ -115,14 +115,14 @@ def can_log_in(server: Server, user: str, password: str, port: int | None = None
 
 def test_it_is_made_while_the_primary_is_written(followed: Followed) -> None:
     backend, server = followed.backend, followed.server
-    with sql.connect(paths_of(backend, server)) as connection:
+    with connections.connect(paths_of(backend, server)) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS public.ledger (n int PRIMARY KEY, at timestamptz)")
     with writing(backend, server, 1000) as writer:
         replica = followed.follow()
     expected = [number for number, _ in writer.acknowledged]
 
     def caught_up() -> bool:
-        with sql.connect(paths_of(backend, replica)) as connection:
+        with connections.connect(paths_of(backend, replica)) as connection:
             rows = connection.execute("SELECT n FROM public.ledger WHERE n >= 1000 ORDER BY n").fetchall()
         return [row[0] for row in rows] == expected
 
@@ -145,7 +145,7 @@ def test_what_it_missed_comes_from_the_archive(followed: Followed) -> None:
     backend = followed.backend
     replica = followed.follow()
     backend.stop(replica)
-    with sql.connect(paths_of(backend, followed.server)) as connection:
+    with connections.connect(paths_of(backend, followed.server)) as connection:
         for number in range(20, 24):
             insert(followed, number)
             connection.execute("SELECT pg_switch_wal()")
@@ -156,7 +156,7 @@ def test_what_it_missed_comes_from_the_archive(followed: Followed) -> None:
     eventually(lambda: {20, 23} <= set(followed.numbers(replica)))
 
 
-def all_archived(connection: sql.Connection) -> bool:
+def all_archived(connection: connections.Connection) -> bool:
     row = connection.execute("SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready'").fetchone()
     return row == (0,)
 
@@ -178,17 +178,17 @@ def test_it_follows_and_its_primary_serves_after_a_renewal(followed: Followed) -
     paths = paths_of(backend, replica)
     earlier = paths.config_file.read_text().replace("user=ramet ", "user=ramet_replica ")
     backend.servers.account.write(paths.config_file, earlier)
-    with sql.connect(paths_of(backend, followed.server)) as platform:
+    with connections.connect(paths_of(backend, followed.server)) as platform:
         platform.execute("CREATE ROLE ramet_replica LOGIN REPLICATION")
     backend.renew(followed.server)
     backend.renew(replica)
     insert(followed, 12)
     eventually(lambda: backend.observe(replica).follows and 12 in followed.numbers(replica))
-    with sql.connect(paths) as standby:
+    with connections.connect(paths) as standby:
         sender = standby.execute("SELECT conninfo FROM pg_stat_wal_receiver").fetchone()
     assert sender is not None
     assert "user=ramet " in str(sender[0])
-    with sql.connect(paths_of(backend, followed.server)) as platform:
+    with connections.connect(paths_of(backend, followed.server)) as platform:
         assert platform.execute("SELECT 1 FROM pg_roles WHERE rolname = 'ramet_replica'").fetchone() is None
 
 

@@ -8,9 +8,10 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import logs, session_settings, sql
-from ramet.backends.local.rows import value
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.process import log_files
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections, session_settings
+from ramet.backends.local.sql.rows import value
 from ramet.errors import Unavailable
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size
@@ -51,7 +52,7 @@ def test_a_size_that_postgresql_takes_at_its_start_only_asks_for_a_restart(
     assert not servers.resize(resized)
     servers.close(resized)
     assert servers.stop(server, 10)
-    told = [str(entry["message"]) for entry in logs.entries(servers.paths(server.service_id))]
+    told = [str(entry["message"]) for entry in log_files.entries(servers.paths(server.service_id))]
     assert not any("without restarting" in message or "contains errors" in message for message in told)
     servers.start(resized)
     eventually(lambda: servers.await_ready(resized, 0.5).ready)
@@ -84,7 +85,7 @@ def test_passwords_that_are_set_at_once_wait_for_each_other(servers: Servers, sm
     verifiers = [scram_verifier(new_password()) for _ in range(8)]
     with ThreadPoolExecutor(8) as clients:
         list(clients.map(lambda verifier: servers.set_password(server, verifier), verifiers))
-    with sql.connect(servers.paths(server.service_id)) as connection:
+    with connections.connect(servers.paths(server.service_id)) as connection:
         kept = value(connection, "SELECT rolpassword FROM pg_authid WHERE rolname = 'tsdbadmin'")
     assert kept in [verifier.reveal() for verifier in verifiers]
 

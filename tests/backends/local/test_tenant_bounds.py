@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import sql
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
@@ -152,7 +152,7 @@ def test_the_platform_is_deaf_to_what_tenants_set(tenant: Tenant, servers: Serve
     }
     tenant.run(*(f"ALTER DATABASE tsdb SET {name} = '{value}'" for name, value in settings.items()))
     try:
-        with sql.connect(servers.paths(tenant.server.service_id), "tsdb") as connection:
+        with connections.connect(servers.paths(tenant.server.service_id), "tsdb") as connection:
             assert connection.execute("SELECT current_user, session_user").fetchone() == ("ramet", "ramet")
             assert connection.execute("SELECT pg_sleep(0.01)").fetchone() is not None
             for name in settings:
@@ -161,5 +161,5 @@ def test_the_platform_is_deaf_to_what_tenants_set(tenant: Tenant, servers: Serve
             connection.execute("CREATE TABLE public.written ()")
             connection.execute("DROP TABLE public.written")
     finally:
-        with sql.connect(servers.paths(tenant.server.service_id)) as connection:
+        with connections.connect(servers.paths(tenant.server.service_id)) as connection:
             connection.execute("ALTER DATABASE tsdb RESET ALL")

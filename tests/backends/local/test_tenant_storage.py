@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import holding, logs
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.process import log_files
+from ramet.backends.local.server import read_only_storage
+from ramet.backends.local.server.servers import Servers
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, eventually, new_server
 
@@ -52,8 +53,8 @@ def test_a_flooded_log_is_bounded_as_it_is_written(servers: Servers, server: Ser
         assert connection.execute("SELECT 1").fetchone() == (1,)
     minutes = 2 + (time.monotonic() - begun) // 60
     sizes = [file.stat().st_size for file in paths.log.iterdir()]
-    assert max(sizes) <= logs.FILE_BYTES
-    assert sum(sizes) <= (minutes + 1) * logs.FILE_BYTES
+    assert max(sizes) <= log_files.FILE_BYTES
+    assert sum(sizes) <= (minutes + 1) * log_files.FILE_BYTES
 
 
 def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
@@ -62,7 +63,7 @@ def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
     paths, ended = servers.paths(server.service_id), threading.Event()
 
     def held() -> bool:
-        holding.hold(paths, servers.account)
+        read_only_storage.hold(paths, servers.account)
         return ended.is_set()
 
     with connect(server, password) as connection:
@@ -73,24 +74,24 @@ def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
         try:
             eventually(held)
         finally:
-            holding.lift(paths)
+            read_only_storage.lift(paths)
 
 
 def test_a_session_that_drops_tables_to_make_room_is_not_ended_when_the_clock_has_stepped_back(
     servers: Servers, server: Server, password: Secret
 ) -> None:
     paths = servers.paths(server.service_id)
-    holding.hold(paths, servers.account)
+    read_only_storage.hold(paths, servers.account)
     os.utime(paths.hold_file, (time.time() + 3600,) * 2)
     try:
         with connect(server, password) as connection:
             connection.execute("SET default_transaction_read_only = off")
             with connection.transaction():
                 connection.execute("CREATE TABLE dropped ()")
-                holding.hold(paths, servers.account)
+                read_only_storage.hold(paths, servers.account)
                 connection.execute("DROP TABLE dropped")
     finally:
-        holding.lift(paths)
+        read_only_storage.lift(paths)
 
 
 def _sleep(connection: psycopg.Connection[tuple[object, ...]], ended: threading.Event) -> None:

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server, Source
-from ramet.backends.local import sql
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.sql import connections
 from ramet.ids import new_id
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
@@ -107,5 +107,5 @@ def test_a_read_only_session_cannot_drop_chunks(series: Series) -> None:
 def test_a_renewal_leaves_hypertables_writable(series: Series) -> None:
     eventually(lambda: series.backend.renew(series.server))
     series.run("INSERT INTO points VALUES (now() - interval '1 day', 0)")
-    with sql.connect(forks.paths_of(series.backend, series.server), "tsdb") as platform:
+    with connections.connect(forks.paths_of(series.backend, series.server), "tsdb") as platform:
         assert platform.execute("SELECT FROM pg_trigger WHERE tgname ~ '^ramet_'").fetchall() == []

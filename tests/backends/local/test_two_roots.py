@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ramet.backends.local.paths import digest_of
+from ramet.backends.local.host.paths import digest_of
 
 
 def test_data_roots_of_the_same_name_have_marks_of_their_own(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from ramet.backends.local import configuration, sessions, sql
-from ramet.backends.local.installation import find_installations
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.server import configuration, sessions
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
 from ramet.model.credentials import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
 from tests.backends.local.test_tenant_bounds import HOST_ROLES
@@ -59,7 +60,7 @@ def test_the_configuration_has_no_error_and_needs_no_restart(servers: Servers, m
     server = new_server(servers, pg_major=major)
     boot(servers, server)
     servers.open(server)
-    with sql.connect(servers.paths(server.service_id)) as connection:
+    with connections.connect(servers.paths(server.service_id)) as connection:
         wrong = connection.execute("SELECT sourcefile, name, error FROM pg_file_settings WHERE error IS NOT NULL")
         assert wrong.fetchall() == []
         assert connection.execute("SELECT error FROM pg_hba_file_rules WHERE error IS NOT NULL").fetchall() == []

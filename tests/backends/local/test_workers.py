@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local import configuration, sql
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.server import configuration
+from ramet.backends.local.sql import connections
 from ramet.model.credentials import new_password, scram_verifier
 from tests.backends.local import forks
 
 
 def setting(backend: LocalBackend, server: Server, name: str) -> object:
-    with sql.connect(forks.paths_of(backend, server)) as connection:
+    with connections.connect(forks.paths_of(backend, server)) as connection:
         row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
         assert row is not None
         return row[0]
@@ -38,7 +39,7 @@ def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_quieted(
 
 def test_a_fork_without_such_workers_is_not_started_again(backend: LocalBackend, parent: Server) -> None:
     made = forks.fork(backend, parent)
-    with sql.connect(forks.paths_of(backend, made.server)) as connection:
+    with connections.connect(forks.paths_of(backend, made.server)) as connection:
         before = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
         backend.secure(made.server, newborn=False, quiet=True)
         assert connection.execute("SELECT pg_postmaster_start_time()").fetchone() == before

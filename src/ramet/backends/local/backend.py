@@ -17,46 +17,36 @@ import psutil
 import psycopg
 
 from ramet.backends.base import Capture, Observation, Readiness, Recovery, Server, Source
-from ramet.backends.local import (
-    aftercare,
-    archive,
-    bases,
-    capture,
-    checking,
-    holding,
-    logs,
-    module,
-    processes,
-    recovery,
-    roles,
-    sessions,
-    snapshots,
-)
-from ramet.backends.local.account import server_account
-from ramet.backends.local.capture import Capturing, check_boot
-from ramet.backends.local.chores import cpu_count
 from ramet.backends.local.companions import Companions
-from ramet.backends.local.configuration import Phase, first_boot, has_workers
-from ramet.backends.local.controldata import read_control_data
-from ramet.backends.local.installation import find_installations
-from ramet.backends.local.limits import NoLimits, open_limits
-from ramet.backends.local.logbound import bound_log
-from ramet.backends.local.logreader import read_log
-from ramet.backends.local.metering import measure
-from ramet.backends.local.observation import observe
+from ramet.backends.local.host.certificates import open_authority
+from ramet.backends.local.host.cgroups import NoLimits, open_limits
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.host.paths import ServicePaths, digest_of, layout_of, sweep_sockets
+from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.past import Past
-from ramet.backends.local.paths import ServicePaths, digest_of, layout_of, sweep_sockets
-from ramet.backends.local.pgbouncer import describe_pgbouncer
-from ramet.backends.local.pooler import Poolers
-from ramet.backends.local.renewal import renew_access
-from ramet.backends.local.servers import Servers, place_of
-from ramet.backends.local.standalone import Standalone
-from ramet.backends.local.tls import open_authority
+from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
+from ramet.backends.local.pooler.pooler import Poolers
+from ramet.backends.local.process import log_files, postgres
+from ramet.backends.local.process.log_bound import bound_log
+from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, verify
+from ramet.backends.local.restore.capture import Capturing, check_boot
+from ramet.backends.local.restore.single_user import Standalone
+from ramet.backends.local.server import read_only_module, read_only_storage, sessions
+from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
+from ramet.backends.local.server.health import observe
+from ramet.backends.local.server.jobs import cpu_count
+from ramet.backends.local.server.log_reader import read_log
+from ramet.backends.local.server.renewal import renew_access
+from ramet.backends.local.server.servers import Servers, place_of
+from ramet.backends.local.server.usage import measure
+from ramet.backends.local.sql import roles
 from ramet.backends.local.volumes.pool import close_pool, open_pool
 from ramet.backends.local.volumes.quota import open_quotas
 from ramet.backends.local.volumes.reserve import Reserve
-from ramet.backends.local.volumes.system import sync_tree
-from ramet.backends.local.walsource import STATUS_DIRECTORY, WAL_DIRECTORY
+from ramet.backends.local.volumes.syscalls import sync_tree
+from ramet.backends.local.wal import archive
+from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.errors import Exhausted, Failed, Invalid, Unavailable
 from ramet.model.credentials import Secret
 from ramet.model.logs import LogPage, LogQuery
@@ -78,7 +68,7 @@ class LocalBackend(Past, Companions):
     """PostgreSQL servers as processes of this host; obeys ramet.backends.base.Backend."""
 
     name: str = "local"
-    outlook: holding.Outlook = field(default_factory=holding.Outlook)
+    outlook: read_only_storage.Outlook = field(default_factory=read_only_storage.Outlook)
 
     @cached_property
     def reserve(self) -> Reserve:
@@ -113,7 +103,7 @@ class LocalBackend(Past, Companions):
         if source is not None:
             paths = self.servers.paths(source.parent.service_id)
             tree = paths.data if source.snapshot_id is None else snapshots.data_of(paths, source.snapshot_id)
-            needed += self.pool.driver.estimate_bytes(tree, bases.NOT_DATA) if tree.is_dir() else 0
+            needed += self.pool.driver.estimate_bytes(tree, base_backup.NOT_DATA) if tree.is_dir() else 0
         free = self.pool.free_bytes()
         if free < needed:
             raise Exhausted(
@@ -133,7 +123,7 @@ class LocalBackend(Past, Companions):
             ("storage", self.pool.describe()),
             ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in installations.found)),
             ("tls", installations.describe_tls()),
-            ("read-only", module.describe(installations)),
+            ("read-only", read_only_module.describe(installations)),
             ("poolers", describe_pgbouncer()),
             ("limits", self.servers.limits.describe()),
             ("quotas", self.servers.quotas.describe()),
@@ -146,7 +136,7 @@ class LocalBackend(Past, Companions):
         done = paths.root / _INITIALIZED
         if done.exists():
             return
-        if paths.data.exists() and not processes.kill(paths, _KILL_SECONDS):
+        if paths.data.exists() and not postgres.kill(paths, _KILL_SECONDS):
             raise Unavailable("SERVER_ENDING", f"An earlier initdb of service {server.service_id} still ends")
         self.pool.driver.remove_tree(paths.data)
         self.pool.driver.create_tree(paths.data)
@@ -221,15 +211,15 @@ class LocalBackend(Past, Companions):
         paths = self.servers.paths(child.service_id)
         parent = None if parent_id is None else self.servers.paths(parent_id)
         installation = self.servers.installations.of(child.pg_major)
-        return aftercare.examine(self.pool.driver, installation, paths, parent, capture.capture_of(paths))
+        return post_fork.examine(self.pool.driver, installation, paths, parent, capture.capture_of(paths))
 
     def analyze(self, server: Server, patience_seconds: float) -> str | None:
         """Collect the statistics of a serving server; return how that ended, None while it is under way."""
-        return aftercare.analyze(self.servers.chores, self.servers.paths(server.service_id), patience_seconds)
+        return post_fork.analyze(self.servers.chores, self.servers.paths(server.service_id), patience_seconds)
 
     def check_data(self, server: Server, patience_seconds: float) -> str | None:
         """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
-        return checking.check_data(self.servers.chores, self.servers.paths(server.service_id), patience_seconds)
+        return verify.check_data(self.servers.chores, self.servers.paths(server.service_id), patience_seconds)
 
     def open(self, server: Server) -> None:
         """Let clients in, and return when the endpoint answers them, and its pooler if it has one.
@@ -266,10 +256,10 @@ class LocalBackend(Past, Companions):
         if server.primary is not None:
             self._stop_replica(server, paths)
             return
-        if processes.running(paths) is None and not self._is_clean(server, paths):
+        if postgres.running(paths) is None and not self._is_clean(server, paths):
             self.start(server)
             self._await(server, lambda: self.servers.await_ready(server, _LOOK_SECONDS).ready)
-        if processes.is_ready(paths):
+        if postgres.is_ready(paths):
             with contextlib.suppress(Unavailable):  # it is on its way down already
                 self.servers.close(server)
                 sessions.end_all(paths, _SESSIONS_SECONDS)
@@ -279,7 +269,7 @@ class LocalBackend(Past, Companions):
 
     def _stop_replica(self, server: Server, paths: ServicePaths) -> None:
         """Stop a replica: what it has not written yet it gets from its primary again."""
-        if processes.is_ready(paths):
+        if postgres.is_ready(paths):
             with contextlib.suppress(Unavailable):  # it is on its way down already
                 self.servers.close(server)
                 sessions.end_all(paths, _SESSIONS_SECONDS)
@@ -311,7 +301,7 @@ class LocalBackend(Past, Companions):
             free = self.servers.quotas.free_bytes(place_of(self.servers.paths(server.service_id)))
         except FileNotFoundError:
             return None
-        return None if free is None else holding.quota_shortage(free, lasting=lasting)
+        return None if free is None else read_only_storage.quota_shortage(free, lasting=lasting)
 
     def hold_writes(self, server: Server, *, held: bool) -> None:
         """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
@@ -320,9 +310,9 @@ class LocalBackend(Past, Companions):
             if self.pool.driver.shares_blocks:
                 wal = paths.data / WAL_DIRECTORY
                 archive.link_waiting(wal / STATUS_DIRECTORY, wal, paths.archive, self.pool.driver.clone_file)
-            holding.hold(paths, self.servers.account)
+            read_only_storage.hold(paths, self.servers.account)
         else:
-            holding.lift(paths)
+            read_only_storage.lift(paths)
 
     def heed_readers(self, server: Server) -> None:
         """Take the rights to write from roles that tenants marked as read-only since the last call."""
@@ -340,7 +330,7 @@ class LocalBackend(Past, Companions):
         """Remove what is too old or too much of a server's own log, which may be written meanwhile."""
         paths = self.servers.paths(service_id)
         bound_log(paths, self.servers.account)
-        logs.prune(paths, time.time())
+        log_files.prune(paths, time.time())
 
     def measure(self, server: Server) -> dict[str, float] | None:
         """Return what is measured of a server now; None when it does not serve."""
@@ -362,7 +352,7 @@ class LocalBackend(Past, Companions):
         for paths in found:
             Poolers(self.servers).stop_all(paths.service_id)
         deadline = time.monotonic() + _STOP_SECONDS
-        while waiting := [paths for paths in found if not processes.stop(paths, 0.05)]:
+        while waiting := [paths for paths in found if not postgres.stop(paths, 0.05)]:
             if time.monotonic() > deadline:
                 raise Unavailable(
                     "SERVERS_STOPPING",
@@ -413,7 +403,7 @@ def open_backend(
         authority=open_authority(data_root / "secrets"),
         limits=open_limits(digest_of(data_root)) if has_limits else NoLimits("RAMET_LIMITS is off"),
         copy_on_write=pool.driver.shares_blocks,
-        temp_file_mbs=temp_file_mbs or holding.temp_file_mbs(pool.total_bytes()),
+        temp_file_mbs=temp_file_mbs or read_only_storage.temp_file_mbs(pool.total_bytes()),
         background_jobs=background_jobs or cpu_count(),
         quotas=open_quotas(pool, service_quota_bytes),
     )

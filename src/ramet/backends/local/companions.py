@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ramet.backends.base import Server
-from ramet.backends.local.host import Host
-from ramet.backends.local.pgbouncer import advice_for_clients, find_pgbouncer
-from ramet.backends.local.pooler import BALANCER, Poolers, check_database
+from ramet.backends.local.context import Host
+from ramet.backends.local.pooler.pgbouncer import advice_for_clients, find_pgbouncer
+from ramet.backends.local.pooler.pooler import BALANCER, Poolers, check_database
 from ramet.backends.local.replica import Replicas
 
 

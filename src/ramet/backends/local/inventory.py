@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramet.backends.inventory import Kind, Possession
-from ramet.backends.local import processes, snapshots
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.capture import unfinished_of
-from ramet.backends.local.limits import groups_of
-from ramet.backends.local.own_faults import GONE
-from ramet.backends.local.paths import ServicePaths
-from ramet.backends.local.pooler import Poolers
-from ramet.backends.local.process_identity import title_of
+from ramet.backends.local.host.cgroups import groups_of
+from ramet.backends.local.host.own_faults import GONE
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.pooler.pooler import Poolers
+from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import title_of
+from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore.capture import unfinished_of
 from ramet.backends.local.volumes.mounts import mounts_below, unmount
 from ramet.errors import Unavailable
 
@@ -45,7 +46,7 @@ class LocalInventory:
             case Kind.POOLER:
                 self.backend.stop_pooler(possession.service_id)
             case Kind.PROCESS if paths.data.is_dir():
-                if not processes.kill(paths, _KILL_SECONDS):
+                if not postgres.kill(paths, _KILL_SECONDS):
                     raise Unavailable("SERVER_ENDING", f"{possession} still ends")
             case _:
                 self.backend.destroy(possession.service_id)

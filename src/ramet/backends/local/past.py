@@ -6,11 +6,13 @@ from datetime import datetime
 from pathlib import Path
 
 from ramet.backends.base import ExtensionUpdate, Server, SnapshotFacts
-from ramet.backends.local import archive, bases, checking, extensions, integrity, preparing, snapshots, sql
-from ramet.backends.local.bases import Base
-from ramet.backends.local.gaps import gaps
-from ramet.backends.local.host import Host
-from ramet.backends.local.rows import row
+from ramet.backends.local.context import Host
+from ramet.backends.local.restore import base_backup, snapshots, verify, warm_copy
+from ramet.backends.local.restore.base_backup import Base
+from ramet.backends.local.restore.gaps import gaps
+from ramet.backends.local.sql import connections, extensions
+from ramet.backends.local.sql.rows import row
+from ramet.backends.local.wal import archive, digests
 from ramet.errors import Unavailable
 from ramet.model.snapshot import Snapshot
 from ramet.model.window import Gap
@@ -25,15 +27,15 @@ class Past(Host):
     def tend_archive(self, service_id: str) -> str | None:
         """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
         paths = self.servers.paths(service_id)
-        integrity.note(paths, _LOOK_SECONDS)
-        return checking.archive_delay(paths)
+        digests.note(paths, _LOOK_SECONDS)
+        return verify.archive_delay(paths)
 
     def walk_archive(self, service_id: str, after: str) -> str | None:
         """Compare archived WAL with what was noted, from the name `after` on, for a moment."""
         paths = self.servers.paths(service_id)
-        reached = integrity.verify(paths, after, _LOOK_SECONDS)
+        reached = digests.verify(paths, after, _LOOK_SECONDS)
         if reached is None:
-            integrity.check(paths)
+            digests.check(paths)
         return reached
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
@@ -45,8 +47,8 @@ class Past(Host):
 
         def copy(target: Path) -> Base:
             if paused:
-                return bases.copy_stopped(driver, installation, paths, target)
-            return bases.copy_running(driver, paths, target)
+                return base_backup.copy_stopped(driver, installation, paths, target)
+            return base_backup.copy_running(driver, paths, target)
 
         try:
             return snapshots.make(driver, paths, snapshot_id, copy).facts
@@ -61,11 +63,11 @@ class Past(Host):
         if not self.pool.driver.shares_blocks:
             return None
         self.check_wal_room()
-        return preparing.prepare(self.servers, self.pool.driver, server, snapshot_id, patience_seconds, spares)
+        return warm_copy.prepare(self.servers, self.pool.driver, server, snapshot_id, patience_seconds, spares)
 
     def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:
         """Remove what `prepare_snapshot` made, also half made."""
-        preparing.drop(self.pool.driver, self.servers.paths(service_id), snapshot_id)
+        warm_copy.drop(self.pool.driver, self.servers.paths(service_id), snapshot_id)
 
     def drop_snapshot(self, service_id: str, snapshot_id: str) -> None:
         """Remove a snapshot."""
@@ -82,14 +84,14 @@ class Past(Host):
         """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
         paths = self.servers.paths(service_id)
         count = archive.trim(paths.archive, timeline, before_lsn)
-        integrity.forget(paths, timeline, before_lsn)
+        digests.forget(paths, timeline, before_lsn)
         return count
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
         """Return the moments after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
         pg_waldump = self.servers.installations.default.program("pg_waldump")
         paths = self.servers.paths(service_id)
-        return gaps(self.pool.driver, paths, pg_waldump, snapshots, integrity.faults(paths))
+        return gaps(self.pool.driver, paths, pg_waldump, snapshots, digests.faults(paths))
 
     def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
         """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""
@@ -98,7 +100,7 @@ class Past(Host):
             " pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s::text::pg_lsn)::bigint"
         )
         try:
-            with sql.connect(self.servers.paths(server.service_id)) as connection:
+            with connections.connect(self.servers.paths(server.service_id)) as connection:
                 next_xid, written_bytes = row(connection, query, snapshot.end_lsn)
         except Unavailable:
             return None

@@ -7,10 +7,11 @@ restore window reaches.
 from dataclasses import dataclass
 
 from ramet.backends.base import Server
-from ramet.backends.local import bases, owned
-from ramet.backends.local.servers import Servers
+from ramet.backends.local.host import files
+from ramet.backends.local.restore import base_backup
+from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.volumes.system import sync_tree
+from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.errors import Unavailable
 
 _SIGNAL = "standby.signal"
@@ -38,10 +39,10 @@ class Replicas:
         unfinished = paths.root / _UNFINISHED
         self.driver.remove_tree(unfinished)
         try:
-            bases.copy_running(self.driver, primary, unfinished)
+            base_backup.copy_running(self.driver, primary, unfinished)
         except Unavailable:
             return False
-        owned.write_file(unfinished, _SIGNAL)
+        files.write_file(unfinished, _SIGNAL)
         sync_tree(paths.root)
         unfinished.rename(paths.data)
         sync_tree(paths.root)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.volumes import building
+from ramet.backends.local.volumes import atomic
 from ramet.backends.local.volumes.driver import Driver, Exclusions
-from ramet.backends.local.volumes.system import move_new, sync_tree
+from ramet.backends.local.volumes.syscalls import move_new, sync_tree
 from ramet.errors import Exhausted, Failed
 
 _LIVE = Exclusions(
@@ -167,7 +167,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(
     def full(_source: Path, _target: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(building, "move_new", full)
+    monkeypatch.setattr(atomic, "move_new", full)
     with pytest.raises(Exhausted, match="no room left") as caught:
         driver.clone_tree(source, place / "clone")
     assert caught.value.code == "NOT_ENOUGH_DISK"
@@ -304,11 +304,11 @@ def test_two_clones_to_one_name_end_with_one_winner(
     wanted = source if clone == "clone_tree" else source / "PG_VERSION"
 
     def overtaken(partial: Path, target: Path) -> None:
-        monkeypatch.setattr(building, "move_new", move_new)
+        monkeypatch.setattr(atomic, "move_new", move_new)
         target.mkdir()
         move_new(partial, target)
 
-    monkeypatch.setattr(building, "move_new", overtaken)
+    monkeypatch.setattr(atomic, "move_new", overtaken)
     with pytest.raises(FileExistsError):
         getattr(driver, clone)(wanted, place / "clone")
     assert sorted(path.name for path in place.iterdir()) == ["clone", "source"]

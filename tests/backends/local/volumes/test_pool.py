@@ -13,10 +13,10 @@ import pytest
 
 from ramet.backends.local.volumes import image as images
 from ramet.backends.local.volumes import pool as pools
+from ramet.backends.local.volumes.disk_usage import free_bytes
 from ramet.backends.local.volumes.mounts import mounted_at, users_of
 from ramet.backends.local.volumes.pool import Pool, close_pool, open_pool
 from ramet.backends.local.volumes.probe import best_driver
-from ramet.backends.local.volumes.space import free_bytes
 from ramet.errors import Error, Exhausted, Failed, Invalid, WrongState
 from tests.backends.local.pools import make_pool
 

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from ramet.backends.local.volumes import reflink, space, tree
-from ramet.backends.local.volumes.building import built_at, remove_files, removed_from
+from ramet.backends.local.volumes import copy_tree, disk_usage, reflink
+from ramet.backends.local.volumes.atomic import built_at, remove_files, removed_from
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 from ramet.errors import Failed
 
@@ -58,7 +58,7 @@ class BtrfsDriver:
     def clone_file(self, source: Path, target: Path) -> None:
         """Make `target` a copy of one file."""
         with built_at(target, remove_files, sweep=False) as partial:
-            tree.copy_file(source, partial, reflink.share)
+            copy_tree.copy_file(source, partial, reflink.share)
 
     def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
         """Return 0: blocks are shared."""
@@ -66,7 +66,7 @@ class BtrfsDriver:
 
     def exclusive_bytes(self, path: Path) -> int:
         """Return the bytes on disk that no other tree shares."""
-        return space.exclusive_bytes(path)
+        return disk_usage.exclusive_bytes(path)
 
 
 def is_btrfs(path: Path) -> bool:
@@ -129,7 +129,7 @@ class _Pruning:
         if relative in self._exclusions.emptied:
             _empty(Path(entry.path), status)
         elif stat.S_ISLNK(status.st_mode):
-            raise tree.symlink_refused(self._source / relative)
+            raise copy_tree.symlink_refused(self._source / relative)
         elif status.st_ino == _NESTED_STUB_INODE:
             raise Failed(
                 "NESTED_SUBVOLUME",

@@ -5,8 +5,8 @@ import shutil
 import uuid
 from pathlib import Path
 
-from ramet.backends.local.volumes.space import free_bytes
-from ramet.backends.local.volumes.system import run
+from ramet.backends.local.volumes.disk_usage import free_bytes
+from ramet.backends.local.volumes.syscalls import run
 from ramet.errors import Exhausted, Failed, Invalid
 
 MINIMUM_BYTES = 320 * 1024**2  # mkfs.xfs refuses less than 300 MB

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ramet.backends.local.volumes.system import run
+from ramet.backends.local.volumes.syscalls import run
 from ramet.errors import Failed, WrongState
 
 _MOUNTINFO = Path("/proc/self/mountinfo")

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramet.backends.local.volumes import image as images
+from ramet.backends.local.volumes.disk_usage import free_bytes
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.mounts import mount_image, mounted_at, unmount
+from ramet.backends.local.volumes.pool_record import Record, read_record, write_record
 from ramet.backends.local.volumes.probe import DRIVERS, best_driver, supports
-from ramet.backends.local.volumes.record import Record, read_record, write_record
-from ramet.backends.local.volumes.space import free_bytes
 from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
 
 _QUOTA_OPTION = {"xfs": "prjquota"}

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from ramet.backends.local.volumes.btrfs import BtrfsDriver, is_btrfs
-from ramet.backends.local.volumes.copying import CopyDriver
+from ramet.backends.local.volumes.copy import CopyDriver
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.reflink import ReflinkDriver
 

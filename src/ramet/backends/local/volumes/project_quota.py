@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ramet.backends.local.volumes.system import run
+from ramet.backends.local.volumes.syscalls import run
 from ramet.errors import Failed
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
-from ramet.backends.local.volumes import apart, space, tree
-from ramet.backends.local.volumes.building import built_at, remove_apart, remove_files, removed_from
+from ramet.backends.local.volumes import copy_tree, disk_usage, helper_process
+from ramet.backends.local.volumes.atomic import built_at, remove_apart, remove_files, removed_from
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 
 _FICLONE = 0x40049409
@@ -29,7 +29,7 @@ class ReflinkDriver:
     def clone_tree(self, source: Path, target: Path, exclusions: Exclusions = NOTHING) -> CloneStatistics:
         """Make `target` a copy of the tree `source`."""
         with built_at(target, remove_apart) as partial:
-            return apart.call(tree.copy_tree, source, partial, exclusions, share)
+            return helper_process.call(copy_tree.copy_tree, source, partial, exclusions, share)
 
     def remove_tree(self, path: Path) -> None:
         """Remove a tree and every half made one of that name."""
@@ -38,7 +38,7 @@ class ReflinkDriver:
     def clone_file(self, source: Path, target: Path) -> None:
         """Make `target` a copy of one file."""
         with built_at(target, remove_files, sweep=False) as partial:
-            tree.copy_file(source, partial, share)
+            copy_tree.copy_file(source, partial, share)
 
     def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
         """Return 0: blocks are shared."""
@@ -46,7 +46,7 @@ class ReflinkDriver:
 
     def exclusive_bytes(self, path: Path) -> int:
         """Return the bytes on disk that no other tree shares."""
-        return space.exclusive_bytes(path)
+        return disk_usage.exclusive_bytes(path)
 
 
 def share(source: int, target: int, _status: os.stat_result) -> None:

@@ -1,0 +1,73 @@
+"""What this host would give to a data root, found out without changing anything; for a Ramet that is not up."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ramet.backends.local.host.cgroups import open_limits
+from ramet.backends.local.host.installation import Installation, extension_of, find_installations
+from ramet.backends.local.host.paths import digest_of
+from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
+from ramet.backends.local.server import read_only_module
+from ramet.backends.local.volumes import image as images
+from ramet.backends.local.volumes.pool_record import read_record
+from ramet.backends.local.volumes.probe import best_driver
+from ramet.errors import Failed
+from ramet.model.service import ServiceType
+
+_RECORD = "pool.json"
+
+
+def has_storage(data_root: Path) -> bool:
+    """Tell whether storage was ever made in a data root."""
+    return (data_root / _RECORD).is_file()
+
+
+def survey(data_root: Path) -> Sequence[tuple[str, str]]:
+    """Return what was found as (title, sentence) rows."""
+    limits = open_limits(digest_of(data_root))
+    rest = [("poolers", describe_pgbouncer()), ("limits", limits.describe())]
+    return [("storage", _storage(data_root)), *_postgresql(), *rest]
+
+
+def service_types(installation: Installation) -> str:
+    """Say which types of service an installation serves, and what the others lack."""
+    return ", ".join(_service_type(installation, one) for one in ServiceType) + "."
+
+
+def _service_type(installation: Installation, service_type: ServiceType) -> str:
+    extension = extension_of(service_type)
+    if extension is None or installation.has_extension(extension):
+        return str(service_type)
+    return f"not {service_type} (no extension {extension})"
+
+
+def _postgresql() -> list[tuple[str, str]]:
+    try:
+        found = find_installations()
+    except Failed as error:
+        return [("postgresql", str(error))]
+    default = found.default
+    return [
+        ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in found.found)),
+        ("types", service_types(default)),
+        ("tls", found.describe_tls()),
+        ("read-only", read_only_module.describe(found)),
+    ]
+
+
+def _storage(data_root: Path) -> str:
+    record = read_record(data_root / _RECORD)
+    if record is not None:
+        where = f"in the image {record.image}" if record.image else "in the data directory itself"
+        return f"{record.driver}, {where}: {record.reason}."
+    there = next(path for path in (data_root, *data_root.parents) if path.is_dir())
+    try:
+        driver = best_driver(there)
+    except OSError as error:
+        return f"Cannot be probed: {error.strerror} in {there}."
+    if driver != "copy":
+        return f"It will be {driver}: the file system of {there} shares blocks."
+    why = images.why_impossible("xfs")
+    if why is None:
+        return f"It will be reflink in an XFS image, for the file system of {there} cannot share blocks."
+    return f"It will be plain copies: the file system of {there} cannot share blocks, and {why}."

@@ -1,0 +1,1 @@
+"""What this host gives to servers: a system user, directories, control groups, certificates, PostgreSQL itself."""

@@ -1,0 +1,1 @@
+"""PgBouncer beside a server."""

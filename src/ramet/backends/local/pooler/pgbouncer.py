@@ -1,0 +1,220 @@
+"""PgBouncer as found on this host, and its configuration as a pure function.
+
+Passwords are PostgreSQL's own: each login asks for the role's SCRAM verifier, and what the client proves is passed on
+to the server. So a changed password or a new role holds at once, and no password is kept anywhere.
+"""
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ramet.backends.local.sql.connections import DATABASE, POOLER_ROLE
+from ramet.errors import Invalid
+from ramet.model.credentials import new_password, scram_verifier
+
+TRANSACTION_POOL = f"{DATABASE}_transaction"
+READ_ONLY_OPTIONS = ("tsdb_admin.read_only_connection", "default_transaction_read_only")
+LOG = "pgbouncer.log"
+USERLIST = "userlist.txt"
+_VERSION = re.compile(r"PgBouncer (\d+)\.(\d+)")
+_OLDEST = (1, 17)
+_USUAL_PLACES = ("pgbouncer", "/usr/sbin/pgbouncer", "/usr/local/bin/pgbouncer")
+_READS_OPTIONS = (1, 20)
+_KEEPS_PREPARED_STATEMENTS = (1, 21)
+_CLIENTS = 2000
+_OTHER_FILES = 100
+_NOT_POOLED = 15
+
+# Runs in databases of tenants: every name is qualified, for they choose the search path (CVE-2025-12819), and a
+# verifier that is no longer valid is none (CVE-2025-2291).
+_AUTH_QUERY = (
+    "SELECT rolname, rolpassword FROM pg_catalog.pg_authid"  # noqa: S608 - a name of ours
+    " WHERE rolname OPERATOR(pg_catalog.=) $1 AND rolcanlogin AND NOT rolsuper AND NOT rolreplication"
+    f" AND rolname OPERATOR(pg_catalog.<>) '{POOLER_ROLE}'"
+    " AND rolpassword OPERATOR(pg_catalog.~~) 'SCRAM-SHA-256$%'"
+    " AND (rolvaliduntil IS NULL OR rolvaliduntil OPERATOR(pg_catalog.>) pg_catalog.now())"
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """An installed PgBouncer."""
+
+    path: Path
+    version: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """What a PgBouncer is to do: where it listens, and the private sockets of the servers behind it.
+
+    `connections` is what each server accepts. `balances` says that it stands for the endpoint of several servers:
+    every database, in turns, and no transaction pool. `reads_only` says that nothing can be written through any of
+    them. `certificate` and its key are None where endpoints have no TLS.
+    """
+
+    addresses: str
+    port: int
+    sockets: tuple[Path, ...]
+    server_port: int
+    connections: int
+    certificate: Path | None
+    key: Path | None
+    balances: bool = False
+    reads_only: bool = False
+
+
+def find_pgbouncer(environ: Mapping[str, str] = os.environ) -> Program:
+    """Return the PgBouncer of this host. Raises Invalid, saying what to install, when there is none that serves."""
+    named = environ.get("RAMET_PGBOUNCER")
+    for name in (named,) if named else _USUAL_PLACES:
+        path = shutil.which(name, path=environ.get("PATH"))
+        version = _version_of(path) if path else None
+        if path and version is not None and version >= _OLDEST:
+            return Program(Path(path), version)
+    raise Invalid(
+        "POOLER_MISSING",
+        "A pooler needs PgBouncer 1.17 or newer, which this host lacks",
+        "Install it (Debian: pgbouncer), or name the program in RAMET_PGBOUNCER.",
+    )
+
+
+def describe_pgbouncer() -> str:
+    """Say in a sentence whether services can have poolers here."""
+    try:
+        found = find_pgbouncer()
+    except Invalid as error:
+        return f"Services can have none, and replica sets one node: {error}"
+    major, minor = found.version
+    return f"PgBouncer {major}.{minor} in {found.path}. {advice_for_clients(found)}".strip()
+
+
+def advice_for_clients(program: Program) -> str:
+    """Return what clients of a transaction pool must do themselves, empty for nothing.
+
+    Before 1.21 a statement that was prepared is unknown on the next server, or its name taken there (42P05, 26000).
+    """
+    if program.version >= _KEEPS_PREPARED_STATEMENTS:
+        return ""
+    return (
+        f"In the transaction pool ({TRANSACTION_POOL}) clients must not prepare statements (psycopg: "
+        "prepare_threshold=None; JDBC: prepareThreshold=0); PgBouncer 1.21 and newer would let them."
+    )
+
+
+def _version_of(path: str) -> tuple[int, int] | None:
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    found = _VERSION.search(done.stdout)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def pgbouncer_ini(pooling: Pooling, program: Program, home: Path) -> str:
+    """Return the configuration file of the PgBouncer that works in `home`."""
+    settings = {**_listening(pooling, home), **_passwords(home), **_pools(pooling, program)}
+    lines = ["; Written by Ramet; overwritten at each start.", "[databases]", *_databases(pooling), "[pgbouncer]"]
+    return "\n".join([*lines, *(f"{name} = {value}" for name, value in settings.items())]) + "\n"
+
+
+def userlist() -> str:
+    """Return the list of users: the asking role alone, with a password that nobody knows.
+
+    Without an entry that role would have an empty password, which PgBouncer accepts from a client that sends one.
+    """
+    return f'"{POOLER_ROLE}" "{scram_verifier(new_password()).reveal()}"\n'
+
+
+def _databases(pooling: Pooling) -> list[str]:
+    """Return the databases that clients may name. The server keeps half of its connections for the endpoint."""
+    where = f"host={','.join(map(str, pooling.sockets))} port={pooling.server_port}"
+    half = len(pooling.sockets) * max(4, (pooling.connections - _NOT_POOLED) // 2)
+    if pooling.balances:
+        return [f"* = {where} {_at_most(half)}"]
+    return [
+        f"{DATABASE} = {where} pool_mode=session {_at_most(half // 2)}",
+        f"{TRANSACTION_POOL} = {where} dbname={DATABASE} pool_mode=transaction {_at_most(half // 2)}",
+    ]
+
+
+def _at_most(connections: int) -> str:
+    # The asking role is named for each database: named for all, it would make PgBouncer 1.18 wait for a server when a
+    # client names its own database, pgbouncer.
+    return f"pool_size={connections} max_db_connections={connections} auth_user={POOLER_ROLE}"
+
+
+def _listening(pooling: Pooling, home: Path) -> dict[str, str]:
+    settings = {
+        "listen_addr": pooling.addresses,
+        "listen_port": str(pooling.port),
+        "unix_socket_dir": "",
+        "logfile": str(home / LOG),
+        "log_connections": "0",
+        "log_disconnections": "0",
+        "log_stats": "0",
+        "client_tls_sslmode": "disable",
+        "server_tls_sslmode": "disable",
+    }
+    if pooling.certificate is not None:
+        settings |= {
+            "client_tls_sslmode": "require",
+            "client_tls_cert_file": str(pooling.certificate),
+            "client_tls_key_file": str(pooling.key),
+            "client_tls_protocols": "secure",
+        }
+    return settings
+
+
+def _passwords(home: Path) -> dict[str, str]:
+    return {
+        "auth_type": "scram-sha-256",
+        "auth_file": str(home / USERLIST),
+        "auth_query": _AUTH_QUERY,
+        "admin_users": "",
+        "stats_users": "",
+    }
+
+
+def _pools(pooling: Pooling, program: Program) -> dict[str, str]:
+    settings = {
+        "pool_mode": "session",
+        "max_client_conn": str(_most_clients(pooling)),
+        "server_round_robin": str(int(len(pooling.sockets) > 1)),
+        "server_reset_query": "DISCARD ALL",
+        # A server that was away is tried again soon.
+        "server_login_retry": "1",
+        "server_lifetime": "3600",
+        "server_idle_timeout": "600",
+        "client_login_timeout": "15",
+        "tcp_keepalive": "1",
+        "tcp_keepidle": "60",
+        "tcp_keepintvl": "10",
+        "tcp_keepcnt": "6",
+        "ignore_startup_parameters": ",".join(_ignored(pooling, program)),
+    }
+    if program.version >= _KEEPS_PREPARED_STATEMENTS:
+        settings["max_prepared_statements"] = "200"
+    return settings
+
+
+def _ignored(pooling: Pooling, program: Program) -> list[str]:
+    """Return what clients may ask for in vain.
+
+    A session that asks to be read-only must be, or be refused; on a replica every session is. An older PgBouncer takes
+    `options` as a whole or not at all.
+    """
+    if not pooling.reads_only:
+        return ["extra_float_digits"]
+    asked = READ_ONLY_OPTIONS if program.version >= _READS_OPTIONS else ("options",)
+    return ["extra_float_digits", *asked]
+
+
+def _most_clients(pooling: Pooling) -> int:
+    """Return how many clients may connect, as far as the host lets a process open files."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        return _CLIENTS
+    return max(50, min(_CLIENTS, hard - len(pooling.sockets) * pooling.connections - _OTHER_FILES))

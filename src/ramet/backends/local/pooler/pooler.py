@@ -1,0 +1,172 @@
+"""The pooler of a service: a PgBouncer that runs beside its server, reads its passwords there, and outlives us."""
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ramet.backends.base import Server
+from ramet.backends.local.host.own_faults import GONE, looking_at
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.pooler.pgbouncer import LOG, USERLIST, Pooling, find_pgbouncer, pgbouncer_ini, userlist
+from ramet.backends.local.process.daemon import Daemon
+from ramet.backends.local.server import probe
+from ramet.backends.local.server.configuration import listen_addresses, max_connections
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE
+from ramet.backends.local.sql.service_roles import ensure_pooler_role_of
+from ramet.errors import Failed, Invalid, Unavailable
+
+POOLER = "pooler"
+BALANCER = "balancer"
+_CONFIGURATION = "pgbouncer.ini"
+_LARGEST_LOG_BYTES = 4 * 1024**2
+_END_SECONDS = 5.0
+_ANSWERS_WITHIN_SECONDS = 8.0
+_LOOK_EVERY_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Poolers:
+    """The poolers of one data root, or the balancers: those stand for the endpoint of several servers."""
+
+    servers: Servers
+    kind: str = POOLER
+
+    def start(self, servers: Sequence[Server], port: int) -> None:
+        """Make the pooler of serving servers run as it should, and return when it asks clients for passwords.
+
+        May run at any time: one that runs is told of what changed. It lies beside the first server, whose certificate
+        it shows. Raises Failed, with its log, when it cannot serve, and Invalid when there is no database for it.
+        """
+        first = servers[0]
+        writing = self.servers.paths(first.primary.service_id if first.primary else first.service_id)
+        ensure_pooler_role_of(writing)
+        if self.kind == POOLER:
+            check_database(writing)
+        self._run(self._daemon(servers[0].service_id), self._pooling(servers, port))
+
+    def _run(self, daemon: Daemon, pooling: Pooling) -> None:
+        """Make a PgBouncer run as `pooling` says, and return when it asks clients for passwords."""
+        program = find_pgbouncer()
+        account = self.servers.account
+        account.make_directory(daemon.home)
+        with daemon.alone():
+            text = pgbouncer_ini(pooling, program, daemon.home)
+            is_down, changed = daemon.running() is None, _written(daemon.home / _CONFIGURATION) != text
+            if is_down or changed:
+                account.write(daemon.home / _CONFIGURATION, text)
+                account.write(daemon.home / USERLIST, userlist())
+            if is_down:
+                _prune(daemon.home / LOG)
+                daemon.start([str(program.path), "-q", str(daemon.home / _CONFIGURATION)], account)
+            elif changed:
+                daemon.reload()
+        _await_answer(daemon, pooling)
+
+    def serves(self, service_id: str) -> bool:
+        """Tell whether the pooler's process runs. Raises Unseen when this process cannot look."""
+        with looking_at(f"the {self.kind} of service {service_id}"):
+            return self._daemon(service_id).running() is not None
+
+    def stop(self, service_id: str) -> None:
+        """End the pooler of a service and its clients' sessions, and remove it; may run when there is none."""
+        daemon = self._daemon(service_id)
+        if not daemon.home.is_dir():
+            return
+        with daemon.alone():
+            if not daemon.end(_END_SECONDS):
+                raise Unavailable("POOLER_ENDING", f"The {self.kind} of service {service_id} still ends")
+        shutil.rmtree(daemon.home)
+        shutil.rmtree(self._links(service_id), ignore_errors=True)
+
+    def stop_all(self, service_id: str) -> None:
+        """End whatever stands before a service; may run when nothing does."""
+        for kind in (POOLER, BALANCER):
+            Poolers(self.servers, kind).stop(service_id)
+
+    def _daemon(self, service_id: str) -> Daemon:
+        return Daemon(self.servers.paths(service_id).root / self.kind)
+
+    def _links(self, service_id: str) -> Path:
+        return self.servers.paths(service_id).sockets / self.kind
+
+    def _sockets(self, servers: Sequence[Server]) -> tuple[Path, ...]:
+        """Return the directories of the servers' sockets; of several, links to them that bear one port.
+
+        PgBouncer takes several hosts and one port for all of them.
+        """
+        found = [self.servers.paths(server.service_id).sockets for server in servers]
+        if len(found) == 1:
+            return tuple(found)
+        links = self._links(servers[0].service_id)
+        self.servers.account.make_directory(links)
+        return tuple(self._link(links / str(n), found[n], servers[n].port, servers[0].port) for n in range(len(found)))
+
+    def _link(self, directory: Path, sockets: Path, port: int, shown_port: int) -> Path:
+        self.servers.account.make_directory(directory)
+        link = directory / f".s.PGSQL.{shown_port}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(sockets / f".s.PGSQL.{port}")
+        return directory
+
+    def _pooling(self, servers: Sequence[Server], port: int) -> Pooling:
+        first = servers[0]
+        tls_files = self.servers.paths(first.service_id).tls
+        tls = self.servers.features(first).has_tls
+        return Pooling(
+            addresses=listen_addresses(first.host, tls),
+            port=port,
+            sockets=self._sockets(servers),
+            server_port=first.port,
+            connections=max_connections(replace(first, primary=None)),
+            certificate=tls_files / "server.crt" if tls else None,
+            key=tls_files / "server.key" if tls else None,
+            balances=self.kind == BALANCER,
+            reads_only=all(server.primary is not None for server in servers),
+        )
+
+
+def check_database(paths: ServicePaths) -> None:
+    """Raise Invalid when a serving server has no database `tsdb` that takes connections: a pooler serves that one."""
+    with connections.connect(paths) as connection:
+        found = connection.execute("SELECT datallowconn FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
+    if found != (True,):
+        raise Invalid(
+            "DATABASE_MISSING",
+            f"Service {paths.service_id} has no database {DATABASE} that takes connections, and poolers serve that",
+            f"Create it (CREATE DATABASE {DATABASE}), or let it take connections.",
+        )
+
+
+def _await_answer(daemon: Daemon, pooling: Pooling) -> None:
+    deadline = time.monotonic() + _ANSWERS_WITHIN_SECONDS
+    while not _answers(pooling) or daemon.running() is None:
+        if daemon.running() is None or time.monotonic() > deadline:
+            raise Failed(
+                "POOLER_SILENT",
+                f"The pooler on port {pooling.port} does not serve",
+                daemon.last_words(LOG),
+            )
+        time.sleep(_LOOK_EVERY_SECONDS)
+
+
+def _answers(pooling: Pooling) -> bool:
+    tls = pooling.certificate is not None
+    return probe.ask("localhost", pooling.port, ADMIN_ROLE, DATABASE, tls=tls) is probe.Answer.ASKS_PASSWORD
+
+
+def _written(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except GONE:
+        return None
+
+
+def _prune(log: Path) -> None:
+    """Begin a new log when the old one is long; only while no program writes it."""
+    if log.exists() and log.stat().st_size > _LARGEST_LOG_BYTES:
+        os.truncate(log, 0)

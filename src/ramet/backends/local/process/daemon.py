@@ -1,0 +1,112 @@
+"""A helper program beside a server: it works in a directory of its own, outlives us, and is found again there.
+
+The directory is private and nothing else works in it. So whatever process does is the program, or what a killed one
+left behind; a pid alone is never believed.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ramet.backends.local.host.children import adopt
+from ramet.backends.local.host.own_faults import GONE
+from ramet.backends.local.host.system_user import Account
+from ramet.backends.local.process.identity import ProcessRecord, inhabitants, record_of, works_in
+from ramet.backends.local.process.postgres import ENVIRONMENT
+
+_RECORD = "process.json"
+_OUTPUT = "start.log"
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """The program that works in `home`, which exists while it runs."""
+
+    home: Path
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other threads and processes from starting or stopping the program meanwhile."""
+        with (self.home / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def running(self) -> int | None:
+        """Return its pid, or None when it does not run."""
+        recorded = self._recorded()
+        if recorded is not None and record_of(recorded.pid) == recorded and works_in(recorded.pid, self.home):
+            return recorded.pid
+        return next(iter(inhabitants(self.home)), None)
+
+    def start(self, command: list[str], account: Account) -> int:
+        """Start the program, which does not run yet, as `account`; return its pid without waiting for it."""
+        with os.fdopen(os.open(self.home / _OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
+            child = subprocess.Popen(
+                command, env=ENVIRONMENT, cwd=self.home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                start_new_session=True, umask=0o077, **account.identity(),
+            )  # fmt: skip
+        pid = adopt(child)
+        found = record_of(pid)
+        if found is not None:
+            account.write(self.home / _RECORD, json.dumps(asdict(found)))
+            _allow_all_files(pid)
+        return pid
+
+    def reload(self) -> None:
+        """Make the program read its configuration again, if it runs."""
+        self._signal(signal.SIGHUP, 0)
+
+    def end(self, patience_seconds: float) -> bool:
+        """End the program at once; True when nothing works in its directory any more. May be asked again."""
+        if not self.home.is_dir():
+            return True
+        if self.running() is not None:
+            self._signal(signal.SIGTERM, patience_seconds)
+        if self.running() is not None:
+            self._signal(signal.SIGKILL, patience_seconds)
+        return self.running() is None
+
+    def last_words(self, log: str) -> str:
+        """Return the last lines that it wrote to its log, or before it had one."""
+        lines: list[str] = []
+        for name in (_OUTPUT, log):
+            with contextlib.suppress(OSError):
+                lines += (self.home / name).read_text(errors="replace").splitlines()
+        return "\n".join(lines[-10:])
+
+    def _signal(self, number: signal.Signals, patience_seconds: float) -> None:
+        pid = self.running()
+        if pid is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            handle = os.pidfd_open(pid)
+            try:
+                if works_in(pid, self.home):
+                    signal.pidfd_send_signal(handle, number)
+                    poll = select.poll()
+                    poll.register(handle, select.POLLIN)
+                    poll.poll(patience_seconds * 1000)
+            finally:
+                os.close(handle)
+
+    def _recorded(self) -> ProcessRecord | None:
+        try:
+            return ProcessRecord(**json.loads((self.home / _RECORD).read_text()))
+        except (*GONE, ValueError, TypeError):
+            return None
+
+
+def _allow_all_files(pid: int) -> None:
+    """Let a process open as many files as the host allows: each client is one."""
+    with contextlib.suppress(OSError):
+        _soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))

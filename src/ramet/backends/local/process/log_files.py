@@ -1,0 +1,94 @@
+"""The log files of one server: PostgreSQL's own structured lines, and what it says before its collector runs."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ramet.backends.local.host.paths import ServicePaths
+
+_TAIL_BYTES = 64 * 1024
+_LAST_LINES = 20
+FILE_BYTES = 16 * 1024 * 1024
+KEPT_BYTES = 128 * 1024 * 1024
+KEPT_SECONDS = 14 * 86400.0
+_GIVING_UP = ("FATAL", "PANIC")
+# Sessions end with FATAL too: those that come too early, and those that are ended.
+_PARTS_OF_A_START = ("postmaster", "startup", "checkpointer", "background writer", "walwriter")
+
+
+def files(paths: ServicePaths) -> list[Path]:
+    """Return the structured log files, oldest first."""
+    return sorted(paths.log.glob("server-*.json"))
+
+
+def entries(paths: ServicePaths) -> Iterator[dict[str, Any]]:
+    """Yield all structured entries, oldest first; a line that is still being written is left out."""
+    for file in files(paths):
+        yield from _parsed(file.read_bytes())
+
+
+def last_words(paths: ServicePaths) -> str:
+    """Return the last lines of the log: severity and message only, for statements may hold secrets."""
+    sources = [(paths.start_log, _start_lines), *((file, _messages) for file in files(paths)[-1:])]
+    written = sorted((file.stat().st_mtime_ns, file, lines_of) for file, lines_of in sources if file.exists())
+    lines = [line for _, file, lines_of in written for line in lines_of(file)]
+    return "\n".join(lines[-_LAST_LINES:])
+
+
+def has_given_up(paths: ServicePaths, since_ns: int) -> bool:
+    """Tell whether a server that was started about `since_ns` (of the epoch) says why it ended."""
+    if paths.start_log.exists() and any(
+        f"{word}: " in line for line in _start_lines(paths.start_log) for word in _GIVING_UP
+    ):
+        return True
+    written = [file for file in files(paths)[-2:] if file.stat().st_mtime_ns >= since_ns]
+    return any(
+        entry.get("error_severity") in _GIVING_UP and entry.get("backend_type") in _PARTS_OF_A_START
+        for file in written
+        for entry in _parsed(_tail(file))
+    )
+
+
+def prune(paths: ServicePaths, now_seconds: float) -> None:
+    """Remove log files that are too old, and the oldest of those that are too much; never one that is being written."""
+    # PostgreSQL opens an empty plain file beside each structured one.
+    for pattern in ("server-*.json", "server-*.log"):
+        *rotated, current = sorted(paths.log.glob(pattern)) or [paths.start_log]
+        kept_bytes = _size_bytes(current)
+        for file in reversed(rotated):
+            kept_bytes += _size_bytes(file)
+            if kept_bytes > KEPT_BYTES or now_seconds - _changed_seconds(file) > KEPT_SECONDS:
+                file.unlink(missing_ok=True)
+
+
+def _size_bytes(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _changed_seconds(file: Path) -> float:
+    return file.stat().st_mtime
+
+
+def _messages(file: Path) -> list[str]:
+    return [f"{entry.get('error_severity', '')}:  {entry.get('message', '')}" for entry in _parsed(_tail(file))]
+
+
+def _start_lines(file: Path) -> list[str]:
+    return [line for line in _tail(file).decode(errors="replace").splitlines() if "STATEMENT:" not in line]
+
+
+def _tail(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+        return opened.read()
+
+
+def _parsed(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield entry

@@ -1,0 +1,272 @@
+"""Server processes: start by exec, watch, stop by pidfd. They outlive us, and the next process finds them again."""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from ramet.backends.base import Readiness
+from ramet.backends.local.host.children import adopt, reap_ended
+from ramet.backends.local.host.installation import Installation
+from ramet.backends.local.host.own_faults import GONE
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.host.system_user import Account
+from ramet.backends.local.process import log_files
+from ramet.backends.local.process.identity import (
+    children_of,
+    cpu_ticks,
+    find_server,
+    inhabitants,
+    record_of,
+    remember,
+    runs,
+    transferred_bytes,
+    works_in,
+)
+from ramet.errors import Failed, Unavailable
+
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
+_LOOK_EVERY_SECONDS = 0.001
+_EXEC_SECONDS = 5.0
+_LAST_WORDS_SECONDS = 1.0
+
+
+def initialize(paths: ServicePaths, installation: Installation, account: Account, platform_role: str) -> None:
+    """Make an empty cluster in the data directory, which may exist and must be empty; flushed by the caller."""
+    command = [
+        installation.program("initdb"), "-D", str(paths.data), "--username", platform_role, "--encoding=UTF8",
+        *_locale(installation), "--data-checksums", "--auth-local=peer", "--auth-host=reject", "--no-sync",
+        "--no-instructions",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, env=ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=300, check=False, **account.identity(),
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise OSError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:].strip()}")
+
+
+def _locale(installation: Installation) -> list[str]:
+    if installation.major >= 17:
+        return ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C.UTF-8"]
+    return ["--locale=C.UTF-8"]
+
+
+def start(
+    paths: ServicePaths, installation: Installation, account: Account, overrides: Mapping[str, str] | None = None
+) -> int:
+    """Start the server of a data directory, or find the one that runs; return its pid without waiting for it.
+
+    `overrides` are settings for this one run: they win over the configuration file and are gone with the process.
+    """
+    with paths.start_lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        running = find_server(paths)
+        if running is not None:
+            return running
+        _clear_stale_locks(paths)
+        pid = _spawn(paths, installation, account, overrides or {})
+        remember(paths, pid, account)
+    return pid
+
+
+def _spawn(paths: ServicePaths, installation: Installation, account: Account, overrides: Mapping[str, str]) -> int:
+    command = [installation.program("postgres"), "-D", str(paths.data), "-c", f"config_file={paths.config_file}"]
+    for name, value in overrides.items():
+        command += ["-c", f"{name}={value}"]
+    lent, identity = account.lend(command)
+    with paths.start_log.open("wb") as log:
+        account.own(paths.start_log)
+        child = subprocess.Popen(
+            lent, env=ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True, umask=0o077, **identity,
+        )  # fmt: skip
+    pid = adopt(child)
+    _watch(lambda: runs(pid, command[0]) or record_of(pid) is None, _EXEC_SECONDS)
+    return pid
+
+
+def _clear_stale_locks(paths: ServicePaths) -> None:
+    """Remove the lock files of a server that is gone: PostgreSQL believes in any process that has come to their pid.
+
+    While processes of a killed server still work in the directory, nothing is touched: a second server beside them
+    would destroy the data.
+    """
+    left = inhabitants(paths.data) if paths.pid_file.exists() else []
+    if left:
+        raise Unavailable(
+            "SERVER_ENDING",
+            f"Processes of an earlier server of service {paths.service_id} still end",
+            f"pids {', '.join(map(str, left))}",
+        )
+    for lock in (paths.pid_file, *paths.sockets.glob(".s.PGSQL.*")):
+        lock.unlink(missing_ok=True)
+
+
+def running(paths: ServicePaths) -> int | None:
+    """Return the pid of the server, starting ones included, or None when none runs."""
+    pid = find_server(paths)
+    if pid is None:
+        reap_ended()
+    return pid
+
+
+def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
+    """Watch a starting server for at most `patience_seconds`.
+
+    When no server runs (any more) it raises, with the last lines of its log: Failed when it gave up, Unavailable when
+    something ended it that it says nothing of, so that another start may go on.
+    """
+    starting = find_server(paths)
+    if starting is not None:
+        _await_word(paths, starting, patience_seconds)
+    pid = running(paths)
+    if pid is None:
+        _watch(lambda: not inhabitants(paths.data), _LAST_WORDS_SECONDS)  # the log collector ends after its server
+        last_words = log_files.last_words(paths)
+        if log_files.has_given_up(paths, _started_ns(paths)):
+            raise Failed("SERVER_DIED", f"The server of service {paths.service_id} died while starting", last_words)
+        raise Unavailable(
+            "SERVER_KILLED", f"The server of service {paths.service_id} was killed while starting", last_words
+        )
+    return Readiness(True) if is_ready(paths) else Readiness(False, _progress(pid))
+
+
+def _started_ns(paths: ServicePaths) -> int:
+    """Return about when the last start was recorded; 0 when none was."""
+    try:
+        return paths.process_record.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def is_ready(paths: ServicePaths) -> bool:
+    """Tell whether the server runs and accepts connections on its private socket."""
+    pid = find_server(paths)
+    return pid is not None and _says_ready(paths.pid_file, pid)
+
+
+def _says_ready(pid_file: Path, pid: int) -> bool:
+    """Tell whether a server says that it is ready.
+
+    PostgreSQL keeps its pid in line 1 of its lock file and its state in line 8; the lines may be a killed server's.
+    """
+    try:
+        lines = pid_file.read_bytes().splitlines()
+        return lines[7].strip() == b"ready" and int(lines[0]) == pid
+    except (*GONE, IndexError, ValueError):
+        return False
+
+
+def _await_word(paths: ServicePaths, pid: int, patience_seconds: float) -> None:
+    """Watch a starting server for at most `patience_seconds`, until it says that it is ready, or has ended."""
+    pid_file, deadline = paths.pid_file, time.monotonic() + patience_seconds
+    with handle_of(pid) as handle:
+        while handle is not None and not _says_ready(pid_file, pid) and time.monotonic() < deadline:
+            if has_ended(handle, _LOOK_EVERY_SECONDS):
+                return
+
+
+def _watch(seen: Callable[[], bool], patience_seconds: float) -> bool:
+    """Look each millisecond until `seen` holds; False when the patience ends first."""
+    deadline = time.monotonic() + patience_seconds
+    while not seen():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_LOOK_EVERY_SECONDS)
+    return True
+
+
+def _progress(pid: int) -> str:
+    """Return a text that changes as long as recovery gets on: segment, and work done by those that recover.
+
+    The checkpointer counts because the checkpoint at the end of recovery is its work.
+    """
+    segment, work = "", 0
+    for child, title in children_of(pid):
+        role = title.rpartition(": ")[2]
+        if role.startswith(("startup", "checkpointer")):
+            work += transferred_bytes(child) + cpu_ticks(child)
+            segment = role.removeprefix("startup").strip() if role.startswith("startup") else segment
+    return f"{segment or 'starting'}, work {work}"
+
+
+def stop(paths: ServicePaths, patience_seconds: float) -> bool:
+    """Ask the server for a clean stop; True when it is gone. May be asked again as often as needed."""
+    return _end(paths, signal.SIGINT, patience_seconds)
+
+
+def kill(paths: ServicePaths, patience_seconds: float) -> bool:
+    """End the server at once, without a checkpoint, and whatever works in its directories; True when all are gone.
+
+    An initdb whose caller was killed is among them.
+    """
+    _end(paths, signal.SIGQUIT, patience_seconds)
+    return _watch(lambda: _all_killed(paths), patience_seconds)
+
+
+def _all_killed(paths: ServicePaths) -> bool:
+    left = {*inhabitants(paths.root), *inhabitants(paths.data), *filter(None, [running(paths)])}
+    for pid in left:
+        _signal(pid, signal.SIGKILL, partial(_belongs, paths, pid))
+    return not left
+
+
+def _belongs(paths: ServicePaths, pid: int) -> bool:
+    return works_in(pid, paths.data) or works_in(pid, paths.root) or find_server(paths) == pid
+
+
+def reload(paths: ServicePaths) -> None:
+    """Make the server read its configuration again. Raises Unavailable when it does not run."""
+    pid = find_server(paths)
+    if pid is None or not _signal(pid, signal.SIGHUP, lambda: find_server(paths) == pid):
+        raise Unavailable("SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running")
+
+
+def _end(paths: ServicePaths, number: signal.Signals, patience_seconds: float) -> bool:
+    pid = find_server(paths)
+    if pid is None:
+        return True
+    with handle_of(pid) as handle:
+        if handle is not None and find_server(paths) == pid:
+            signal.pidfd_send_signal(handle, number)
+            has_ended(handle, patience_seconds)
+    return running(paths) is None
+
+
+def has_ended(handle: int, patience_seconds: float) -> bool:
+    """Watch a process for at most `patience_seconds`; True when it has ended."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(patience_seconds * 1000))
+
+
+def _signal(pid: int, number: signal.Signals, is_ours: Callable[[], bool]) -> bool:
+    """Signal a process that is checked after its handle is open, so that a reused pid cannot be hit."""
+    with handle_of(pid) as handle:
+        if handle is None or not is_ours():
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, number)
+        return True
+
+
+@contextmanager
+def handle_of(pid: int) -> Iterator[int | None]:
+    """Open a handle of a process, None when it is gone."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        yield None
+        return
+    try:
+        yield handle
+    finally:
+        os.close(handle)

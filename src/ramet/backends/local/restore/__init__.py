@@ -1,0 +1,1 @@
+"""Base backups, snapshots, and recovery of forks to a recovery target."""

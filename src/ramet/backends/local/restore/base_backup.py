@@ -1,0 +1,203 @@
+"""Consistent copies of a data directory: of a running server in backup mode, of a stopped one as it is.
+
+A base is complete in itself: data files, and in its pg_wal the WAL that makes them consistent. PostgreSQL refuses to
+start it when a part of that is missing.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ramet.backends.base import Capture, SnapshotFacts
+from ramet.backends.local.host import files
+from ramet.backends.local.host.installation import Installation
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.restore.single_user import LABEL
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.rows import row, value
+from ramet.backends.local.volumes.driver import CloneStatistics, Driver, Exclusions
+from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, check_segment, live_and_archived
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
+from ramet.errors import Failed
+from ramet.model.fork import shown
+from ramet.model.snapshot import lsn_number
+
+# Where ALTER SYSTEM writes: a copy begins without the settings of its original.
+_OWN_SETTINGS = "postgresql.auto.conf"
+
+# What belongs to the process or the place and not to the data: PostgreSQL 18 docs, 25.3.4.1; docs/hazards.md, 1 to 3
+# and 18.
+NOT_DATA = Exclusions(
+    emptied=frozenset(
+        (
+            "pg_wal",
+            "pg_replslot",
+            "pg_stat_tmp",
+            "pg_dynshmem",
+            "pg_notify",
+            "pg_serial",
+            "pg_snapshots",
+            "pg_subtrans",
+        )
+    ),
+    names=(
+        "postmaster.pid",
+        "postmaster.opts",
+        "pgsql_tmp*",
+        "pg_internal.init*",
+        "backup_label*",
+        "tablespace_map*",
+        "backup_manifest*",
+        "current_logfiles*",
+        f"{_OWN_SETTINGS}*",
+        "recovery.signal",
+        "standby.signal",
+    ),
+)
+
+_START = re.compile(r"^START WAL LOCATION: ([0-9A-F]+/[0-9A-F]+) ", re.MULTILINE)
+_TIMELINE = re.compile(r"^START TIMELINE: (\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Base:
+    """What a base holds, and how long its parts took. `clean` says that it starts without recovery."""
+
+    facts: SnapshotFacts
+    system_identifier: int
+    clean: bool
+    seconds: dict[str, float]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Return the WAL segments that the base needs and holds."""
+        facts = self.facts
+        first = segment_at(facts.timeline, facts.start_lsn)
+        last = first if self.clean else segment_before(facts.timeline, facts.end_lsn)
+        return list(segments_between(first, last))
+
+    def begins_after(self, segment: Segment) -> bool:
+        """Tell whether the base needs no WAL of `segment` or earlier ones."""
+        return self.segments[0].number > segment.number
+
+    def check_copy(self, data: Path) -> None:
+        """Raise Failed when a copy of the base in `data` lacks its label or sound WAL.
+
+        Files that were copied while they were written start without a complaint when there is no label, and are
+        silently wrong: the label makes PostgreSQL replay what happened meanwhile.
+        """
+        if not self.clean and not (data / LABEL).is_file():
+            raise Failed(
+                "LABEL_MISSING",
+                f"{data} was copied from a running server and has no {LABEL}; its files do not fit together",
+                "Fork once more.",
+            )
+        for segment in self.segments:
+            until = lsn_number(self.facts.end_lsn) if segment == self.segments[-1] else None
+            check_segment(data / WAL_DIRECTORY / segment.name, segment, self.system_identifier, until)
+
+
+def copy_running(driver: Driver, parent: ServicePaths, target: Path) -> Base:
+    """Copy the data directory of a running server to the new directory `target`, between backup start and stop.
+
+    Holds every transaction that was acknowledged before the call. Backup mode ends with the session, so a crash of
+    ours leaves none behind. Raises Unavailable when the server is not serving.
+    """
+    clock = Stopwatch()
+    with connections.connect(parent, statement_timeout="0") as connection:
+        connection.execute("SELECT pg_backup_start(%s, true)", (f"ramet {target.name}",))
+        clock.lap("backup_start")
+        statistics = driver.clone_tree(parent.data, target, NOT_DATA)
+        clock.lap("clone")
+        # A transaction that runs now is not in the copy: counting from the oldest one makes it count as later.
+        next_xid = value(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+        end_lsn, label, links = row(connection, "SELECT lsn::text, labelfile, spcmapfile FROM pg_backup_stop(false)")
+        taken_at = value(connection, "SELECT clock_timestamp()")
+        identifier = value(connection, "SELECT system_identifier FROM pg_control_system()")
+        clock.lap("backup_stop")
+    if links:
+        raise Failed("TABLESPACE", f"Service {parent.service_id} has tablespaces outside its data directory", links)
+    facts = _facts_of_label(label, end_lsn, taken_at, next_xid, statistics)
+    base = Base(facts, identifier, clean=False, seconds=clock.laps)
+    files.write_file(target, LABEL, label)
+    files.write_file(target, _OWN_SETTINGS)
+    WalSource(driver, live_and_archived(parent), identifier).place_all(base.segments, target, end_lsn)
+    clock.lap("wal")
+    return base
+
+
+def copy_stopped(driver: Driver, installation: Installation, parent: ServicePaths, target: Path) -> Base:
+    """Copy the data directory of a cleanly stopped server. Raises Failed when it was not stopped cleanly."""
+    clock = Stopwatch()
+    pg_controldata = installation.program("pg_controldata")
+    control = read_control_data(pg_controldata, parent.data)
+    if not control.is_clean:
+        raise Failed(
+            "NOT_CLEANLY_STOPPED",
+            f"The server of service {parent.service_id} was not stopped cleanly; its files alone are no safe copy",
+            f"Its control file says: {control.state}. Start the service once, or fork it from a snapshot.",
+        )
+    statistics = driver.clone_tree(parent.data, target, NOT_DATA)
+    files.write_file(target, _OWN_SETTINGS)
+    WalSource(driver, [parent.data / WAL_DIRECTORY], control.system_identifier).place(
+        control.redo_segment, target, control.checkpoint_lsn, complete=False
+    )
+    if read_control_data(pg_controldata, parent.data) != control:
+        raise RuntimeError(f"the server of service {parent.service_id} was started while it was being copied")
+    clock.lap("clone")
+    facts = SnapshotFacts(
+        taken_at=datetime.now(UTC),
+        start_lsn=control.checkpoint_lsn,
+        end_lsn=control.checkpoint_lsn,
+        timeline=control.timeline,
+        next_xid=control.next_xid,
+        size_bytes=statistics.size_bytes,
+    )
+    return Base(facts, control.system_identifier, clean=True, seconds=clock.laps)
+
+
+class Stopwatch:
+    """Seconds of consecutive phases."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._since = time.monotonic()
+
+    def lap(self, phase: str) -> None:
+        """End a phase."""
+        now = time.monotonic()
+        self.laps[phase] = round(now - self._since, 6)
+        self._since = now
+
+
+def _facts_of_label(
+    label: str, end_lsn: str, taken_at: datetime, next_xid: int, statistics: CloneStatistics
+) -> SnapshotFacts:
+    start, timeline = _START.search(label), _TIMELINE.search(label)
+    if start is None or timeline is None:
+        raise AssertionError("BUG: a backup label without start and timeline")
+    return SnapshotFacts(taken_at, start[1], end_lsn, int(timeline[1]), next_xid, statistics.size_bytes)
+
+
+def captured(base: Base) -> Capture:
+    """Return the capture that a base is when nothing is added to it."""
+    return Capture(None, facts_of(base))
+
+
+def facts_of(base: Base) -> dict[str, Any]:
+    """Return what a fork's report says of the base that it grew from."""
+    facts = base.facts
+    return {
+        "base_time": shown(facts.taken_at),
+        "start_lsn": facts.start_lsn,
+        "end_lsn": facts.end_lsn,
+        "timeline": facts.timeline,
+        "clean": base.clean,
+        "size_bytes": facts.size_bytes,
+        "segments": [segment.name for segment in base.segments],
+        "seconds": base.seconds,
+    }

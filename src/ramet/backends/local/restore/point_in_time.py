@@ -1,0 +1,146 @@
+"""A fork's data for a past moment: a snapshot, and the WAL that leads from it to there."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from ramet.backends.base import Capture
+from ramet.backends.local.host import files
+from ramet.backends.local.host.installation import Installation
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore.base_backup import Base, Stopwatch, captured, copy_stopped, facts_of
+from ramet.backends.local.restore.recovery_target import (
+    Moment,
+    WalReader,
+    commit_beyond,
+    end_on_disk,
+    find_moment,
+    last_reachable,
+)
+from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL
+from ramet.backends.local.volumes.driver import Driver, Exclusions
+from ramet.backends.local.wal.control_file import ControlData, read_control_data
+from ramet.backends.local.wal.digests import noted_files
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
+from ramet.backends.local.wal.segment import segment_at, segment_before, segments_between
+from ramet.errors import Failed
+from ramet.model.fork import shown
+
+# Set in a capture's facts: all its WAL is wanted, and archive recovery is what replays it.
+TO_THE_END = "to_the_end"
+# Set in a capture's facts: the record of the WAL that is replayed last; None: the end of the base.
+RECOVER_TO_LSN = "recover_to_lsn"
+_SECOND = timedelta(seconds=1)
+_WITHOUT_WAL = Exclusions(emptied=frozenset((WAL_DIRECTORY,)))
+
+
+@dataclass(frozen=True)
+class RollForward:
+    """One capture for one moment. `paused` says that the parent's server is cleanly stopped, `down` that it is not
+    but does not run either: then nothing is asked of it, and its last state is the end of its WAL.
+    """
+
+    driver: Driver
+    installation: Installation
+    parent: ServicePaths
+    snapshot_id: str
+    target: datetime
+    paused: bool
+    down: bool = False
+
+    def into(self, data: Path) -> Capture:
+        """Fill the new tree `data`. Recovery is asked for, unless the moment is the last state of a paused parent.
+
+        Raises Unavailable when the parent should be serving and is not.
+        """
+        bases = snapshots.in_wal_order(self.parent)
+        base = snapshots.base_of(self.parent, self.snapshot_id)
+        reader = WalReader(self._source(bases, base), self.installation.program("pg_waldump"))
+        clock = Stopwatch()
+        try:
+            if self.paused and self._was_stopped_before(self.target):
+                return self._copy_stopped(data)
+            moment = find_moment(reader, bases, self.snapshot_id, self.target, self._live_end(reader, bases))
+            clock.lap("find")
+            return self._fill(data, moment, reader.source, clock)
+        except BrokenChain as broken:
+            raise self._with_remedy(broken, base, reader) from broken
+
+    def _source(self, bases: Sequence[tuple[str, Base]], first: Base) -> WalSource:
+        with_wal = [name for name, base in bases if base.facts.wal_order >= first.facts.wal_order]
+        places = [snapshots.data_of(self.parent, name) / WAL_DIRECTORY for name in with_wal]
+        noted = noted_files(self.parent)
+        return WalSource(self.driver, [*live_and_archived(self.parent), *places], first.system_identifier, noted)
+
+    def _fill(self, data: Path, moment: Moment, source: WalSource, clock: Stopwatch) -> Capture:
+        cut, base = moment.cut, moment.base
+        if cut.first_excluded is None and self.paused:
+            return self._copy_stopped(data)
+        if cut.first_excluded is None and not self.down:
+            fault = "does not hold the transaction that was committed last"
+            raise BrokenChain("WAL_DAMAGED", segment_before(base.facts.timeline, moment.read_until), fault)
+        if cut.first_excluded is not None and cut.recover_to is None and base.clean:
+            return self._copy_base(data, moment)
+        segments = self._place(data, moment, source, clock)
+        facts = {**facts_of(base), "segments": segments, "seconds": clock.laps, "cut": cut.facts()}
+        if cut.first_excluded is None:
+            return Capture(None, {**facts, "end_lsn": moment.read_until, TO_THE_END: True})
+        return Capture(self.target, {**facts, RECOVER_TO_LSN: None if cut.recover_to is None else cut.recover_to.lsn})
+
+    def _place(self, data: Path, moment: Moment, source: WalSource, clock: Stopwatch) -> list[str]:
+        """Put the base and the WAL behind it into the new tree; return the names of the segments."""
+        until_lsn, timeline = _needed_until(moment), moment.base.facts.timeline
+        segments = list(segments_between(moment.base.segments[0], segment_before(timeline, until_lsn)))
+        self.driver.clone_tree(snapshots.data_of(self.parent, moment.base_name), data, _WITHOUT_WAL)
+        clock.lap("clone")
+        source.place_all(segments, data, until_lsn)
+        files.write_file(data, RECOVERY_SIGNAL)
+        clock.lap("wal")
+        return [segment.name for segment in segments]
+
+    def _was_stopped_before(self, moment: datetime) -> bool:
+        return self._control_data().checkpoint_time + _SECOND <= moment
+
+    def _control_data(self) -> ControlData:
+        return read_control_data(self.installation.program("pg_controldata"), self.parent.data)
+
+    def _copy_stopped(self, data: Path) -> Capture:
+        return captured(copy_stopped(self.driver, self.installation, self.parent, data))
+
+    def _copy_base(self, data: Path, moment: Moment) -> Capture:
+        """Copy a base that was cleanly stopped and is the wanted state: there is nothing to replay."""
+        self.driver.clone_tree(snapshots.data_of(self.parent, moment.base_name), data)
+        moment.base.check_copy(data)
+        return Capture(None, {**facts_of(moment.base), "cut": moment.cut.facts()})
+
+    def _live_end(self, reader: WalReader, bases: Sequence[tuple[str, Base]]) -> Iterator[str]:
+        """Yield where the parent's WAL ends, once it is asked for."""
+        if not self.paused and not self.down:
+            yield commit_beyond(self.parent, self.target)
+            return
+        control = self._control_data()
+        if self.paused:
+            yield control.checkpoint_lsn
+        else:
+            yield end_on_disk(reader, bases[-1][1], segment_at(control.timeline, control.checkpoint_lsn))
+
+    def _with_remedy(self, broken: BrokenChain, base: Base, reader: WalReader) -> Failed:
+        before = last_reachable(reader, base, broken.segment)
+        bases = [one for _, one in snapshots.in_wal_order(self.parent)]
+        after = min((one.facts.taken_at for one in bases if one.begins_after(broken.segment)), default=None)
+        moments = [shown(moment) for moment in (before, after) if moment is not None]
+        nearest = f"The nearest that can be had: {' and '.join(moments)}." if moments else "Fork as of now instead."
+        return Failed(
+            broken.code,
+            f"{broken.message}, so the moment {shown(self.target)} of service {self.parent.service_id} cannot be had",
+            nearest,
+        )
+
+
+def _needed_until(moment: Moment) -> str:
+    """Return the LSN up to which a fork needs the WAL."""
+    if moment.cut.first_excluded is None:
+        return moment.read_until
+    return moment.base.facts.end_lsn if moment.cut.recover_to is None else moment.cut.recover_to.end_lsn

@@ -1,0 +1,68 @@
+"""What a fork gets once it is READY: what its report says of things that did not come along, and fresh statistics."""
+
+from functools import partial
+from typing import Any
+
+from ramet.backends.base import Capture
+from ramet.backends.local.host.installation import Installation
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.restore.recovery_target import WalReader
+from ramet.backends.local.server.analyze import collect
+from ramet.backends.local.server.jobs import Chores
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.each_database import in_each
+from ramet.backends.local.sql.tenant_code import Allowance
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal.boundary import cut_at_lsn
+from ramet.backends.local.wal.locate import WalSource, live_and_archived
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
+
+_SHOWN_TABLES = 100
+
+
+def examine(
+    driver: Driver, installation: Installation, child: ServicePaths, parent: ServicePaths | None, capture: Capture
+) -> dict[str, Any]:
+    """Return the unlogged tables of a fork, and for one without a target where its history ends.
+
+    That is read from the parent's WAL as long as it is there: what committed next may be known only now.
+    """
+    found: dict[str, Any] = {"unlogged_tables": _unlogged_tables(child)}
+    if "cut" not in capture.facts and parent is not None and parent.data.is_dir():
+        found["cut"] = _cut(driver, installation, parent, capture)
+    return found
+
+
+def analyze(chores: Chores, paths: ServicePaths, patience_seconds: float) -> str | None:
+    """Collect statistics for the planner and autovacuum; return how that ended, None while it is under way."""
+    return chores.run(paths, "analyze", partial(collect, paths, Allowance()), patience_seconds)
+
+
+def _unlogged_tables(paths: ServicePaths) -> list[str]:
+    with connections.connect_inside(paths) as connection:
+        found = in_each(paths, connection, connections.tenant_databases(connection), _unlogged_tables_of)
+    return [f"{database}.{table}" for database, tables in found.items() for table in tables][:_SHOWN_TABLES]
+
+
+def _unlogged_tables_of(connection: connections.Connection) -> list[str]:
+    rows = connection.execute(
+        "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm')"
+        " ORDER BY 1 LIMIT %s",
+        (_SHOWN_TABLES,),
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def _cut(driver: Driver, installation: Installation, parent: ServicePaths, capture: Capture) -> dict[str, Any]:
+    facts = capture.facts
+    border = segment_before(facts["timeline"], facts["end_lsn"])
+    first = min(segment_at(facts["timeline"], facts["start_lsn"]), border)
+    source = WalSource(driver, live_and_archived(parent), 0)
+    there = [segment for segment in segments_between(first, border) if source.find(segment) is not None]
+    following = Segment(border.timeline, border.number + 1)
+    if border not in there:
+        return cut_at_lsn([], facts["end_lsn"]).facts()
+    unbroken = [segment for segment in there if set(segments_between(segment, border)) <= set(there)]
+    reader = WalReader(source, installation.program("pg_waldump"))
+    last = following if source.find(following) is not None else border
+    return cut_at_lsn(reader.to_the_end(border.timeline, unbroken[0].start, last).ends, facts["end_lsn"]).facts()

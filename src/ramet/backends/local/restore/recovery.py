@@ -1,0 +1,195 @@
+"""Recovery of a fork to the state that was captured: its settings, the proof that it stopped there, and why it did not.
+
+Where PostgreSQL stopped is asked three times: of its log, of the database itself, and of the control file.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ramet.backends.base import Capture, Recovery
+from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
+from ramet.backends.local.restore.single_user import Standalone
+from ramet.backends.local.wal.control_file import ControlData
+from ramet.backends.local.wal.segment import segment_at
+from ramet.errors import Failed
+from ramet.model.fork import shown
+from ramet.model.snapshot import lsn_number
+
+_LAST_COMMIT = "SELECT (pg_last_committed_xact()).timestamp::text AS last_commit"
+_LAST_COMMIT_ANSWER = re.compile(r'\blast_commit = "([^"]+)"')
+
+_TIME = r"(\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?)"
+_STOPPED = re.compile(
+    r"recovery stopping (?:after WAL location \(LSN\) \"([0-9A-F]+/[0-9A-F]+)\"|after reaching (consistency))"
+)
+_REDO_START = re.compile(r"redo starts at ([0-9A-F]+/[0-9A-F]+)")
+_REDO_DONE = re.compile(r"redo done at ([0-9A-F]+/[0-9A-F]+).*?(?:elapsed: ([\d.]+) s)?$")
+_LAST_COMPLETED = re.compile(rf"last completed transaction was at log time {_TIME}")
+_TOO_SHORT = re.compile(
+    r"recovery ended before configured recovery target was reached|WAL ends before|could not locate .*checkpoint record"
+)
+_BAD_RECORD = re.compile(
+    r"(?:incorrect|invalid|unexpected|record|contrecord|there is no|missing|could not decompress)"
+    r".*? (?:at|LSN|address) ([0-9A-F]+/[0-9A-F]+)"
+)
+
+
+def recover(place: Standalone, capture: Capture, patience_seconds: float) -> Recovery:
+    """Bring a captured data directory to the state that `capture` names, cleanly stopped; watch it for a moment.
+
+    Raises Failed when it cannot get there, or stopped elsewhere.
+    """
+    found = recovered(place, capture, patience_seconds)
+    return Recovery(None, found) if isinstance(found, str) else Recovery(found[1])
+
+
+def recovered(place: Standalone, capture: Capture, patience_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
+    """Recover a data directory; return its control file and the proven facts, or how far it is."""
+    settings = recovery_settings(capture)
+    leaves_timeline = capture.facts["timeline"] if settings else None
+    try:
+        found = place.recover(settings, f"{_LAST_COMMIT};", patience_seconds, leaves_timeline=leaves_timeline)
+    except Failed as failure:
+        raise explained(place.messages(), capture, failure) from failure
+    return found if isinstance(found, str) else (found, check_stop_point(place.messages(), capture, found))
+
+
+def is_recovered(capture: Capture) -> bool:
+    """Tell whether what was captured is a cleanly stopped cluster at the wanted state."""
+    return capture.recover_to is None and TO_THE_END not in capture.facts and bool(capture.facts["clean"])
+
+
+def as_captured(capture: Capture) -> Recovery:
+    """Return the facts of a capture that needs no recovery."""
+    facts = capture.facts
+    known = {"last_commit_time": facts.get("last_commit_time"), "wal_replayed_bytes": 0}
+    return Recovery({"stop_lsn": facts["end_lsn"], "timeline": facts["timeline"], **known})
+
+
+def recovery_settings(capture: Capture) -> Mapping[str, str]:
+    """Return what recovery needs beyond the fork's configuration.
+
+    All WAL is in the fork's pg_wal, so the restore command has nothing to restore.
+    """
+    archive_recovery = {"restore_command": "false", "recovery_target_timeline": "current"}
+    if capture.recover_to is None:
+        return archive_recovery if TO_THE_END in capture.facts else {}
+    lsn = _recover_to_lsn(capture)
+    target = {"recovery_target": "immediate"} if lsn is None else {"recovery_target_lsn": lsn}
+    return archive_recovery | target | {"recovery_target_inclusive": "on", "recovery_target_action": "promote"}
+
+
+def _recover_to_lsn(capture: Capture) -> str | None:
+    """Return the record that is replayed last, None for the end of the base.
+
+    Never a time: PostgreSQL would replay all that lies before the first end of a transaction beyond it, and among that
+    is what has no transaction's end (DROP DATABASE, sequences, prepared transactions).
+    """
+    facts = capture.facts
+    if RECOVER_TO_LSN in facts:
+        lsn: str | None = facts[RECOVER_TO_LSN]
+        return lsn
+    included = facts["cut"]["last_included"]  # captured by an earlier release
+    return None if included is None else str(included["lsn"])
+
+
+def check_stop_point(messages: Sequence[str], capture: Capture, control: ControlData) -> dict[str, Any]:
+    """Prove that a recovered cluster holds what `capture` wanted, and nothing beyond; return where it stopped.
+
+    `messages` are what PostgreSQL said, `control` is the control file after its clean stop. Raises Failed.
+    """
+    answer = _last(messages, _LAST_COMMIT_ANSWER)
+    last_commit = None if answer is None else _moment(answer[1])
+    if capture.recover_to is None:
+        return _check_end(capture, control, last_commit) | _replayed(messages)
+    return _check_target(messages, capture, control.timeline, last_commit) | _replayed(messages)
+
+
+def _check_end(capture: Capture, control: ControlData, last_commit: datetime | None) -> dict[str, Any]:
+    redo_lsn, timeline = control.redo_lsn, control.timeline
+    wanted = (capture.facts["timeline"], capture.facts["end_lsn"])
+    if TO_THE_END in capture.facts:
+        last = capture.facts["cut"]["last_included"]
+        if timeline <= wanted[0] or (last is not None and last["time"] != _shown(last_commit)):
+            raise _wrong(f"Its last transaction is of {_shown(last_commit)} on timeline {timeline}; wanted was {last}.")
+    elif timeline != wanted[0] or lsn_number(redo_lsn) < lsn_number(wanted[1]):
+        raise _wrong(f"It reached {redo_lsn} on timeline {timeline}; wanted was {wanted[1]} on timeline {wanted[0]}.")
+    return {"stop_lsn": wanted[1], "timeline": timeline, "last_commit_time": _shown(last_commit)}
+
+
+def _check_target(
+    messages: Sequence[str], capture: Capture, timeline: int, last_commit: datetime | None
+) -> dict[str, Any]:
+    stop, wanted = _last(messages, _STOPPED), _recover_to_lsn(capture)
+    if stop is None:
+        raise _wrong("Its log does not say where it stopped.")
+    reached = None if stop[1] is None else lsn_number(stop[1])
+    if reached != (None if wanted is None else lsn_number(wanted)):
+        raise _wrong(f"It stopped after {stop[1] or stop[2]}; wanted was {wanted or 'the end of the base'}.")
+    included, excluded = (capture.facts["cut"][border] for border in ("last_included", "first_excluded"))
+    # A database that was killed after it had recovered has forgotten which commit was the last one.
+    known = _shown(last_commit) or (included and included["time"])
+    if included is not None and known != included["time"]:
+        raise _wrong(f"The last transaction in it is of {known}; the WAL has one of {included['time']}.")
+    if timeline <= capture.facts["timeline"]:
+        raise _wrong(f"It is still on timeline {timeline}.")
+    return {
+        "timeline": timeline,
+        "last_commit_time": known,
+        "first_excluded_time": excluded["time"],
+        "first_excluded_xid": excluded["xid"],
+    }
+
+
+def _replayed(messages: Sequence[str]) -> dict[str, Any]:
+    """Return how much WAL was replayed according to the log; empty when there was nothing to replay."""
+    start, done = _last(messages, _REDO_START), _last(messages, _REDO_DONE)
+    if start is None or done is None:
+        return {"wal_replayed_bytes": 0}
+    return {
+        "stop_lsn": done[1],
+        "wal_replayed_bytes": lsn_number(done[1]) - lsn_number(start[1]),
+        "redo_seconds": float(done[2] or 0),
+    }
+
+
+def explained(messages: Sequence[str], capture: Capture, failure: Failed) -> Failed:
+    """Return a better error for a recovery that failed because its WAL is damaged; else the same."""
+    if not any(_TOO_SHORT.search(message) for message in messages):
+        return failure
+    bad = _last(messages, _BAD_RECORD)
+    if bad is None:
+        return failure
+    segment = segment_at(capture.facts["timeline"], bad[1])
+    return Failed(
+        "WAL_DAMAGED",
+        f"WAL segment {segment.name} is damaged at {bad[1]}: {bad[0]}",
+        _nearest(messages, capture),
+    )
+
+
+def _nearest(messages: Sequence[str], capture: Capture) -> str:
+    last = _last(messages, _LAST_COMPLETED)
+    if capture.recover_to is None or last is None:
+        return "Fork from another snapshot."
+    # The moment of the last commit itself cannot be proven without a later one.
+    return f"The nearest moment before that can be had: {shown(_moment(last[1]) - timedelta(microseconds=1))}."
+
+
+def _last(messages: Sequence[str], wanted: re.Pattern[str]) -> re.Match[str] | None:
+    found = [match for message in messages if (match := wanted.search(message)) is not None]
+    return found[-1] if found else None
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _shown(moment: datetime | None) -> str | None:
+    return None if moment is None else shown(moment)
+
+
+def _wrong(detail: str) -> Failed:
+    return Failed("WRONG_STOP_POINT", "Recovery did not stop where it should have", detail)

@@ -1,0 +1,216 @@
+"""Finding in the WAL where a fork of a past moment has to end.
+
+The last transactions that ended by the moment are looked for, and the first one that ended later: only with that one is
+it certain that nothing is missing. It is either in the WAL already, or a running parent commits one for this purpose.
+File times play no part: only what the WAL itself says does.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.restore.base_backup import Base
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.rows import row
+from ramet.backends.local.wal.boundary import CLOCK_STEP, Cut, clock_steps, cut_at_time
+from ramet.backends.local.wal.locate import BrokenChain, WalSource
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, shown_lsn
+from ramet.backends.local.wal.waldump import Stretch, TransactionEnd, transaction_ends
+from ramet.errors import Failed, Unavailable
+from ramet.model.fork import shown
+from ramet.model.snapshot import lsn_number
+
+_COMMIT_WITHIN_SECONDS = 0.5
+_CLOCKS_AGREE_WITHIN = timedelta(seconds=5)
+_TAIL_BYTES = 128 * 1024
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class WalReader:
+    """Reads the WAL of one service; see WalSource for where it is."""
+
+    source: WalSource
+    pg_waldump: str
+
+    def ends(self, timeline: int, start_lsn: int, end_lsn: int) -> list[TransactionEnd]:
+        """Return the ends of transactions between two LSNs.
+
+        Raises BrokenChain, with what was read before it, when a segment is missing or damaged.
+        """
+        last = segment_before(timeline, shown_lsn(end_lsn))
+        segments = list(segments_between(segment_at(timeline, shown_lsn(start_lsn)), last))
+        with self.source.view(segments) as view:
+            there = end_lsn if view.missing is None else min(end_lsn, max(start_lsn, view.missing.start))
+            found = transaction_ends(self.pg_waldump, view.directory, timeline, start_lsn, there)
+        if view.missing is not None:
+            raise _Interrupted(BrokenChain("WAL_MISSING", view.missing, "is missing"), found.ends)
+        if found.fault is not None:
+            raise _Interrupted(self._damaged(segments, found.fault, end_lsn), found.ends)
+        return found.ends
+
+    def _damaged(self, segments: Sequence[Segment], fault: tuple[str, str], end_lsn: int) -> BrokenChain:
+        """Return the error for WAL that could not be read: a file that is not what its name says, or a bad record."""
+        for segment in segments:
+            if header_fault := self.source.fault_of(segment, end_lsn if segment == segments[-1] else None):
+                return BrokenChain("WAL_DAMAGED", segment, header_fault)
+        lsn, why = fault
+        return BrokenChain("WAL_DAMAGED", segment_at(segments[0].timeline, lsn), f"is damaged at {lsn}: {why}")
+
+    def to_the_end(self, timeline: int, start_lsn: int, last: Segment) -> Stretch:
+        """Return the ends of transactions from an LSN up to where the WAL ends, in `last` or before it."""
+        segments = list(segments_between(segment_at(timeline, shown_lsn(start_lsn)), last))
+        with self.source.view(segments) as view:
+            if view.missing is not None:
+                raise BrokenChain("WAL_MISSING", view.missing, "is missing")
+            return transaction_ends(self.pg_waldump, view.directory, timeline, start_lsn, last.end)
+
+    def clearly_before(self, segment: Segment, moment: datetime) -> int | None:
+        """Return an LSN in the last part of a segment from which on all transactions ended clearly before a moment.
+
+        None when one of them ended later, none ended there, or the segment cannot be read.
+        """
+        try:
+            ends = self.ends(segment.timeline, segment.end - _TAIL_BYTES, segment.end)
+        except _Interrupted:
+            return None
+        committed = next((end for end in ends if end.committed), None)
+        is_clear = committed is not None and all(end.time < moment - CLOCK_STEP for end in ends)
+        return lsn_number(committed.lsn) if committed is not None and is_clear else None
+
+
+class _Interrupted(Exception):
+    """WAL could be read up to a missing or damaged segment only."""
+
+    def __init__(self, fault: BrokenChain, ends: list[TransactionEnd]) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+        self.ends = ends
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The base to begin with, where the fork of a moment ends in the WAL, and how far that was read."""
+
+    base_name: str
+    base: Base
+    cut: Cut
+    read_until: str
+
+
+def find_moment(
+    reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: str, target: datetime, live_end: Iterator[str]
+) -> Moment:
+    """Return where a fork of the state at `target` ends.
+
+    `bases` are the snapshots of the service in the order of the WAL, by name; `chosen` is the one from which the moment
+    is to be reached. The WAL is read as far as needed: to the snapshots behind it, or to its end, which `live_end`
+    gives when it is asked. The cut excludes nothing when no transaction ended later.
+    Raises BrokenChain for the first segment that is needed and is missing or damaged.
+    """
+    at = _base_after_step(reader, bases, [name for name, _ in bases].index(chosen), target)
+    name, base = bases[at]
+    for bound in _bounds([following for _, following in bases[at + 1 :]], live_end):
+        cut, fault = _cut(reader, base, target, bound)
+        if cut.first_excluded is None and fault is not None:
+            raise fault
+        if cut.first_excluded is not None:
+            break
+    return Moment(name, base, cut, bound)
+
+
+def _bounds(following: Sequence[Base], live_end: Iterator[str]) -> Iterator[str]:
+    yield from (base.facts.end_lsn for base in following)
+    yield from live_end
+
+
+def _cut(reader: WalReader, base: Base, target: datetime, until_lsn: str) -> tuple[Cut, BrokenChain | None]:
+    """Return the border in the WAL from a base to an LSN, and what kept it from being read to there.
+
+    What clearly ended before the target is included, and so is all WAL before it, which is not read.
+    """
+    timeline, since, start = base.facts.timeline, base.facts.taken_at, lsn_number(base.facts.end_lsn)
+    last = segment_before(timeline, until_lsn)
+    before = reversed(list(segments_between(segment_at(timeline, base.facts.end_lsn), last))[:-1])
+    known = next((lsn for segment in before if (lsn := reader.clearly_before(segment, target)) is not None), start)
+    try:
+        ends, fault = reader.ends(timeline, max(start, known), lsn_number(until_lsn)), None
+    except _Interrupted as interrupted:
+        ends, fault = interrupted.ends, interrupted.fault
+    return cut_at_time(ends, target, since if known <= start else None), fault
+
+
+def _base_after_step(reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: int, target: datetime) -> int:
+    """Return the base that leads to the last time at which the clock showed `target`.
+
+    That is the chosen one, unless the clock went back between two later snapshots, to before the target.
+    """
+    for at in range(len(bases) - 2, chosen, -1):
+        before, after = bases[at][1].facts, bases[at + 1][1].facts
+        if before.taken_at > after.taken_at > target:
+            try:
+                ends = reader.ends(before.timeline, lsn_number(before.end_lsn), lsn_number(after.end_lsn))
+            except _Interrupted as interrupted:
+                ends = interrupted.ends
+            if any(ends[step].time <= target for step in clock_steps(ends, before.taken_at)):
+                return at
+    return chosen
+
+
+def commit_beyond(parent: ServicePaths, target: datetime) -> str:
+    """Commit transactions on a running server until one ended after `target`; return where the WAL then ends.
+
+    Raises Unavailable when the server is not serving, or its clock is a moment behind the target; Failed when its
+    clock went back to long before the target.
+    """
+    deadline = time.monotonic() + _COMMIT_WITHIN_SECONDS
+    with connections.connect(parent) as connection:
+        while True:
+            # The message makes the commit one that is flushed before it returns.
+            query = "SELECT pg_current_xact_id()::xid::text, pg_logical_emit_message(true, 'ramet', 'moment')"
+            xid = row(connection, query)[0]
+            ended, lsn = row(
+                connection, "SELECT pg_xact_commit_timestamp(%s::text::xid), pg_current_wal_flush_lsn()::text", xid
+            )
+            if ended > target:
+                return str(lsn)
+            if time.monotonic() > deadline:
+                raise _still_to_come(parent, ended, target)
+
+
+def _still_to_come(parent: ServicePaths, now: datetime, target: datetime) -> Failed | Unavailable:
+    here = f"the clock of service {parent.service_id}, which says {shown(now)}"
+    message = f"target_time {shown(target)} lies in the future by {here}"
+    if target - now > _CLOCKS_AGREE_WITHIN:
+        return Failed("TARGET_TIME_IN_FUTURE", message, "Its clock was set back. Use fork_strategy NOW.")
+    return Unavailable("TARGET_TIME_IN_FUTURE", message)
+
+
+def end_on_disk(reader: WalReader, base: Base, at_least: Segment) -> str:
+    """Return where the WAL of a server that is down ends, by its files from `base` on: behind its last transaction.
+
+    `at_least` is a segment that the server is known to have begun. Raises BrokenChain when the end is missing.
+    """
+    last = reader.source.last_written(base.segments[-1])
+    if last < at_least:
+        raise BrokenChain("WAL_MISSING", at_least, "is missing")
+    ends = reader.to_the_end(base.facts.timeline, lsn_number(base.facts.end_lsn), last).ends
+    known = [base.facts.end_lsn, *(end.end_lsn for end in ends[-1:])]
+    if last > base.segments[-1]:
+        known.append(shown_lsn(last.start + 1))
+    return max(known, key=lsn_number)
+
+
+def last_reachable(reader: WalReader, base: Base, hole: Segment) -> datetime | None:
+    """Return the latest moment before `hole` that the WAL from `base` leads to; None when it leads to none."""
+    for segment in reversed(list(segments_between(base.segments[0], hole))[:-1]):
+        try:
+            ends = reader.ends(segment.timeline, segment.start, segment.end)
+        except _Interrupted as interrupted:
+            ends = interrupted.ends
+        if ends:
+            moment = max(end.time for end in ends) - _MICROSECOND
+            return moment if moment >= base.facts.taken_at else None
+    return None

@@ -1,0 +1,38 @@
+"""Reading all of a database for damage, and seeing whether WAL reaches the archive in time."""
+
+import time
+from functools import partial
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.amcheck import read_all
+from ramet.backends.local.server.jobs import Chores
+from ramet.backends.local.sql.tenant_code import Allowance
+from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
+from ramet.backends.local.wal.segment import segment_named
+
+_LATE_SECONDS = 120.0
+_MANY_SEGMENTS = 64
+
+
+def check_data(chores: Chores, paths: ServicePaths, patience_seconds: float) -> str | None:
+    """Read every table and index with amcheck; None while that goes on, then what is damaged, or nothing.
+
+    Installs the extension amcheck, so it is for throw-away servers.
+    """
+    return chores.run(paths, "amcheck", partial(read_all, paths, Allowance()), patience_seconds)
+
+
+def archive_delay(paths: ServicePaths) -> str | None:
+    """Say how far archiving is behind, in a sentence; None while it keeps up."""
+    waiting = []
+    for path in (paths.data / WAL_DIRECTORY / STATUS_DIRECTORY).glob("*.ready"):
+        if segment_named(path.stem) is not None:
+            try:
+                waiting.append(path.stat().st_mtime)
+            except FileNotFoundError:
+                continue
+    late = bool(waiting) and time.time() - min(waiting) > _LATE_SECONDS
+    if not late and len(waiting) < _MANY_SEGMENTS:
+        return None
+    minutes = int((time.time() - min(waiting)) // 60)
+    return f"Archiving is behind: {len(waiting)} WAL segments wait, the oldest for {minutes} minutes."

@@ -1,0 +1,178 @@
+"""Prepared snapshots: beside the newest base a copy of it that was recovered and cleanly stopped.
+
+A fork of that very state begins with the copy: its server starts at once, with nothing to replay. The note beside it is
+written last and removed first: who finds it again after copying has copied all.
+
+A spare is a copy of the copy that the next fork only has to move. It is never flushed to disk, and counts only until
+the host is started anew. Where forks come in batches, there are as many spares.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ramet.backends.base import MOST_SPARES, Capture, Server
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process.identity import boot_id
+from ramet.backends.local.restore import recovery, snapshots
+from ramet.backends.local.restore.base_backup import Base, captured
+from ramet.backends.local.restore.single_user import Standalone
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.syscalls import sync_tree
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, check_segment
+from ramet.backends.local.wal.segment import segment_at
+from ramet.model.snapshot import lsn_number
+
+_TREE = "prepared"
+_NOTE = "prepared.json"
+_UNFINISHED = "prepared.unfinished"
+_LOG = "prepare.log"
+_SPARE = "spare-"
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """Where a prepared copy ends: the checkpoint of its clean stop, and the last transaction in it."""
+
+    checkpoint_lsn: str
+    timeline: int
+    system_identifier: int
+    last_commit_time: str | None
+
+
+def prepare(
+    servers: Servers, driver: Driver, server: Server, snapshot_id: str, patience_seconds: float, spares: int
+) -> str | None:
+    """Prepare a snapshot, which nobody removes meanwhile; None when it is, a text that changes while that goes on.
+
+    One call makes one of the `spares`. Raises Failed when the snapshot cannot be recovered. Of calls at once, in any
+    process, one works and the others wait for it.
+    """
+    paths, directory = _places(servers, server, snapshot_id)
+    base = snapshots.base_of(paths, snapshot_id)
+    if base.clean:
+        return None
+    with _alone(directory):
+        return _prepare(servers, driver, server, base, directory, patience_seconds, spares)
+
+
+def _prepare(
+    servers: Servers, driver: Driver, server: Server, base: Base, directory: Path, patience_seconds: float, spares: int
+) -> str | None:
+    paths = servers.paths(server.service_id)
+    if _noted(directory) is not None:
+        return _add_spare(driver, directory, spares)
+    unfinished = directory / _UNFINISHED
+    if not unfinished.exists():
+        driver.clone_tree(snapshots.data_of(paths, directory.name), unfinished)
+    servers.make_sockets(paths)
+    installation = servers.installations.of(server.pg_major)
+    place = Standalone(unfinished, paths.config_file, directory / _LOG, installation, servers.account)
+    found = recovery.recovered(place, captured(base), patience_seconds)
+    if isinstance(found, str):
+        return found
+    control, facts = found
+    unfinished.rename(directory / _TREE)
+    sync_tree(directory)
+    note = _Prepared(control.checkpoint_lsn, control.timeline, control.system_identifier, facts["last_commit_time"])
+    files.write_file(directory, _NOTE, json.dumps(asdict(note)))
+    return _add_spare(driver, directory, spares)
+
+
+def _add_spare(driver: Driver, directory: Path, wanted: int) -> str | None:
+    """Make one more spare where moving is quicker than copying, and drop what is none; tell how many are to be made."""
+    places = _places_of_spares(directory)
+    _drop_spares(driver, directory, besides=places)
+    missing = [] if driver.atomic else [place for place in places[:wanted] if not place.exists()]
+    if missing:
+        driver.clone_tree(directory / _TREE, missing[0])
+    return f"{len(missing) - 1} of {wanted} spare copies are to be made" if len(missing) > 1 else None
+
+
+def _drop_spares(driver: Driver, directory: Path, besides: Sequence[Path] = ()) -> None:
+    for path in directory.glob(f"{_SPARE}*"):
+        if path not in besides:
+            driver.remove_tree(path)
+
+
+def _places_of_spares(directory: Path) -> list[Path]:
+    return [directory / f"{_SPARE}{boot_id()}-{number}" for number in range(MOST_SPARES)]
+
+
+def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
+    """Remove the prepared copy of a snapshot, also a half made one. May run twice."""
+    directory = snapshots.directory_of(paths, snapshot_id)
+    if not directory.is_dir():
+        return
+    with _alone(directory):
+        (directory / _NOTE).unlink(missing_ok=True)
+        for name in (_TREE, _UNFINISHED):
+            driver.remove_tree(directory / name)
+        _drop_spares(driver, directory)
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Keep all others from changing what is prepared of a snapshot meanwhile; forks take it without asking."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -> Capture | None:
+    """Fill the new tree `data` from the prepared copy of a snapshot; None when it has none."""
+    directory = snapshots.directory_of(paths, snapshot_id)
+    found = _noted(directory)
+    if found is None:
+        return None
+    try:
+        _move_or_copy(driver, directory, data)
+    except FileNotFoundError:
+        return None
+    if _noted(directory) != found:
+        driver.remove_tree(data)
+        return None
+    segment = segment_at(found.timeline, found.checkpoint_lsn)
+    check_segment(
+        data / WAL_DIRECTORY / segment.name, segment, found.system_identifier, lsn_number(found.checkpoint_lsn)
+    )
+    facts: dict[str, Any] = captured(snapshots.base_of(paths, snapshot_id)).facts
+    return Capture(None, {**facts, "clean": True, "prepared": True, "last_commit_time": found.last_commit_time})
+
+
+def _move_or_copy(driver: Driver, directory: Path, data: Path) -> None:
+    for spare in _places_of_spares(directory):
+        try:
+            spare.rename(data)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno == errno.EXDEV:  # the fork has a quota of its own
+                break
+            raise
+        else:
+            return
+    driver.clone_tree(directory / _TREE, data)
+
+
+def _places(servers: Servers, server: Server, snapshot_id: str) -> tuple[ServicePaths, Path]:
+    paths = servers.paths(server.service_id)
+    return paths, snapshots.directory_of(paths, snapshot_id)
+
+
+def _noted(directory: Path) -> _Prepared | None:
+    try:
+        return _Prepared(**json.loads((directory / _NOTE).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None

@@ -1,0 +1,157 @@
+"""Reading all data of a throw-away server for damage, by the extension amcheck.
+
+Damage is what amcheck finds. That a function of an index expression fails is none: then the index is checked without
+comparing it with its table.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.sql import SQL, Identifier, Literal
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.rows import value
+from ramet.backends.local.sql.tenant_code import Allowance, said, search_paths
+from ramet.errors import Unavailable
+
+_SHOWN_FAULTS = 20
+_DAMAGE_CLASSES = ("XX", "58")  # internal errors and corruption; errors of the system
+_log = logging.getLogger(__name__)
+
+_DATABASES = "SELECT datname FROM pg_database WHERE datallowconn AND datconnlimit <> -2 ORDER BY 1"
+_SCHEMA = """
+SELECT nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'amcheck'
+"""
+# What pg_amcheck reads: tables with their TOAST, and B-tree indexes; nothing of other sessions' temporary tables.
+_RELATIONS = """
+SELECT c.oid, c.relname, c.relkind = 'i', coalesce(indrelid, 0),
+    coalesce(indexprs IS NOT NULL OR indpred IS NOT NULL, false)
+FROM pg_class c JOIN pg_am a ON a.oid = c.relam LEFT JOIN pg_index i ON i.indexrelid = c.oid
+WHERE relpersistence <> 't' AND (
+    (relkind IN ('r', 'm', 't') AND amname = 'heap')
+    OR (relkind = 'i' AND amname = 'btree' AND indisready AND indisvalid AND indislive)
+)
+ORDER BY 5, 1
+"""
+
+
+@dataclass(frozen=True)
+class _Relation:
+    oid: int
+    name: str
+    is_index: bool
+    table: int
+    has_functions: bool
+
+
+def read_all(paths: ServicePaths, allowance: Allowance) -> str:
+    """Read every table and index of all databases; return what is damaged, or nothing."""
+    try:
+        with connections.connect(paths) as connection:
+            names = [str(row[0]) for row in connection.execute(_DATABASES)]
+    except Unavailable as error:
+        return error.message
+    return "\n".join(fault for name in names for fault in _database(paths, name, allowance))
+
+
+def _database(paths: ServicePaths, name: str, allowance: Allowance) -> Iterator[str]:
+    relations: list[_Relation] | None = None
+    try:
+        while relations is None or relations:
+            with connections.connect(paths, name, statement_timeout="0") as connection:
+                checking = _Checking(paths, connection, _extension(connection), allowance)
+                if relations is None:
+                    _roll_back_prepared(connection)
+                    relations = [_Relation(*row) for row in connection.execute(_RELATIONS.encode())]
+                while relations and not connection.broken:
+                    relation = relations.pop(0)
+                    yield from (f"{name}.{relation.name}: {fault}" for fault in checking.faults(relation))
+    except (psycopg.Error, Unavailable) as error:
+        yield f"{name}: {error}"
+
+
+def _roll_back_prepared(connection: Connection) -> None:
+    """End the prepared transactions of a database: their locks would keep tables from being read."""
+    for (name,) in connection.execute(
+        "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+    ).fetchall():
+        connections.run(connection, "ROLLBACK PREPARED {name}", name=name)
+
+
+def _extension(connection: Connection) -> str:
+    """Return the schema of amcheck, which is installed where it is missing."""
+    connection.execute("CREATE EXTENSION IF NOT EXISTS amcheck WITH SCHEMA pg_catalog")
+    return str(value(connection, _SCHEMA))
+
+
+@dataclass(frozen=True)
+class _Checking:
+    paths: ServicePaths
+    connection: Connection
+    schema: str
+    allowance: Allowance
+
+    def faults(self, relation: _Relation) -> Iterator[str]:
+        """Yield what is damaged in a relation."""
+        try:
+            if not relation.is_index:
+                yield from self._table(relation)
+            elif relation.has_functions:
+                self._index_with_functions(relation)
+            else:
+                self._index(relation, compared=True)
+        except psycopg.Error as error:
+            yield said(error)
+
+    def _table(self, relation: _Relation) -> Iterator[str]:
+        query = SQL(
+            "SELECT blkno, offnum, msg FROM {}.verify_heapam({}::oid::regclass, on_error_stop => false,"
+            " check_toast => true, skip => 'none') LIMIT {}"
+        ).format(Identifier(self.schema), Literal(relation.oid), Literal(_SHOWN_FAULTS))
+        for block, offset, message in self.connection.execute(query):
+            yield f"block {block}, offset {offset}: {message}"
+
+    def _index(self, relation: _Relation, *, compared: bool) -> None:
+        query = SQL("SELECT {}.bt_index_parent_check({}::pg_catalog.oid, {})")
+        self.connection.execute(query.format(Identifier(self.schema), Literal(relation.oid), Literal(compared)))
+
+    def _index_with_functions(self, relation: _Relation) -> None:
+        """Check an index, and compare it with its table where its owner's functions let that be done."""
+        damage: psycopg.Error | None = None
+        for path in search_paths(self.connection, relation.table):
+            try:
+                with self.allowance.statement(self.paths, self.connection, path):
+                    self._index(relation, compared=True)
+            except TimeoutError as error:
+                self._note(relation, str(error))
+                break
+            except psycopg.Error as error:
+                self._note(relation, said(error))
+                damage = error if _is_damage(error) else damage
+                if self.connection.broken or isinstance(error, psycopg.errors.QueryCanceled):
+                    break
+            else:
+                return
+        self._structure(relation)
+        if damage is not None:
+            raise damage
+
+    def _structure(self, relation: _Relation) -> None:
+        if self.connection.broken:
+            with connections.connect(self.paths, self.connection.info.dbname, statement_timeout="0") as anew:
+                _Checking(self.paths, anew, self.schema, self.allowance)._index(relation, compared=False)
+        else:
+            self._index(relation, compared=False)
+
+    def _note(self, relation: _Relation, reason: str) -> None:
+        _log.info("index %s of service %s is not compared: %s", relation.name, self.paths.service_id, reason)
+
+
+def _is_damage(error: psycopg.Error) -> bool:
+    """Tell whether amcheck or PostgreSQL itself complains, and no function that an index calls."""
+    state = error.sqlstate or ""
+    return state.startswith(_DAMAGE_CLASSES) and error.diag.context is None

@@ -1,0 +1,103 @@
+"""ANALYZE of every table that tenants can have, one by one: what fails or hangs keeps no other from being analyzed."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.tenant_code import Allowance, said, search_paths
+from ramet.errors import Unavailable
+
+_OVERALL_SECONDS = 3600.0
+_PLAIN_TIMEOUT = "600s"
+_SHOWN_FAILURES = 10
+
+# With a list of columns ANALYZE leaves the expressions of indexes out.
+_TABLES = """
+SELECT c.oid, format('%I.%I', nspname, relname), EXISTS (
+    SELECT FROM pg_index WHERE indrelid = c.oid AND (indexprs IS NOT NULL OR indpred IS NOT NULL)
+) OR EXISTS (SELECT FROM pg_statistic_ext WHERE stxrelid = c.oid AND stxexprs IS NOT NULL), (
+    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+    WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped
+)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE relkind IN ('r', 'm') AND relpersistence <> 't' ORDER BY 3, 1
+"""
+
+
+@dataclass(frozen=True)
+class _Table:
+    oid: int
+    name: str
+    has_functions: bool
+    columns: str | None
+
+
+def collect(paths: ServicePaths, allowance: Allowance) -> str:
+    """Collect the statistics of all databases; return how that ended, with what could not be analyzed and why."""
+    deadline = time.monotonic() + _OVERALL_SECONDS
+    try:
+        with connections.connect(paths) as connection:
+            names = [each.name for each in connections.databases(connection) if each.is_open]
+    except Unavailable as error:
+        return f"not collected: {error.message}"
+    failures = [f"{name}.{failure}" for name in names for failure in _database(paths, name, allowance, deadline)]
+    if not failures:
+        return "collected"
+    more = f"; and {len(failures) - _SHOWN_FAILURES} more" if len(failures) > _SHOWN_FAILURES else ""
+    return f"collected, but not of {'; '.join(failures[:_SHOWN_FAILURES])}{more}"
+
+
+def _database(paths: ServicePaths, name: str, allowance: Allowance, deadline: float) -> Iterator[str]:
+    """Analyze the tables of one database; yield what fails."""
+    tables: list[_Table] | None = None
+    try:
+        while tables is None or tables:
+            with connections.connect(paths, name, statement_timeout=_PLAIN_TIMEOUT) as connection:
+                if tables is None:
+                    tables = [_Table(*row) for row in connection.execute(_TABLES.encode())]
+                while tables and not connection.broken:
+                    if time.monotonic() > deadline:
+                        yield f"{tables[0].name} and {len(tables) - 1} more: no time was left"
+                        return
+                    yield from _failure(paths, connection, tables.pop(0), allowance)
+    except (psycopg.Error, Unavailable) as error:
+        yield f"*: {error}"
+
+
+def _failure(paths: ServicePaths, connection: Connection, table: _Table, allowance: Allowance) -> Iterator[str]:
+    """Analyze one table; yield why that fails, unless the table is gone."""
+    try:
+        if table.has_functions:
+            _with_functions(paths, connection, table, allowance)
+        else:
+            connection.execute(f"ANALYZE {table.name}".encode())
+    except psycopg.errors.UndefinedTable:
+        return
+    except psycopg.Error as error:
+        yield f"{table.name}: {said(error)}"
+    except TimeoutError as error:
+        yield f"{table.name}: {error}"
+
+
+def _with_functions(paths: ServicePaths, connection: Connection, table: _Table, allowance: Allowance) -> None:
+    """Analyze a table as its owner would, or else what needs none of its functions."""
+    tried = search_paths(connection, table.oid)
+    for path in tried:
+        try:
+            with allowance.statement(paths, connection, path):
+                connection.execute(f"ANALYZE {table.name}".encode())
+        except psycopg.errors.QueryCanceled:
+            break
+        except psycopg.Error:
+            if connection.broken:
+                raise
+        else:
+            return
+    columns = f" ({table.columns})" if table.columns else ""
+    with allowance.statement(paths, connection, (tried or ["pg_catalog"])[0]):
+        connection.execute(f"ANALYZE {table.name}{columns}".encode())

@@ -1,0 +1,352 @@
+"""The configuration of a server as a pure function of what the service is and where it lies.
+
+Nothing is read and nothing is written here. What holds for one run only (recovery, the quiet first boot of a fork) is
+given to the process when it starts; see `first_boot`.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ramet.backends.base import Server
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.standby import following
+from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
+from ramet.model.service import Environment
+
+DEFAULT_TEMP_FILE_MBS = 1024
+_MB_PER_GB = 1024
+_MOST_CONNECTIONS = 500
+_MOST_CORES = 64
+_HAS_WORKERS = "timescaledb"
+_TIMESCALEDB_JOBS = 16
+# Databases count in steps, so that few new ones take a restart to be counted.
+_DATABASES_AT_ONCE = 16
+_MOST_DATABASES = 64
+_DEV_SHARED_BUFFERS_MB = 256
+_SHARED_SIZE_BUFFERS_MB = 32
+_SMALL_CPU_MILLIS = 2000
+_LOOPBACK = "localhost"
+# What PostgreSQL calls a port names the socket too, also of a server that has no endpoint.
+_SOCKET_NAME = 5432
+_IDENT_MAP = "platform"
+_OPENED = re.compile(r"^(ssl|autovacuum|cron\.launch_active_jobs) = 'on'$", re.MULTILINE)
+
+
+class Phase(StrEnum):
+    """Whether clients are let in."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the installation and the host can do, as far as the configuration depends on it."""
+
+    has_tls: bool
+    preload: tuple[str, ...] = ()
+    copy_on_write: bool = True
+    temp_file_mbs: int = DEFAULT_TEMP_FILE_MBS
+    databases: int = 1
+    read_only_module: Path | None = None
+
+
+def postgresql_conf(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> str:
+    """Return the main configuration file."""
+    groups = {
+        "Where": _where(server, paths, features),
+        "Size": _size(server, features),
+        "WAL and archive": _wal(server, paths, features),
+        "TLS and passwords": _security(server, paths, features, phase),
+        "Recovery": _recovery(),
+        "Log": _log(paths),
+        "Behaviour": _behaviour(server, features, phase),
+    }
+    if server.primary is not None:
+        groups["Following"] = following(server.primary, paths)
+    lines = [f"# Written by Ramet for service {server.service_id}; overwritten at each start."]
+    for title, settings in groups.items():
+        lines += ["", f"# {title}", *(f"{name} = {_quoted(value)}" for name, value in settings.items())]
+    # `hold_file` lies there, now and then; a missing file that is named is noted in the log by each process.
+    lines += ["", f"include_dir = {_quoted(str(paths.sockets))}"]
+    return "\n".join(lines) + "\n"
+
+
+def closing(text: str) -> str:
+    """Return an open server's configuration file for a closed one, with the size that it runs with.
+
+    What takes a restart would be noted in its log at the reload.
+    """
+    return _OPENED.sub(r"\1 = 'off'", text)
+
+
+def pg_hba_conf(features: Features, phase: Phase) -> str:
+    """Return who may connect: the platform over the private socket, replicas as the platform, and when open all others.
+
+    They come over TCP, or over the private socket from a pooler, which passes on what its clients prove. None of them
+    may stream, whatever attributes its role has.
+    """
+    rules = [
+        f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
+        f"host all {PLATFORM_ROLE} all reject",
+        "local replication all reject",
+        "host replication all all reject",
+    ]
+    if phase is Phase.OPEN:
+        rules += _open_rules(features)
+    return "\n".join([*rules, "host all all all reject"]) + "\n"
+
+
+def _open_rules(features: Features) -> list[str]:
+    pooled = [
+        f"local all {POOLER_ROLE} peer map={_IDENT_MAP}",
+        f"host all {POOLER_ROLE} all reject",
+        "local all all scram-sha-256",
+    ]
+    if features.has_tls:
+        return [*pooled, "hostssl all all all scram-sha-256"]
+    return [*pooled, *(f"host all all {address} scram-sha-256" for address in ("127.0.0.1/32", "::1/128"))]
+
+
+def pg_ident_conf(host_users: tuple[str, ...]) -> str:
+    """Return which users of the host are the platform, may read verifiers for a pooler."""
+    users = [_quoted_name(user) for user in dict.fromkeys(host_users)]
+    roles = (PLATFORM_ROLE, POOLER_ROLE)
+    return "".join(f"{_IDENT_MAP} {user} {role}\n" for role in roles for user in users)
+
+
+def first_boot() -> Mapping[str, str]:
+    """Return what keeps the first run of a fork from acting on the outside world (docs/hazards.md, 19 and 20).
+
+    Unknown names are placeholders to PostgreSQL, so that they may stand here whether their extension is there or not.
+    """
+    return {
+        "max_logical_replication_workers": "0",
+        "timescaledb.max_background_workers": "0",
+    }
+
+
+def _where(server: Server, paths: ServicePaths, features: Features) -> dict[str, str]:
+    return {
+        "cluster_name": server.service_id,
+        "listen_addresses": listen_addresses(server.host, features.has_tls) if server.port else "",
+        "port": str(server.port or _SOCKET_NAME),
+        "unix_socket_directories": str(paths.sockets),
+        "unix_socket_permissions": "0700",
+        "hba_file": str(paths.hba_file),
+        "ident_file": str(paths.ident_file),
+    }
+
+
+def listen_addresses(host: str, has_tls: bool) -> str:
+    """Return where an endpoint listens: on loopback only when clients reach it as localhost, or it has no TLS."""
+    if host == "::1":
+        return "127.0.0.1, ::1"  # a host's localhost may lack IPv6
+    if host in (_LOOPBACK, "127.0.0.1") or not has_tls:
+        return _LOOPBACK
+    return "*"
+
+
+def _size(server: Server, features: Features) -> dict[str, str]:
+    memory_mb = None if server.size.memory_gbs is None else server.size.memory_gbs * _MB_PER_GB
+    connections = max_connections(server)
+    cores = _cores(server)
+    return {
+        "max_connections": str(connections),
+        "superuser_reserved_connections": "5",
+        "shared_buffers": f"{_shared_buffers_mb(server)}MB",
+        "effective_cache_size": f"{256 if memory_mb is None else memory_mb * 3 // 4}MB",
+        "work_mem": f"{4 if memory_mb is None else max(4, memory_mb // 4 // connections)}MB",
+        "maintenance_work_mem": f"{32 if memory_mb is None else min(2048, max(64, memory_mb // 16))}MB",
+        **_workers(server, features),
+        "max_parallel_workers": str(cores),
+        "max_parallel_workers_per_gather": str(0 if cores == 1 else min(4, cores // 2)),
+        "max_parallel_maintenance_workers": str(0 if cores == 1 else min(4, cores // 2)),
+        **_locks(server, features),
+        # Of one process: no session takes the room of all services by a sort. Only a superuser may raise it.
+        "temp_file_limit": f"{features.temp_file_mbs}MB",
+        # The same for every size: a fork that allows fewer than its parent has prepared would not start.
+        "max_prepared_transactions": "100",
+        "huge_pages": "off",
+        "jit": "off" if _is_small(server) else "on",
+        **_io(server),
+    }
+
+
+def _workers(server: Server, features: Features) -> dict[str, str]:
+    """Return how many background workers there is room for: parallel queries, logical replication, TimescaleDB's.
+
+    TimescaleDB has a launcher, and a scheduler in each database beside the jobs that run. A replica must have room for
+    as many workers as its primary at any size and with any number of databases (PostgreSQL 18 docs, 26.4.3).
+    """
+    is_replica = server.primary is not None
+    cores = _MOST_CORES if is_replica else min(_cores(server), _MOST_CORES)
+    if not has_workers(features):
+        return {"max_worker_processes": str(8 + 2 * cores)}
+    databases = _MOST_DATABASES if is_replica else min(features.databases, _MOST_DATABASES)
+    steps = max(1, math.ceil(databases / _DATABASES_AT_ONCE))
+    timescaledb = _TIMESCALEDB_JOBS + steps * _DATABASES_AT_ONCE
+    return {
+        "max_worker_processes": str(8 + 2 * cores + 1 + timescaledb),
+        "timescaledb.max_background_workers": str(timescaledb),
+    }
+
+
+def has_workers(features: Features) -> bool:
+    """Tell whether a server runs scheduled jobs by itself, which only a start can switch on or off."""
+    return _HAS_WORKERS in features.preload
+
+
+def _cores(server: Server) -> int:
+    return max(1, (server.size.cpu_millis or 0) // 1000)
+
+
+def _locks(server: Server, features: Features) -> dict[str, str]:
+    """Return how many locks there is room for. PostgreSQL touches that memory at each start, used or not.
+
+    A shared service has as much in all as PostgreSQL's defaults give: it allows as many prepared transactions as
+    connections, and each counts. A replica must have room for what its primary locks (PostgreSQL 18 docs, 26.4.3).
+    """
+    if server.size.shared and server.primary is None and "timescaledb" not in features.preload:
+        return {"max_locks_per_transaction": "32", "max_pred_locks_per_transaction": "32"}
+    return {"max_locks_per_transaction": "128"}
+
+
+def max_connections(server: Server) -> int:
+    """Return how many connections a server accepts: 100 for a shared one, up to 500 with memory.
+
+    A replica accepts as many as its primary at any size, or it could not follow (PostgreSQL 18 docs, 26.4.3).
+    """
+    if server.primary is not None:
+        return _MOST_CONNECTIONS
+    return 100 if server.size.memory_gbs is None else min(_MOST_CONNECTIONS, max(100, server.size.memory_gbs * 25))
+
+
+def _shared_buffers_mb(server: Server) -> int:
+    if server.size.memory_gbs is None:
+        return _SHARED_SIZE_BUFFERS_MB
+    quarter = server.size.memory_gbs * _MB_PER_GB // 4
+    return quarter if server.environment is Environment.PROD else min(quarter, _DEV_SHARED_BUFFERS_MB)
+
+
+def _is_small(server: Server) -> bool:
+    return server.size.cpu_millis is None or server.size.cpu_millis <= _SMALL_CPU_MILLIS
+
+
+def _io(server: Server) -> dict[str, str]:
+    return {"io_method": "sync"} if server.pg_major >= 18 and _is_small(server) else {}
+
+
+def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, str]:
+    # Recycled and zero-filled segments only cost on a file system that writes every block anew.
+    recycle = "off" if features.copy_on_write else "on"
+    return {
+        "wal_level": "replica",
+        "wal_compression": "on",
+        "wal_recycle": recycle,
+        "wal_init_zero": recycle,
+        "min_wal_size": "80MB",
+        "max_wal_size": f"{_max_wal_gbs(server)}GB",
+        "checkpoint_timeout": "5min",
+        "max_wal_senders": "10",
+        "max_replication_slots": "10",
+        "max_slot_wal_keep_size": "4GB",
+        "track_commit_timestamp": "on",
+        "archive_mode": "on",
+        "archive_library": "basic_archive",
+        "basic_archive.archive_directory": str(paths.archive),
+        "archive_timeout": "300s",
+    }
+
+
+def _max_wal_gbs(server: Server) -> int:
+    if server.size.memory_gbs is None or server.environment is Environment.DEV:
+        return 1
+    return min(8, max(1, server.size.memory_gbs // 4))
+
+
+def _security(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> dict[str, str]:
+    # Closed, it has no TLS: clients take that for a server to come back to, and a rejection for a wrong password.
+    settings = {"password_encryption": "scram-sha-256", "ssl": "off"}
+    if features.has_tls:
+        settings |= {
+            "ssl": "on" if phase is Phase.OPEN else "off",
+            "ssl_cert_file": str(paths.tls / "server.crt"),
+            "ssl_key_file": str(paths.tls / "server.key"),
+            "ssl_min_protocol_version": "TLSv1.2",
+        }
+    if server.pg_major >= 16:
+        settings["createrole_self_grant"] = "set, inherit"  # as before 16: who makes a role may act as it
+    if server.pg_major >= 17:
+        settings["allow_alter_system"] = "off"
+    return settings
+
+
+def _recovery() -> dict[str, str]:
+    return {
+        "hot_standby": "on",
+        # O(1) in the number of files; it flushes the pool's whole file system, so neighbours pay for their own writes.
+        "recovery_init_sync_method": "syncfs",
+        "restart_after_crash": "on",
+    }
+
+
+def _log(paths: ServicePaths) -> dict[str, str]:
+    return {
+        "logging_collector": "on",
+        "log_destination": "jsonlog",
+        "log_directory": str(paths.log),
+        # One file a minute at most, and the logger writes none beyond `logs.FILE_BYTES`: see `logs.bound`.
+        "log_filename": "server-%Y%m%dT%H%M00.log",
+        "log_file_mode": "0600",
+        "log_rotation_size": "8MB",
+        "log_rotation_age": "1d",
+        "log_timezone": "UTC",
+        "log_line_prefix": "%m [%p] ",
+        "log_statement": "none",
+        "log_min_duration_statement": "-1",
+        # No statement beside what it says: one that fails or waits for a lock may hold a password.
+        "log_min_error_statement": "panic",
+        "log_checkpoints": "on",
+        "log_lock_waits": "on",
+        "log_startup_progress_interval": "1s",
+        "lc_messages": "C",
+    }
+
+
+def _behaviour(server: Server, features: Features, phase: Phase) -> dict[str, str]:
+    settings = {
+        "timezone": "UTC",
+        "datestyle": "iso, mdy",
+        "lc_monetary": "C",
+        "lc_numeric": "C",
+        "lc_time": "C",
+        "default_text_search_config": "pg_catalog.english",
+        "idle_in_transaction_session_timeout": "1d",
+        "tcp_keepalives_idle": "60s",
+        "tcp_keepalives_interval": "10s",
+        "tcp_keepalives_count": "6",
+        "client_connection_check_interval": "10s",
+        "shared_preload_libraries": ",".join(features.preload),
+        "autovacuum": "on" if phase is Phase.OPEN else "off",
+        "cron.launch_active_jobs": "on" if phase is Phase.OPEN else "off",
+    }
+    if features.read_only_module is not None:
+        settings["session_preload_libraries"] = f'"{features.read_only_module}"'
+    if "pg_stat_statements" in features.preload:
+        settings["pg_stat_statements.max"] = "1000" if server.size.shared else "5000"
+    if "timescaledb" in features.preload:
+        settings["timescaledb.telemetry_level"] = "off"
+    return settings
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _quoted_name(value: str) -> str:
+    return '"' + value.replace('"', '""') + '"'

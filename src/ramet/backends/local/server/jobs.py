@@ -1,0 +1,127 @@
+"""Work on a running server that takes a while and that nobody waits for: ANALYZE, and reading all data for damage.
+
+Whichever process begins such work does it, in a thread of its own; all processes of the host may ask how it ended.
+After a restart it is begun again, which does no harm. Only so much is at work at once on the host; the rest waits.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+
+_OUTCOME_CHARACTERS = 4000
+_OUTCOME_SECONDS = 60.0
+_RANGE = struct.Struct("hhqqi4x")  # struct flock of fcntl(2)
+_log = logging.getLogger(__name__)
+
+
+def cpu_count() -> int:
+    """Return how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Chores:
+    """The work of this process, by service and name, and its part of the turns of the host.
+
+    Each byte of the file `turns` stands for one turn; who has locked it works.
+    """
+
+    turns: Path
+    most: int
+    _running: dict[tuple[str, str], threading.Thread] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, paths: ServicePaths, name: str, work: Callable[[], str], patience_seconds: float) -> str | None:
+        """Begin the work unless it is under way anywhere, and watch it for at most `patience_seconds`.
+
+        Returns what `work` returned, in this process or another; None while it is at work, or waits for its turn.
+        """
+        found = _take_outcome(paths, name)
+        if found is not None:
+            return found
+        thread = self._begin(paths, name, work)
+        if thread is None:
+            return None
+        thread.join(patience_seconds)
+        return None if thread.is_alive() else _take_outcome(paths, name)
+
+    def end(self, paths: ServicePaths) -> None:
+        """Forget the work on a service that goes away or is stopped: its connections end with the server."""
+        with self._lock:
+            for key in [key for key in self._running if key[0] == paths.service_id]:
+                del self._running[key]
+        for outcome in paths.sockets.glob(_outcome("*")):
+            outcome.unlink(missing_ok=True)
+
+    def _begin(self, paths: ServicePaths, name: str, work: Callable[[], str]) -> threading.Thread | None:
+        key = (paths.service_id, name)
+        with self._lock:
+            running = self._running.get(key)
+            if running is not None and running.is_alive():
+                return running
+            with contextlib.ExitStack() as stack:
+                if not (_owned(stack, paths, name) and self._has_turn(stack)):
+                    return None
+                held = stack.pop_all()
+            thread = threading.Thread(target=self._do, args=(paths, name, work, held), name=f"{name}-{key[0]}")
+            thread.daemon = True
+            self._running[key] = thread
+            thread.start()
+        return thread
+
+    def _do(self, paths: ServicePaths, name: str, work: Callable[[], str], held: contextlib.ExitStack) -> None:
+        with held:
+            try:
+                outcome = work()
+            except Exception as error:  # noqa: BLE001 - the edge of a thread: who asks is told
+                _log.info("%s of service %s failed: %s", name, paths.service_id, error)
+                outcome = f"{name} failed: {error}"
+            with self._lock:
+                if self._running.pop((paths.service_id, name), None) is threading.current_thread():
+                    with contextlib.suppress(OSError):  # the service is removed
+                        files.write_file(paths.sockets, f"{name}.partial", outcome[:_OUTCOME_CHARACTERS])
+                        (paths.sockets / f"{name}.partial").replace(paths.sockets / _outcome(name))
+
+    def _has_turn(self, stack: contextlib.ExitStack) -> bool:
+        file = stack.enter_context(self.turns.open("a"))
+        for number in range(self.most):
+            with contextlib.suppress(BlockingIOError, PermissionError):
+                wanted = _RANGE.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
+                fcntl.fcntl(file, fcntl.F_OFD_SETLK, wanted)
+                return True
+        return False
+
+
+def _owned(stack: contextlib.ExitStack, paths: ServicePaths, name: str) -> bool:
+    """Make the work this process's own as long as the stack is open; False when another does it, or has just ended."""
+    try:
+        file = stack.enter_context((paths.sockets / f"{name}.lock").open("a"))
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    return not (paths.sockets / _outcome(name)).exists()
+
+
+def _outcome(name: str) -> str:
+    return f"{name}.ended"
+
+
+def _take_outcome(paths: ServicePaths, name: str) -> str | None:
+    """Return how the work ended, once; what nobody has asked for soon after is of no use to anybody."""
+    path = paths.sockets / _outcome(name)
+    try:
+        text, ended = path.read_text(), path.stat().st_mtime
+        path.unlink()
+    except FileNotFoundError:
+        return None
+    return text if time.time() - ended < _OUTCOME_SECONDS else None

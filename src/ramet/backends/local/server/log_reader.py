@@ -1,0 +1,96 @@
+"""Reading a server's structured log from its end, page by page.
+
+A cursor is a place in a file: the files only grow at their end, so it stays true while lines arrive. A page reads a
+bounded number of bytes, so that a search for what is not there comes back too, with a cursor to go on from.
+"""
+
+import base64
+import mmap
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process import log_files
+from ramet.errors import Invalid
+from ramet.model.logs import LogEntry, LogPage, LogQuery, redacted
+
+_PAGE_BYTES = 32 * 1024 * 1024
+_MESSAGE_LIMIT = 16 * 1024
+
+
+class _Line(msgspec.Struct):
+    """What is read of a line; statements and details may hold secrets, and are left where they are."""
+
+    timestamp: str
+    error_severity: str = "LOG"
+    message: str = ""
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+Place = tuple[str, int]
+
+
+def read_log(paths: ServicePaths, query: LogQuery) -> LogPage:
+    """Return the entries that a query asks for, newest first."""
+    begin = None if query.cursor is None else _place(query.cursor)
+    entries: list[LogEntry] = []
+    scanned = 0
+    for place, line in _lines_backwards(log_files.files(paths), begin):
+        scanned += len(line)
+        entry = _entry(line)
+        if entry is not None:
+            if query.is_past(entry.at):
+                return LogPage(entries)
+            if query.wants(entry):
+                entries.append(entry)
+        if len(entries) == query.limit or scanned > _PAGE_BYTES:
+            return LogPage(entries, _cursor(place))
+    return LogPage(entries)
+
+
+def _lines_backwards(files: list[Path], begin: Place | None) -> Iterator[tuple[Place, bytes]]:
+    """Yield whole lines with the places where they start, newest first, from before `begin` on."""
+    for file in reversed(files):
+        if begin is not None and file.name > begin[0]:
+            continue
+        end = begin[1] if begin is not None and file.name == begin[0] else None
+        for offset, line in _lines_of(file, end):
+            yield (file.name, offset), line
+
+
+def _lines_of(file: Path, end: int | None) -> Iterator[tuple[int, bytes]]:
+    try:
+        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            # What follows the last newline is still being written.
+            stop = text.rfind(b"\n", 0, len(text) if end is None else end) + 1
+            while stop > 0:
+                start = text.rfind(b"\n", 0, stop - 1) + 1
+                yield start, text[start : stop - 1]
+                stop = start
+    except (FileNotFoundError, ValueError):  # removed meanwhile, or empty
+        return
+
+
+def _entry(line: bytes) -> LogEntry | None:
+    try:
+        read = _DECODER.decode(line)
+        at = datetime.strptime(read.timestamp, "%Y-%m-%d %H:%M:%S.%f UTC").replace(tzinfo=UTC)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    return LogEntry(at, read.error_severity, redacted(read.message[:_MESSAGE_LIMIT]))
+
+
+def _cursor(place: Place) -> str:
+    return base64.urlsafe_b64encode(f"{place[0]}:{place[1]}".encode()).decode().rstrip("=")
+
+
+def _place(cursor: str) -> Place:
+    try:
+        name, _, offset = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode().partition(":")
+        return name, int(offset)
+    except ValueError as error:
+        message = f"cursor cannot be {cursor[:64]!r}: no earlier answer gave it"
+        raise Invalid("INVALID_CURSOR", message, "Leave it out.") from error

@@ -1,0 +1,110 @@
+"""The loadable module that keeps read-only sessions read-only: where it is, how it is built, how a service gets it.
+
+It is never required. A service has a copy of its own beside its configuration, so that no session fails where the
+built one is removed. What it does: native/ramet_read_only.c; what holds without it: docs/read-only.md.
+
+`python -m ramet.backends.local.server.read_only_module` builds it for each PostgreSQL found here.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ramet.backends.local.host.installation import Installation, Installations, find_installations
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.host.system_user import Account
+from ramet.errors import Failed
+
+_SOURCE = Path(__file__).parent / "native" / "ramet_read_only.c"
+_HOME = Path(sys.prefix) / "lib" / "ramet"
+_NAME = "ramet_read_only.so"
+_COMPILE_SECONDS = 120
+
+
+def library_of(major: int) -> Path:
+    """Return where the module for a major version lies once it is built."""
+    return _HOME / str(major) / _NAME
+
+
+def build(installation: Installation) -> bool:
+    """Build the module for an installation; False where it is there already.
+
+    Raises Failed, saying what is missing, where it cannot be built.
+    """
+    target = library_of(installation.major)
+    if target.exists() and target.stat().st_mtime >= _SOURCE.stat().st_mtime:
+        return False
+    partial = target.with_suffix(".partial")
+    command = [_compiler(), "-O2", "-fPIC", "-shared", "-Wall", "-Werror=implicit-function-declaration",
+               f"-I{_headers(installation)}", "-o", str(partial), str(_SOURCE)]  # fmt: skip
+    target.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)
+    if done.returncode != 0:
+        raise Failed("MODULE_NOT_BUILT", f"{' '.join(command)} ended with {done.returncode}", done.stderr[-2000:])
+    partial.chmod(0o644)
+    partial.replace(target)
+    return True
+
+
+def provide(paths: ServicePaths, account: Account, major: int) -> Path | None:
+    """Put the module beside a service's configuration; return where it lies there, None where there is none."""
+    copy, built = paths.conf / _NAME, library_of(major)
+    if built.exists():
+        content = built.read_bytes()
+        if not copy.exists() or copy.read_bytes() != content:
+            account.write(copy, content, durable=False)
+    is_loadable = copy.exists() and not os.statvfs(copy).f_flag & os.ST_NOEXEC
+    return copy if is_loadable else None
+
+
+def describe(installations: Installations) -> str:
+    """Say in a sentence for which versions there is a module, and what holds for the others."""
+    having = [str(major) for major in installations.by_major if library_of(major).exists()]
+    lacking = [str(major) for major in installations.by_major if not library_of(major).exists()]
+    told = f"Read-only sessions of PostgreSQL {', '.join(having)} are strict: the module is built. " if having else ""
+    if lacking:
+        told += (
+            f"The module is not built for PostgreSQL {', '.join(lacking)}; what holds there: docs/read-only.md."
+            f" To build it: {Path(sys.executable)} -m {__spec__.name}, with a C compiler and the server's headers"
+            f" (Debian: postgresql-server-dev-{lacking[0]})."
+        )
+    return told.strip()
+
+
+def _compiler() -> str:
+    for name in ("cc", "gcc", "clang"):
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    raise Failed("NO_COMPILER", "no C compiler (cc, gcc, clang) is on PATH", "Debian: apt-get install gcc libc6-dev")
+
+
+def _headers(installation: Installation) -> Path:
+    """Return the directory of the server's headers: the installation's, or those that script/setup fetched."""
+    command = [installation.program("pg_config"), "--includedir-server"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    fetched = _HOME / "headers" / str(installation.major) / "server"
+    for place in (Path(told), fetched):
+        if (place / "postgres.h").exists():
+            return place
+    raise Failed(
+        "NO_HEADERS",
+        f"{told} holds no headers of the PostgreSQL {installation.major} server",
+        f"Debian: apt-get install postgresql-server-dev-{installation.major}",
+    )
+
+
+def main() -> None:
+    """Build the module for each PostgreSQL of this host, and say for which that was not possible."""
+    for installation in find_installations().by_major.values():
+        try:
+            if build(installation):
+                print(f"the module for read-only sessions of PostgreSQL {installation.major} is built")
+        except Failed as error:
+            print(f"no module for read-only sessions of PostgreSQL {installation.major}: {error.message}")
+
+
+if __name__ == "__main__":
+    main()

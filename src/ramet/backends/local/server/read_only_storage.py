@@ -1,0 +1,154 @@
+"""Read-only sessions while the storage is nearly full: a server that cannot write its WAL goes down, with all others.
+
+PostgreSQL's own switch is used. A session may switch it off for itself, to drop what takes the room.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.host.system_user import Account
+from ramet.backends.local.process import postgres
+from ramet.backends.local.sql import connections
+from ramet.backends.local.volumes.pool import Pool
+
+_MIB = 1024**2
+_SHARE = 20
+_LEAST_BYTES, _MOST_BYTES = 128 * _MIB, 2048 * _MIB
+_LEAST_TEMP_FILE_MBS, _MOST_TEMP_FILE_MBS = 64, 65536
+_HELD_TEMP_FILE_MBS = 16
+# Frequent checkpoints: each gives the room back of WAL that is archived.
+_SETTINGS = (
+    f"default_transaction_read_only = 'on'\ncheckpoint_timeout = '30s'\ntemp_file_limit = '{_HELD_TEMP_FILE_MBS}MB'\n"
+)
+_TEMPORARY = "pgsql_tmp"
+_TEMPORARY_OF = re.compile(r"pgsql_tmp(\d+)\.")
+# A fall of the room counts on for so long, up to this part of the storage.
+_FORESIGHT_SECONDS = 3.0
+_MOST_FORESEEN = 8
+_LONGEST_GLANCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Room:
+    """The free room at one moment, in seconds of the monotonic clock, and how fast it falls."""
+
+    at_seconds: float
+    free_bytes: int
+    total_bytes: int
+    falls_by: float = 0.0
+
+    def then(self, at_seconds: float, free_bytes: int, total_bytes: int) -> "Room":
+        """Return the room at a later moment."""
+        passed = at_seconds - self.at_seconds
+        falls_by = max(0.0, (self.free_bytes - free_bytes) / passed) if 0 < passed < _LONGEST_GLANCE_SECONDS else 0.0
+        return Room(at_seconds, free_bytes, total_bytes, falls_by)
+
+    @property
+    def limit_bytes(self) -> int:
+        """Return how much must be left."""
+        return min(max(self.total_bytes // _SHARE, _LEAST_BYTES), _MOST_BYTES)
+
+    @property
+    def reserve_bytes(self) -> int:
+        """Return how much is to be given back when hardly anything is left; too little for a fork to begin."""
+        return self.limit_bytes * 3 // 8
+
+    @property
+    def is_all_but_gone(self) -> bool:
+        """Tell whether servers need the reserve to go on."""
+        return self.free_bytes < self.limit_bytes // 4
+
+    @property
+    def is_ample(self) -> bool:
+        """Tell whether a reserve can be taken without a shortage."""
+        return self.free_bytes >= 3 * self.limit_bytes
+
+    def shortage(self, *, lasting: bool) -> str | None:
+        """Say how little room is left; None while it is enough, which takes twice as much when it was not before.
+
+        Room that falls fast is short earlier.
+        """
+        limit = self.limit_bytes
+        foreseen = self.free_bytes - min(int(self.falls_by * _FORESIGHT_SECONDS), self.total_bytes // _MOST_FORESEEN)
+        if foreseen >= limit and (not lasting or self.free_bytes >= 2 * limit):
+            return None
+        return (
+            f"The storage has {self.free_bytes // _MIB} MiB left: sessions are read-only until it has"
+            f" {2 * limit // _MIB} MiB. Delete services, enlarge the storage, or drop tables after"
+            " SET default_transaction_read_only = off, whose room comes back when no snapshot of the restore window"
+            " holds them."
+        )
+
+
+class Outlook:
+    """What was seen of the room last, so that its fall is known."""
+
+    def __init__(self) -> None:
+        self._last: Room | None = None
+
+    def look(self, pool: Pool) -> Room:
+        """Return the room of the storage as it is now."""
+        now, free, total = time.monotonic(), pool.free_bytes(), pool.total_bytes()
+        self._last = Room(now, free, total) if self._last is None else self._last.then(now, free, total)
+        return self._last
+
+
+def quota_shortage(free_bytes: int, *, lasting: bool) -> str | None:
+    """Say how little of a service's quota is left; a server that cannot write its WAL goes down."""
+    if free_bytes >= (2 * _LEAST_BYTES if lasting else _LEAST_BYTES):
+        return None
+    return (
+        f"The service has {free_bytes // _MIB} MiB of its quota left: its sessions are read-only until it has"
+        f" {2 * _LEAST_BYTES // _MIB} MiB. Drop tables after SET default_transaction_read_only = off, or have"
+        " RAMET_SERVICE_QUOTA_GBS raised."
+    )
+
+
+def temp_file_mbs(total_bytes: int) -> int:
+    """Return how much of the storage the temporary files of one process may take, in MiB, when nothing else is set."""
+    return min(max(total_bytes // _SHARE // _MIB, _LEAST_TEMP_FILE_MBS), _MOST_TEMP_FILE_MBS)
+
+
+def hold(paths: ServicePaths, account: Account) -> None:
+    """Make new transactions read-only, and end the sessions that write data or large temporary files. May run again."""
+    if not paths.hold_file.exists():
+        account.write(paths.hold_file, _SETTINGS, durable=False)
+        postgres.reload(paths)
+    since = datetime.fromtimestamp(paths.hold_file.stat().st_mtime, UTC)
+    with connections.connect(paths) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            " AND usename IS DISTINCT FROM %(platform)s AND (backend_xid IS NOT NULL AND xact_start < %(since)s"
+            " AND %(since)s <= clock_timestamp()"  # a clock that stepped back ends nobody
+            " OR pid IN (SELECT coalesce(leader_pid, pid) FROM pg_stat_activity WHERE pid = ANY(%(large)s)))",
+            {"platform": connections.PLATFORM_ROLE, "since": since, "large": [*_sessions_with_large_files(paths)]},
+        )
+
+
+def _sessions_with_large_files(paths: ServicePaths) -> Iterator[int]:
+    """Yield the processes whose temporary files exceed what is allowed now; one that runs keeps its old limit."""
+    sizes: dict[int, int] = {}
+    for path in (paths.data / "base" / _TEMPORARY).glob("**/*"):
+        owner = _TEMPORARY_OF.match(path.relative_to(paths.data / "base" / _TEMPORARY).parts[0])
+        if owner is not None:
+            sizes[int(owner[1])] = sizes.get(int(owner[1]), 0) + _size_bytes(path)
+    yield from (pid for pid, size in sizes.items() if size > _HELD_TEMP_FILE_MBS * _MIB)
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def lift(paths: ServicePaths) -> None:
+    """Let sessions write again. May run again."""
+    if paths.hold_file.exists():
+        paths.hold_file.unlink()
+        postgres.reload(paths)

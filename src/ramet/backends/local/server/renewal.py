@@ -1,0 +1,22 @@
+"""Bring serving servers that an earlier release made to the state that this release gives to new ones."""
+
+from ramet.backends.base import Server
+from ramet.backends.local.process import postgres
+from ramet.backends.local.server.configuration import Phase
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
+
+
+def renew_access(servers: Servers, server: Server) -> None:
+    """Put the configuration of this release in force, as far as no restart is needed, and the platform's roles.
+
+    May run again. Raises Unavailable when the server does not serve.
+    """
+    paths = servers.paths(server.service_id)
+    servers.write_configuration(server, Phase.OPEN)
+    postgres.reload(paths)
+    if server.primary is None:
+        with connections.connect(paths) as connection, connection.transaction():
+            ensure_pooler_role(connection)
+            retire_earlier_roles(connection)

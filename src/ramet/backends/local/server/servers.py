@@ -1,0 +1,305 @@
+"""One server of the local backend from its files to its endpoint: prepare, start, open, close, stop.
+
+What is in its data directory (capture, recovery) and in its database (roles) is left to others.
+"""
+
+import contextlib
+import logging
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from ramet.backends.base import Readiness, Server
+from ramet.backends.local.host.certificates import Authority
+from ramet.backends.local.host.cgroups import Limits
+from ramet.backends.local.host.installation import Installation, Installations, extension_of
+from ramet.backends.local.host.own_faults import is_own
+from ramet.backends.local.host.paths import Layout, ServicePaths, make_passage, make_private_parents
+from ramet.backends.local.host.system_user import Account
+from ramet.backends.local.process import log_files, postgres
+from ramet.backends.local.process.identity import children_of
+from ramet.backends.local.process.log_bound import bound_log
+from ramet.backends.local.server import configuration, probe, read_only_module
+from ramet.backends.local.server.configuration import Features, Phase
+from ramet.backends.local.server.jobs import Chores, cpu_count
+from ramet.backends.local.sql import connections, neutralize, read_only_access, roles
+from ramet.backends.local.sql.closing_settings import reset_closing_settings
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
+from ramet.backends.local.sql.read_only_roles import Readers
+from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
+from ramet.errors import Failed, Unavailable
+from ramet.model.credentials import Secret
+from ramet.model.service import ServiceType
+
+_log = logging.getLogger(__name__)
+_OPEN_WITHIN_SECONDS = 5.0
+_PROBE_EVERY_SECONDS = 0.002
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The servers of one data root, and what they all share."""
+
+    layout: Layout
+    account: Account
+    installations: Installations
+    authority: Authority
+    limits: Limits
+    copy_on_write: bool = True
+    temp_file_mbs: int = configuration.DEFAULT_TEMP_FILE_MBS
+
+    background_jobs: int = field(default_factory=cpu_count)
+    quotas: Quotas = field(default_factory=lambda: NoQuotas("nothing was set"))
+
+    @cached_property
+    def chores(self) -> Chores:
+        """The programs that work on these servers in the background."""
+        return Chores(self.layout.services.parent / "turns.lock", self.background_jobs)
+
+    @cached_property
+    def readers(self) -> Readers:
+        """What is known of the roles of these servers that are to read only."""
+        return Readers()
+
+    def paths(self, service_id: str) -> ServicePaths:
+        """Return the places of a service."""
+        return self.layout.service(service_id)
+
+    def make_directories(self, server: Server) -> ServicePaths:
+        """Make all directories of a service but its data directory; those that are there stay."""
+        paths = self.paths(server.service_id)
+        make_passage(self.layout.services)
+        self.account.check_reach(self.layout.services)
+        for directory in (paths.root, paths.conf, paths.tls, paths.archive, paths.snapshots, paths.log):
+            self.account.make_directory(directory)
+        self.quotas.enclose(place_of(paths))
+        return paths
+
+    def make_sockets(self, paths: ServicePaths) -> None:
+        """Make the directory of a server's sockets unless it is there: each configuration includes it."""
+        make_private_parents(paths.sockets)
+        self.account.make_directory(paths.sockets)
+
+    def initialize(self, server: Server) -> None:
+        """Make an empty cluster in the data directory, which the caller has made, empty."""
+        installation = self._installation(server)
+        self.account.check_reach(installation.bin)
+        paths = self.paths(server.service_id)
+        self.account.make_directory(paths.data)
+        postgres.initialize(paths, installation, self.account, PLATFORM_ROLE)
+
+    def start(self, server: Server, phase: Phase = Phase.CLOSED, overrides: Mapping[str, str] | None = None) -> None:
+        """Start the server, closed to clients or open, unless it runs. `overrides` hold for this run only.
+
+        For the first run of a fork, `configuration.first_boot()` belongs among them.
+        """
+        paths = self.paths(server.service_id)
+        if postgres.running(paths) is not None:
+            return
+        log_files.prune(paths, time.time())
+        self._limit_storage(paths)
+        self.prepare(server)
+        self.write_configuration(server, phase)
+        pid = postgres.start(paths, self._installation(server), self.account, overrides)
+        self.limits.apply(server.service_id, server.size, [pid])
+
+    def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
+        """Watch a starting server for at most `patience_seconds`. Raises Failed, with its log, when it died."""
+        paths = self.paths(server.service_id)
+        readiness = postgres.await_ready(paths, patience_seconds)
+        if readiness.ready:
+            self._limit_all(server, paths)
+            bound_log(paths, self.account)
+        return readiness
+
+    def open(self, server: Server) -> None:
+        """Let clients in, and return when the endpoint asks them for their password."""
+        self.write_configuration(server, Phase.OPEN)
+        self._reload_until(server, probe.Answer.ASKS_PASSWORD)
+
+    def set_password(self, server: Server, verifier: Secret) -> None:
+        """Give the admin of a serving server another password."""
+        roles.set_admin_verifier(self.paths(server.service_id), verifier)
+
+    def resize(self, server: Server) -> bool:
+        """Put another size in force while the server serves; False when it must be restarted, or does not serve."""
+        paths = self.paths(server.service_id)
+        if not postgres.is_ready(paths):
+            return False
+        in_force = paths.config_file.read_text()
+        self.write_configuration(server, Phase.OPEN)
+        if self._takes_a_start(server, paths):
+            self._put(paths.config_file, in_force)  # what cannot be applied would be noted at the reload that closes it
+            return False
+        postgres.reload(paths)
+        return True
+
+    def _takes_a_start(self, server: Server, paths: ServicePaths) -> bool:
+        """Tell whether the size that was written cannot be had while the server goes on."""
+        try:
+            self._limit_all(server, paths)
+            with connections.connect(paths) as connection:
+                return connection.execute("SELECT FROM pg_file_settings WHERE NOT applied").fetchone() is not None
+        except (OSError, Unavailable) as error:  # memory in use cannot be taken away from processes that go on
+            if is_own(error):
+                raise
+            return True
+
+    def close(self, server: Server) -> None:
+        """Turn new clients away, and return when the endpoint does so; sessions go on, see `sessions.end_all`."""
+        paths = self.paths(server.service_id)
+        self._put(paths.config_file, configuration.closing(paths.config_file.read_text()))
+        self._put(paths.hba_file, configuration.pg_hba_conf(self.features(server), Phase.CLOSED))
+        self._reload_until(server, probe.Answer.REFUSES)
+
+    def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
+        """Give the server credentials of its own, and quiet a fork; return what was neutralised. May run again."""
+        paths = self.paths(server.service_id)
+        if newborn:
+            roles.bootstrap(paths, server.verifier, self._extensions(server))
+            return {}
+        with connections.connect_inside(paths) as connection:
+            surroundings = neutralize.look(connection)
+            found = neutralize.remarkable(surroundings)
+            # First of all: a prepared transaction may hold locks on the very rows that are changed below.
+            found |= neutralize.end_prepared(paths, connection, surroundings, quiet=quiet)
+            found |= neutralize.calm(paths, connection, surroundings) if quiet else {}
+            with connection.transaction():
+                found["subscriptions"] = neutralize.detach_subscriptions(connection, surroundings)
+                found["settings_removed"] = reset_closing_settings(connection)
+                if quiet:
+                    neutralize.silence(connection)
+                found["roles_rotated"] = roles.rotate(connection, server.verifier)
+            is_current = connection.info.dbname == DATABASE and read_only_access.is_current(connection)
+        if not is_current:
+            self.renew(server.service_id)
+        return found
+
+    def renew(self, service_id: str) -> bool:
+        """Give a serving server that an earlier release made what this one gives to new ones; False: ask again."""
+        try:
+            return read_only_access.renew(self.paths(service_id))
+        except (psycopg.Error, Unavailable) as error:
+            _log.warning("service %s keeps what an earlier release put into its databases: %s", service_id, error)
+            return False
+
+    def stop(self, server: Server, patience_seconds: float) -> bool:
+        """Ask for a clean stop, and watch for at most `patience_seconds`; True when the server is gone."""
+        paths = self.paths(server.service_id)
+        self.chores.end(paths)
+        return postgres.stop(paths, patience_seconds)
+
+    def remove(self, service_id: str, patience_seconds: float) -> None:
+        """End the server at once, and remove its sockets, limits and directories but `data` and `snapshots`.
+
+        Those two are trees of the volume driver. Raises Unavailable while processes still end.
+        """
+        paths = self.paths(service_id)
+        self.chores.end(paths)
+        if not postgres.kill(paths, patience_seconds):
+            raise Unavailable("SERVER_ENDING", f"Processes of the server of service {service_id} still end")
+        self.limits.remove(service_id)
+        for directory in (paths.sockets, paths.conf, paths.tls, paths.archive, paths.log):
+            shutil.rmtree(directory, ignore_errors=not directory.exists())
+        for file in (paths.process_record, paths.start_lock):
+            file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.layout.sockets.rmdir()  # with the last service
+
+    def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
+        """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
+        self.installations.of(pg_major).check_service_type(service_type)
+
+    def features(self, server: Server) -> Features:
+        """Return what the installation can do for a server."""
+        installation = self._installation(server)
+        wanted = [extension_of(server.service_type)] if server.service_type is ServiceType.TIMESERIESDB else []
+        preload = [name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name)]
+        return Features(installation.has_tls, tuple(preload), self.copy_on_write, self.temp_file_mbs)
+
+    def _extensions(self, server: Server) -> tuple[str, ...]:
+        own = self._installation(server).extensions_of(server.service_type)
+        statistics = ("pg_stat_statements",) if "pg_stat_statements" in self.features(server).preload else ()
+        return own + statistics
+
+    def _installation(self, server: Server) -> Installation:
+        return self.installations.of(server.pg_major)
+
+    def prepare(self, server: Server) -> None:
+        """Give the server a certificate that clients will believe, unless it has one; `start` does so too."""
+        paths = self.paths(server.service_id)
+        certificate, now = paths.tls / "server.crt", datetime.now(UTC)
+        if not self._installation(server).has_tls:
+            return
+        key = paths.tls / "server.key"
+        found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
+        if self.authority.still_serves(found, found_key, server.host, now):
+            return
+        issued = self.authority.issue(server.service_id, server.host, now)
+        # Not flushed: what a power cut spoils does not serve, and is made anew.
+        self.account.write(key, issued.key, durable=False)
+        self.account.write(certificate, issued.certificate, durable=False)
+
+    def write_configuration(self, server: Server, phase: Phase = Phase.CLOSED) -> None:
+        """Put the configuration of a server in place, as the next start or reload reads it."""
+        paths = self.paths(server.service_id)
+        self.make_sockets(paths)
+        found = read_only_module.provide(paths, self.account, server.pg_major)
+        features = replace(self.features(server), read_only_module=found, databases=_count_databases(paths))
+        users = ("root", self.account.name) if self.account.lent else (self.account.name,)
+        for path, text in (
+            (paths.config_file, configuration.postgresql_conf(server, paths, features, phase)),
+            (paths.hba_file, configuration.pg_hba_conf(features, phase)),
+            (paths.ident_file, configuration.pg_ident_conf(users)),
+        ):
+            self._put(path, text)
+
+    def _limit_storage(self, paths: ServicePaths) -> None:
+        try:
+            self.quotas.apply(place_of(paths))
+        except (Failed, OSError) as error:
+            _log.warning("the storage of service %s is not limited: %s", paths.service_id, error)
+
+    def _limit_all(self, server: Server, paths: ServicePaths) -> None:
+        # Children that were born before the first of them was moved are still outside.
+        pid = postgres.running(paths)
+        if pid is not None:
+            self.limits.apply(server.service_id, server.size, [pid, *(child for child, _ in children_of(pid))])
+
+    def _put(self, path: Path, text: str) -> None:
+        if not path.exists() or path.read_text() != text:
+            self.account.write(path, text, durable=False)
+
+    def _reload_until(self, server: Server, wanted: probe.Answer) -> None:
+        paths = self.paths(server.service_id)
+        postgres.reload(paths)
+        tls = self._installation(server).has_tls
+        deadline = time.monotonic() + _OPEN_WITHIN_SECONDS
+        while (answer := probe.ask("localhost", server.port, ADMIN_ROLE, DATABASE, tls=tls)) is not wanted:
+            if postgres.running(paths) is None:
+                raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
+            if time.monotonic() > deadline:
+                raise Failed(
+                    "ENDPOINT_NOT_SWITCHED",
+                    f"The endpoint of service {server.service_id} on port {server.port} {answer} when it should not",
+                    log_files.last_words(paths),
+                )
+            time.sleep(_PROBE_EVERY_SECONDS)
+
+
+def place_of(paths: ServicePaths) -> Place:
+    """Return the directories of a service that its quota is about."""
+    return Place(paths.root, paths.data, paths.snapshots)
+
+
+def _count_databases(paths: ServicePaths) -> int:
+    """Return how many databases a server has, as far as files tell; 0 before there are any."""
+    base = paths.data / "base"
+    return sum(1 for entry in base.iterdir() if entry.name.isdigit()) if base.is_dir() else 0

@@ -1,0 +1,62 @@
+"""The sessions of tenants on a server: end them, those included that are still logging in."""
+
+import contextlib
+import os
+import signal
+import time
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import children_of, title_of
+from ramet.backends.local.sql import connections
+
+_QUIET_LOOKS = 2
+_LOOK_EVERY_SECONDS = 0.005
+
+
+def end_all(paths: ServicePaths, patience_seconds: float) -> bool:
+    """End every session but the platform's; True when none is left. For a server that turns new ones away.
+
+    A session that began to log in before that is judged by the older rules and shows in no view before it is in:
+    it is found by the title of its process.
+    """
+    deadline = time.monotonic() + patience_seconds
+    looks = 0
+    with connections.connect(paths) as connection:
+        while looks < _QUIET_LOOKS:
+            left = _terminate_sessions(connection) + _terminate_arrivals(paths)
+            looks = 0 if left else looks + 1
+            if time.monotonic() >= deadline:
+                return looks >= _QUIET_LOOKS
+            time.sleep(_LOOK_EVERY_SECONDS)
+    return True
+
+
+def _terminate_sessions(connection: connections.Connection) -> int:
+    rows = connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE backend_type = 'client backend' AND usename IS DISTINCT FROM %s",
+        (connections.PLATFORM_ROLE,),
+    ).fetchall()
+    return len(rows)
+
+
+def _terminate_arrivals(paths: ServicePaths) -> int:
+    server = postgres.running(paths)
+    if server is None:
+        return 0
+    own_title = title_of(server)
+    arrivals = [pid for pid, title in children_of(server) if title == own_title or title.endswith(" authentication")]
+    for pid in arrivals:
+        _terminate_child(server, pid)
+    return len(arrivals)
+
+
+def _terminate_child(server: int, pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            if any(child == pid for child, _ in children_of(server)):
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
+        finally:
+            os.close(handle)

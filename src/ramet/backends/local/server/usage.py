@@ -1,0 +1,99 @@
+"""Measuring a server that serves: one query, and what the kernel counts of its processes and files."""
+
+import os
+from pathlib import Path
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import children_of
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.rows import row
+from ramet.errors import Unavailable
+from ramet.model.metrics import key_of
+
+_BLOCK_BYTES = 512
+_PATIENCE_SECONDS = 2
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_CPU_FIELDS = slice(11, 15)  # utime, stime, and those of children that have ended; after the name in proc(5)
+_STATES = ("active", "idle", "idle in transaction")
+_SESSIONS = """
+    SELECT count(*) FILTER (WHERE state = 'active'), count(*) FILTER (WHERE state = 'idle'),
+           count(*) FILTER (WHERE state LIKE 'idle in transaction%')
+    FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+_TOTALS = """
+    SELECT sum(xact_commit)::float8, sum(xact_rollback)::float8, sum(blks_hit)::float8, sum(blks_read)::float8,
+           sum(deadlocks)::float8, sum(temp_bytes)::float8, current_setting('max_connections')::float8,
+           CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')
+                ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END::float8
+    FROM pg_stat_database
+"""
+_REPLAY_LAG = """
+    SELECT CASE WHEN pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn()
+                     AND EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN 0
+                ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 END
+    WHERE pg_is_in_recovery()
+"""
+_TOTAL_KEYS = (
+    key_of("ramet_transactions_total", outcome="commit"),
+    key_of("ramet_transactions_total", outcome="rollback"),
+    key_of("ramet_blocks_total", source="cache"),
+    key_of("ramet_blocks_total", source="disk"),
+    key_of("ramet_deadlocks_total"),
+    key_of("ramet_temporary_bytes_total"),
+    key_of("ramet_connections_limit"),
+    key_of("ramet_wal_bytes_total"),
+)
+
+
+def measure(paths: ServicePaths) -> dict[str, float] | None:
+    """Return what is measured of a server now, or None when it does not serve."""
+    pid = postgres.running(paths) if postgres.is_ready(paths) else None
+    if pid is None:
+        return None
+    try:
+        with connections.connect(paths, patience_seconds=_PATIENCE_SECONDS, statement_timeout="2s") as connection:
+            sessions, totals = row(connection, _SESSIONS), row(connection, _TOTALS)
+            lag = connection.execute(_REPLAY_LAG).fetchone()
+    except Unavailable:
+        return None
+    pids = [pid, *(child for child, _title in children_of(pid))]
+    return {
+        **{key_of("ramet_connections", state=state): n for state, n in zip(_STATES, sessions, strict=True)},
+        **dict(zip(_TOTAL_KEYS, totals, strict=True)),
+        **({} if lag is None or lag[0] is None else {key_of("ramet_replay_lag_seconds"): max(0.0, lag[0])}),
+        key_of("ramet_cpu_seconds_total"): sum(map(_cpu_seconds, pids)),
+        key_of("ramet_memory_bytes"): sum(map(_memory_bytes, pids)),
+        key_of("ramet_storage_bytes"): _occupied_bytes(str(paths.data)),
+    }
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[_CPU_FIELDS])) / _TICKS_PER_SECOND
+
+
+def _memory_bytes(pid: int) -> int:
+    """Return a process's proportional share of memory: what several map counts once in all."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def _occupied_bytes(directory: str) -> int:
+    total = 0
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    total += _occupied_bytes(entry.path)
+                else:
+                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
+    except OSError:  # files come and go while they are counted
+        return total
+    return total

@@ -1,0 +1,46 @@
+"""Settings by which tenants lock the admin out: of all that tenants may set, these alone end a session at its start."""
+
+from ramet.backends.local.sql.connections import ADMIN_ROLE, Connection
+
+_PRELOADS = ("local_preload_libraries", "session_preload_libraries")
+_TIMEOUT = "idle_session_timeout"
+_SHORTEST_MS = 10_000
+# Of all roles in a database (setrole 0), and of the admin's own, in one database or in all (setdatabase 0).
+_FOUND = """
+SELECT s.setdatabase, s.setrole, s.setconfig FROM pg_db_role_setting s
+WHERE s.setrole = 0 OR s.setrole = (SELECT oid FROM pg_roles WHERE rolname = %s)
+"""
+_SAME = "setdatabase = %s AND setrole = %s"
+
+
+def reset_closing_settings(connection: Connection) -> list[str]:
+    """Remove the settings that keep the admin from logging in, and return them; may run again."""
+    removed: list[str] = []
+    for database, role, settings in connection.execute(_FOUND, (ADMIN_ROLE,)).fetchall():
+        closing = [setting for setting in settings if _closes(connection, setting)]
+        if not closing:
+            continue
+        kept = [setting for setting in settings if setting not in closing]
+        if kept:  # an empty array is none to PostgreSQL: it would have removed the row
+            query = f"UPDATE pg_db_role_setting SET setconfig = %s WHERE {_SAME}"  # noqa: S608 - all of it is ours
+            connection.execute(query.encode(), (kept, database, role))
+        else:
+            connection.execute(f"DELETE FROM pg_db_role_setting WHERE {_SAME}".encode(), (database, role))  # noqa: S608
+        removed += closing
+    return sorted(removed)
+
+
+def _closes(connection: Connection, setting: str) -> bool:
+    name, _, value = setting.partition("=")
+    if name.lower() in _PRELOADS:
+        return bool(value.strip('" '))
+    return name.lower() == _TIMEOUT and 0 < _milliseconds(connection, value) < _SHORTEST_MS
+
+
+def _milliseconds(connection: Connection, value: str) -> int:
+    """Return what PostgreSQL takes a time for."""
+    with connection.transaction():
+        connection.execute("SELECT set_config(%s, %s, true)", (_TIMEOUT, value))
+        row = connection.execute("SELECT setting::bigint FROM pg_settings WHERE name = %s", (_TIMEOUT,)).fetchone()
+        connection.execute("SELECT set_config(%s, '0', true)", (_TIMEOUT,))
+    return 0 if row is None else int(row[0])

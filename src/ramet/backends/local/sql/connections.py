@@ -1,0 +1,178 @@
+"""The platform's own connections: over the private socket, as the superuser, deaf to whatever tenants have set."""
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from ramet import endpoints
+from ramet.backends.local.host.own_faults import GONE, unseen
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import session_settings
+from ramet.errors import Unavailable
+
+PLATFORM_ROLE = "ramet"
+POOLER_ROLE = "pg_ramet_pooler"
+ADMIN_ROLE = endpoints.ADMIN
+DATABASE = endpoints.DATABASE
+
+_TEMPLATES = ("template0", "template1")
+_BOOTSTRAP_SUPERUSER = 10  # the platform's role, which initdb has made
+_INVALID = -2  # datconnlimit of a database whose removal was interrupted
+
+_NO_SOCKET = "could not create socket"  # libpq's words, where this process may open no more files
+_LOCKED_SECONDS = 3  # a prepared transaction that renames a database keeps everybody waiting at its door
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_PLATFORM_DATABASE = "postgres"  # no tenant owns it, and nobody but a superuser may set anything for it
+# For who creates or updates extensions.
+EXTENSIONS_LOADED: Mapping[str, Any] = {"timescaledb.disable_load": "off"}
+_known = session_settings.Known()
+
+
+@contextmanager
+def connect(
+    paths: ServicePaths, database: str = _PLATFORM_DATABASE, *, patience_seconds: int = 10, **settings: str
+) -> Iterator[Connection]:
+    """Open a connection in autocommit mode, and close it at the end.
+
+    `settings` override the usual ones (statement_timeout, lock_timeout). Raises Unavailable when the server does not
+    accept connections, also when it goes away meanwhile, and Unseen when this side cannot ask.
+    """
+    try:
+        with _open(paths, database, patience_seconds, settings) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P", "53300")):
+            raise
+        if _NO_SOCKET in str(error):
+            raise unseen(f"the server of service {paths.service_id}", error) from error
+        raise Unavailable(
+            "SERVER_UNREACHABLE",
+            f"The server of service {paths.service_id} does not accept connections",
+            str(error).strip(),
+        ) from error
+
+
+@contextmanager
+def connect_inside(paths: ServicePaths) -> Iterator[Connection]:
+    """Open a connection to the tenants' database, or where that is gone, closed or locked to the platform's own.
+
+    The first session in a database after a start takes long: who needs one only takes that of the tenants.
+    """
+    with ExitStack() as stack:
+        connection = None
+        with suppress(Unavailable):
+            connection = stack.enter_context(connect(paths, DATABASE, patience_seconds=_LOCKED_SECONDS))
+        if connection is None:
+            # Psycopg leaves an attempt that timed out in a cycle of references. Until that is collected, the attempt is
+            # a session that keeps the database from being renamed or dropped.
+            gc.collect()
+            connection = stack.enter_context(connect(paths))
+        yield connection
+
+
+def _port(paths: ServicePaths) -> int:
+    """Return the port that names the socket: line 4 of the lock file."""
+    return _line_of(paths, paths.pid_file, 3)
+
+
+def _major(paths: ServicePaths) -> int:
+    return _line_of(paths, paths.data / "PG_VERSION", 0)
+
+
+def _line_of(paths: ServicePaths, file: Path, number: int) -> int:
+    try:
+        return int(file.read_text().splitlines()[number])
+    except (*GONE, IndexError, ValueError) as error:
+        raise Unavailable(
+            "SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running", str(error)
+        ) from error
+    except OSError as error:
+        raise unseen(f"the server of service {paths.service_id}", error.strerror or error) from error
+
+
+def _open(paths: ServicePaths, database: str, patience_seconds: int, settings: Mapping[str, str]) -> Connection:
+    known = _known.find(_major(paths), paths.service_id)
+    if known is None:
+        known = _ask_settings(paths, patience_seconds)
+    try:
+        return _connected(paths, database, patience_seconds, known, settings)
+    except psycopg.OperationalError as error:
+        if "unrecognized configuration parameter" not in str(error):
+            raise
+    known = _ask_settings(paths, patience_seconds)
+    return _connected(paths, database, patience_seconds, known, settings)
+
+
+def _ask_settings(paths: ServicePaths, patience_seconds: int) -> Mapping[str, str]:
+    """Ask a server which settings users may change, where no tenant can have set any."""
+    with _connected(paths, _PLATFORM_DATABASE, patience_seconds, {}, {}) as connection:
+        found = session_settings.compiled_in(connection)
+    _known.remember(_major(paths), paths.service_id, found)
+    return found
+
+
+def _connected(
+    paths: ServicePaths, database: str, patience_seconds: int, known: Mapping[str, str], settings: Mapping[str, str]
+) -> Connection:
+    return psycopg.connect(
+        host=str(paths.sockets),
+        port=_port(paths),
+        user=PLATFORM_ROLE,
+        dbname=database,
+        application_name="ramet",
+        client_encoding="UTF8",
+        sslmode="disable",
+        gssencmode="disable",
+        passfile="/nonexistent",
+        connect_timeout=patience_seconds,
+        autocommit=True,
+        options=session_settings.as_options({**known, **session_settings.ours(_major(paths)), **settings}),
+    )
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of a server. In one that is `untouched` nobody but the platform has ever created anything."""
+
+    oid: int
+    name: str
+    is_open: bool
+    untouched: bool
+
+
+def databases(connection: Connection) -> list[Database]:
+    """Return all databases but the templates, in order of name.
+
+    The query is plain because the caches of a server that was just started are empty: each operator takes its time.
+    """
+    rows = connection.execute(
+        "SELECT oid, datname, datallowconn, datconnlimit, datdba, datacl IS NULL FROM pg_database"
+    )
+    found = [
+        Database(oid, name, is_open and limit != _INVALID, owner == _BOOTSTRAP_SUPERUSER and is_private)
+        for oid, name, is_open, limit, owner, is_private in rows
+        if name not in _TEMPLATES
+    ]
+    return sorted(found, key=lambda database: database.name)
+
+
+def tenant_databases(connection: Connection) -> list[str]:
+    """Return the databases that accept connections and that a tenant may have written to, in order of name."""
+    return [each.name for each in databases(connection) if each.is_open and not each.untouched]
+
+
+def run(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> None:
+    """Execute a utility statement, with `names` quoted for {} and `literals` for {key}; both may hold anything."""
+    composed = sql.SQL(statement).format(
+        *(sql.Identifier(name) for name in names),
+        **{key: sql.Literal(value) for key, value in literals.items()},
+    )
+    connection.execute(composed)

@@ -1,0 +1,100 @@
+"""Update extensions as the platform, and remember what states of before an update need.
+
+The admin does not own what the platform created, and where a package took the old library away, a session that
+touches the extension fails. The update is therefore the first statement of its session, as TimescaleDB demands it.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import psycopg
+
+from ramet.backends.base import ExtensionUpdate
+from ramet.backends.local.host.installation import Installation
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.host.system_user import Account
+from ramet.backends.local.sql import connections
+from ramet.errors import Invalid
+from ramet.model.fork import shown
+
+_RECORD = "extensions.json"
+_UPDATE_TIMEOUT = "10min"
+_OUTDATED = """
+SELECT e.extname, e.extversion, a.default_version,
+       EXISTS (SELECT FROM pg_extension_update_paths(e.extname) p
+               WHERE p.source = e.extversion AND p.target = a.default_version AND p.path IS NOT NULL),
+       ARRAY(SELECT DISTINCT p.probin FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid
+             WHERE d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.classid = 'pg_proc'::regclass
+               AND d.deptype = 'e' AND p.probin IS NOT NULL)
+FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname
+WHERE e.extversion <> a.default_version AND (%s::text IS NULL OR e.extname = %s) ORDER BY e.oid
+"""
+
+
+class _Updated(msgspec.Struct, frozen=True):
+    """An update that was made, and the libraries that states of before it need."""
+
+    at: datetime
+    extension: str
+    version: str
+    libraries: list[str]
+
+
+def update(paths: ServicePaths, account: Account, wanted: str | None) -> list[ExtensionUpdate]:
+    """Update one extension, or all, to the version that is installed, in every database; return what was tried."""
+    with connections.connect(paths) as connection:
+        databases = ["template1", *(each.name for each in connections.databases(connection) if each.is_open)]
+    return [made for database in databases for made in _update_in(paths, account, database, wanted)]
+
+
+def _update_in(paths: ServicePaths, account: Account, database: str, wanted: str | None) -> Iterable[ExtensionUpdate]:
+    with connections.connect(paths, database) as connection:
+        outdated = connection.execute(_OUTDATED, (wanted, wanted)).fetchall()
+    for name, old, new, has_path, libraries in outdated:
+        problem = f"it has no update from {old} to {new}: install a version between" if not has_path else None
+        if problem is None:
+            problem = _update_one(paths, database, name)
+        if problem is None:
+            _remember(paths, account, _Updated(datetime.now(UTC), name, old, libraries))
+        yield ExtensionUpdate(database, name, old, new, problem)
+
+
+def _update_one(paths: ServicePaths, database: str, name: str) -> str | None:
+    """Update an extension; return why that failed."""
+    try:
+        with connections.connect(
+            paths, database, statement_timeout=_UPDATE_TIMEOUT, **connections.EXTENSIONS_LOADED
+        ) as connection:
+            connections.run(connection, "ALTER EXTENSION {} UPDATE", name)
+    except psycopg.Error as error:
+        return error.diag.message_primary or str(error)
+    return None
+
+
+def check_past(paths: ServicePaths, installation: Installation, moment: datetime) -> None:
+    """Raise Invalid when the state of a moment needs a library that is not installed any more."""
+    for made in _remembered(paths.root / _RECORD):
+        missing = [name for name in made.libraries if moment <= made.at and not _is_there(installation, name)]
+        if missing:
+            raise Invalid(
+                "EXTENSION_VERSION_MISSING",
+                f"the state of {shown(moment)} has {made.extension} {made.version}, whose library is not installed"
+                f" ({', '.join(missing)})",
+                f"Install that version, or choose a moment after {shown(made.at)}, when it was updated.",
+            )
+
+
+def _is_there(installation: Installation, library: str) -> bool:
+    name = library.removeprefix("$libdir/").removesuffix(".so")
+    return Path(f"{name}.so").is_file() if name.startswith("/") else installation.has_library(name)
+
+
+def _remember(paths: ServicePaths, account: Account, made: _Updated) -> None:
+    place = paths.root / _RECORD
+    account.write(place, msgspec.json.encode([*_remembered(place), made]))
+
+
+def _remembered(place: Path) -> list[_Updated]:
+    return msgspec.json.decode(place.read_bytes(), type=list[_Updated]) if place.exists() else []

@@ -1,0 +1,158 @@
+"""Keep a fork from acting on the world that its parent acts on (docs/hazards.md, 18 to 22).
+
+Shared catalogs are updated directly: that reaches databases that accept no connections, and runs nothing that a tenant
+could have put in the way. What a tenant owns is never executed: only tables that belong to an extension are touched.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections, prepared_transactions
+from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.each_database import in_each
+from ramet.backends.local.sql.prepared_transactions import Prepared
+
+# No host of this name: later commands on a detached subscription cannot reach the publisher, whose slots are the
+# parent's (they are named after the system identifier, which a fork shares).
+_NOWHERE = "host=/nonexistent"
+
+
+@dataclass(frozen=True)
+class _JobTable:
+    """A table of scheduled jobs that an extension keeps; `user_jobs` leaves the extension's own upkeep alone."""
+
+    extension: str
+    table: str
+    active: str
+    name: str
+    user_jobs: str = "true"
+
+
+@dataclass(frozen=True)
+class _Calmed:
+    """What was found in one database."""
+
+    user_mappings: int
+    jobs: list[str]
+
+
+# Jobs below 1000 are the extension's own; one of them reports to its makers.
+_TIMESCALEDB_JOBS = "(id >= 1000 OR proc_name = 'policy_telemetry')"
+_JOB_TABLES = (
+    _JobTable("pg_cron", "cron.job", "active", "jobid"),
+    _JobTable("timescaledb", "_timescaledb_config.bgw_job", "scheduled", "id", _TIMESCALEDB_JOBS),
+    _JobTable("timescaledb", "_timescaledb_catalog.bgw_job", "scheduled", "id", _TIMESCALEDB_JOBS),
+)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The databases of a server, and its prepared transactions, oldest first."""
+
+    databases: list[connections.Database]
+    prepared: list[Prepared]
+
+    @property
+    def to_enter(self) -> list[connections.Database]:
+        """The databases that accept connections and that a tenant may have written to."""
+        return [each for each in self.databases if each.is_open and not each.untouched]
+
+
+def look(connection: Connection) -> Surroundings:
+    """Return what is there to be quieted."""
+    return Surroundings(connections.databases(connection), prepared_transactions.find(connection))
+
+
+def remarkable(found: Surroundings) -> dict[str, Any]:
+    """Return what a fork's report should name: prepared transactions, and databases that nobody can enter."""
+    names = {each.oid: each.name for each in found.databases}
+    return {
+        "prepared_transactions": [
+            f"{names[each.database_oid]}: {each.name}" for each in found.prepared if each.database_oid in names
+        ],
+        "databases_not_entered": [each.name for each in found.databases if not each.is_open],
+    }
+
+
+def calm(paths: ServicePaths, connection: Connection, found: Surroundings) -> dict[str, Any]:
+    """Take foreign credentials and scheduled jobs away, in every database.
+
+    Return what was found; `connection` is one that is open already.
+    """
+    calmed = in_each(paths, connection, [each.name for each in found.to_enter], _calm_one)
+    return {
+        "user_mappings": sum(one.user_mappings for one in calmed.values()),
+        "jobs": [f"{name}: {job}" for name, one in calmed.items() for job in one.jobs],
+    }
+
+
+def silence(connection: Connection) -> None:
+    """Take back what tenants set so that TimescaleDB reports to its makers; the configuration says off."""
+    connection.execute(
+        "UPDATE pg_db_role_setting SET setconfig = ARRAY(SELECT setting FROM unnest(setconfig) AS setting"
+        " WHERE lower(setting) NOT LIKE 'timescaledb.telemetry%')"
+        " WHERE lower(setconfig::text) LIKE '%timescaledb.telemetry%'"
+    )
+    connection.execute("DELETE FROM pg_db_role_setting WHERE setconfig = '{}'")
+
+
+def _calm_one(connection: Connection) -> _Calmed:
+    return _Calmed(_clear_user_mappings(connection), _deactivate_jobs(connection))
+
+
+def end_prepared(paths: ServicePaths, connection: Connection, found: Surroundings, *, quiet: bool) -> dict[str, Any]:
+    """Roll back the prepared transactions that change roles or databases, and with `quiet` all; return how many."""
+    wanted = [each for each in found.prepared if quiet or each.changes_shared]
+    prepared_transactions.roll_back(paths, connection, found.databases, wanted)
+    return {"prepared_transactions_rolled_back": len(wanted)}
+
+
+def detach_subscriptions(connection: Connection, found: Surroundings) -> list[str]:
+    """Disable every subscription, and let go of the publisher and of its slot without telling it; return their names.
+
+    May run again.
+    """
+    databases = {each.oid: each.name for each in found.databases}
+    rows = connection.execute("SELECT subdbid, subname FROM pg_subscription").fetchall()
+    if rows:
+        connection.execute(
+            "UPDATE pg_subscription SET subenabled = false, subslotname = NULL, subconninfo = %s", (_NOWHERE,)
+        )
+    return sorted(f"{databases[oid]}.{name}" for oid, name in rows if oid in databases)
+
+
+def _clear_user_mappings(connection: Connection) -> int:
+    """Take users and passwords of foreign servers away; wrappers that would object are not asked."""
+    return connection.execute("UPDATE pg_user_mapping SET umoptions = NULL WHERE umoptions IS NOT NULL").rowcount
+
+
+def _deactivate_jobs(connection: Connection) -> list[str]:
+    jobs: list[str] = []
+    extensions = _column(connection, "SELECT extname FROM pg_extension")
+    for kept in _JOB_TABLES:
+        if kept.extension in extensions and _belongs_to_extension(connection, kept):
+            query = (
+                f"UPDATE {kept.table} SET {kept.active} = false WHERE {kept.active} AND {kept.user_jobs}"  # noqa: S608
+                f" RETURNING {kept.name}::text"
+            )
+            jobs += [f"{kept.extension} job {row[0]}" for row in connection.execute(query.encode()).fetchall()]
+    return jobs
+
+
+def _belongs_to_extension(connection: Connection, kept: _JobTable) -> bool:
+    """Tell whether a table is the extension's, and a superuser's: a tenant's may carry triggers that run as we."""
+    row = connection.execute(
+        "SELECT 1 FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner AND r.rolsuper"
+        " JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'"
+        " JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid"
+        " WHERE c.oid = to_regclass(%s) AND c.relkind = 'r' AND e.extname = %s"
+        " AND NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgenabled"
+        " IN ('A', 'R'))",
+        (kept.table, kept.extension),
+    ).fetchone()
+    return row is not None
+
+
+def _column(connection: Connection, query: str) -> list[str]:
+    return [row[0] for row in connection.execute(query.encode()).fetchall()]

@@ -1,0 +1,179 @@
+"""What lets tenants have roles and sessions that only read: functions of the platform, and a login trigger.
+
+The functions make roles that have no right to write. The login trigger, from PostgreSQL 17 on, makes
+`default_transaction_read_only` the default of sessions that begin with `tsdb_admin.read_only_connection`; the loadable
+module (module.py) makes that strict. What holds where: docs/read-only.md.
+"""
+
+import hashlib
+import logging
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections, earlier_guards
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
+from ramet.errors import Unavailable
+
+_log = logging.getLogger(__name__)
+
+_LOGIN_TRIGGERS_SINCE = 17
+_TEMPLATE = "template1"
+_SCHEMA = "timescale_functions"
+_FALSE = "('false', 'off', 'no', '0', '')"
+_DEFINER = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
+IS_MARKED = f"""
+EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) AS setting
+    WHERE s.setrole = {{role}} AND lower(split_part(setting, '=', 1)) = 'tsdb_admin.read_only_role'
+      AND lower(split_part(setting, '=', 2)) NOT IN {_FALSE})
+"""
+
+# A failed CREATE ROLE would show its statement, with the password, in the context of the error: it is raised anew.
+_CREATE_BARE_ROLE = f"""
+CREATE OR REPLACE FUNCTION {_SCHEMA}.create_bare_readonly_role(name text, password text) RETURNS void {_DEFINER} AS $$
+BEGIN
+    IF $1 IS NULL OR $2 IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'name and password of a read-only role must not be null';
+    END IF;
+    BEGIN
+        EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD %L', $1, $2);
+        EXECUTE format('ALTER ROLE %I SET tsdb_admin.read_only_role = true', $1);
+        EXECUTE format('ALTER ROLE %I SET default_transaction_read_only = on', $1);
+        IF current_setting('server_version_num')::int >= 160000 THEN
+            EXECUTE format('GRANT %I TO {ADMIN_ROLE} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE', $1);
+        END IF;
+    EXCEPTION WHEN OTHERS THEN
+        RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = SQLERRM;
+    END;
+END $$
+"""
+_LET_ROLE_READ = f"""
+CREATE OR REPLACE FUNCTION {_SCHEMA}.grant_tsdbadmin_to_role(name text) RETURNS void {_DEFINER} AS $$
+DECLARE
+    reader oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = $1);
+BEGIN
+    IF reader IS NULL THEN
+        RAISE undefined_object USING MESSAGE = format('role "%s" does not exist', $1);
+    END IF;
+    IF NOT {IS_MARKED.format(role="reader")} THEN
+        RAISE invalid_grant_operation USING MESSAGE = format('role "%s" is not a read-only role', $1),
+            HINT = 'Create the role with {_SCHEMA}.create_bare_readonly_role(name, password).';
+    END IF;
+    EXECUTE format('GRANT pg_read_all_data, pg_monitor TO %I', $1);
+END $$
+"""  # noqa: S608 - all of it is ours
+# Settings that a client sends win over those of its role, so that a role's mark is looked up.
+_BEGIN_SESSION = f"""
+CREATE OR REPLACE FUNCTION pg_catalog.ramet_begin_session() RETURNS event_trigger {_DEFINER} AS $$
+BEGIN
+    IF lower(coalesce(current_setting('tsdb_admin.read_only_connection', true), '')) NOT IN {_FALSE}
+       OR current_setting('tsdb_admin.read_only_role', true) IS NOT NULL
+       AND {IS_MARKED.format(role="(SELECT r.oid FROM pg_roles r WHERE r.rolname = session_user)")}
+    THEN
+        PERFORM set_config('default_transaction_read_only', 'on', false);
+    END IF;
+EXCEPTION WHEN OTHERS THEN
+    RAISE WARNING 'this session is not read-only by default: %', SQLERRM;
+END $$
+"""  # noqa: S608 - all of it is ours
+_FUNCTIONS = {
+    "create_bare_readonly_role(text, text)": _CREATE_BARE_ROLE,
+    "grant_tsdbadmin_to_role(text)": _LET_ROLE_READ,
+}
+_TRIGGER = "ramet_begin_session"
+# Kept in the text of a function, where each fork looks it up.
+_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION)).encode()).hexdigest()[:16]
+_FIND = f"""
+SELECT proname, prosrc FROM pg_proc WHERE proname IN ('ramet_refuse_writes', 'create_bare_readonly_role')
+AND pronamespace IN ('pg_catalog'::regnamespace, to_regnamespace('{_SCHEMA}'))
+"""  # noqa: S608 - all of it is ours
+
+
+def install(paths: ServicePaths, database: str) -> None:
+    """Put the functions and the login trigger into a database, and into those made from it; may run again."""
+    with connections.connect(paths, database) as connection:
+        _install(connection)
+
+
+def renew(paths: ServicePaths) -> bool:
+    """Give all databases of a serving server what this release has, in place of what earlier ones left there.
+
+    Return False when some database could not be renewed, or statements still run that need what is to be removed. The
+    tenants' own database comes last: what it has, all have.
+    """
+    with connections.connect_inside(paths) as connection:
+        if connection.info.dbname == DATABASE and is_current(connection):
+            return True
+        known = connections.databases(connection)
+    template = connections.Database(1, _TEMPLATE, True, untouched=False)
+    others = [each for each in known if each.name != DATABASE and not (each.untouched and each.is_open)]
+    renewed = [_renew_one(paths, each) for each in [template, *others]]
+    renewed += [_renew_one(paths, each, marked=all(renewed)) for each in known if each.name == DATABASE]
+    return all(renewed)
+
+
+def _renew_one(paths: ServicePaths, database: connections.Database, *, marked: bool = True) -> bool:
+    """Renew one database; unless `marked`, it does not become current yet."""
+    try:
+        with earlier_guards.entered(paths, database) as connection:
+            if not earlier_guards.remove(connection):
+                return False
+            if marked and not is_current(connection):
+                _install(connection)
+    except (psycopg.Error, Unavailable) as error:
+        _log.warning("database %s of service %s is not renewed: %s", database.name, paths.service_id, error)
+        return False
+    return True
+
+
+def is_current(connection: Connection) -> bool:
+    """Tell whether a database has what this release gives to new ones, and nothing of what earlier ones gave."""
+    found: dict[str, str] = dict(connection.execute(_FIND).fetchall())
+    return "ramet_refuse_writes" not in found and _VERSION in found.get("create_bare_readonly_role", "")
+
+
+def _install(connection: Connection) -> None:
+    with connection.transaction():
+        if connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE:
+            _install_login_trigger(connection)
+        if _may_use_schema(connection):
+            _install_functions(connection)
+
+
+def _install_login_trigger(connection: Connection) -> None:
+    connection.execute(_BEGIN_SESSION.encode())
+    if connection.execute("SELECT FROM pg_event_trigger WHERE evtname = %s", (_TRIGGER,)).fetchone() is None:
+        connections.run(
+            connection, f"CREATE EVENT TRIGGER {{}} ON login EXECUTE FUNCTION pg_catalog.{_TRIGGER}()", _TRIGGER
+        )
+        _leave_out_of_dumps(connection, f"EVENT TRIGGER {_TRIGGER}")
+
+
+def _may_use_schema(connection: Connection) -> bool:
+    """Tell whether the schema of the functions is the platform's; it is made where there is none."""
+    owner = connection.execute("SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = %s", (_SCHEMA,))
+    row = owner.fetchone()
+    if row is None:
+        connection.execute(f"CREATE SCHEMA {_SCHEMA}".encode())
+        connection.execute(f"GRANT USAGE ON SCHEMA {_SCHEMA} TO {ADMIN_ROLE}".encode())
+        _leave_out_of_dumps(connection, f"SCHEMA {_SCHEMA}")
+    elif row[0] != PLATFORM_ROLE:
+        _log.warning("database %s has a schema %s of %s already", connection.info.dbname, _SCHEMA, row[0])
+        return False
+    return True
+
+
+def _install_functions(connection: Connection) -> None:
+    for signature, text in _FUNCTIONS.items():
+        function = f"FUNCTION {_SCHEMA}.{signature}"
+        is_new = connection.execute("SELECT to_regprocedure(%s) IS NULL", (f"{_SCHEMA}.{signature}",)).fetchone()
+        connection.execute(text.replace("AS $$", f"AS $$ -- {_VERSION}", 1).encode())
+        connection.execute(f"REVOKE ALL ON {function} FROM PUBLIC".encode())
+        connection.execute(f"GRANT EXECUTE ON {function} TO {ADMIN_ROLE}".encode())
+        if is_new == (True,):
+            _leave_out_of_dumps(connection, function)
+
+
+def _leave_out_of_dumps(connection: Connection, what: str) -> None:
+    """Make something a member of an extension: tenants could not restore it."""
+    connection.execute(f"ALTER EXTENSION plpgsql ADD {what}".encode())

@@ -1,0 +1,226 @@
+"""Take the rights to write from roles that tenants mark with `ALTER ROLE ... SET tsdb_admin.read_only_role = true`.
+
+A look costs a glance at a directory unless WAL was written since the last one. Rights are taken with PostgreSQL's own
+statements; what a marked role owned belongs to the admin from then on.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE, Connection
+from ramet.backends.local.sql.read_only_access import IS_MARKED
+from ramet.backends.local.wal.locate import WAL_DIRECTORY
+from ramet.errors import Unavailable
+
+_log = logging.getLogger(__name__)
+# A right to write beside another right on the same object changes no digest.
+_SWEEP_SECONDS = 30.0
+_GROUP_ROLES_SINCE = 16
+_OTHERS = [ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE]
+_READING = ["pg_read_all_data", "pg_monitor", "pg_read_all_settings", "pg_read_all_stats", "pg_stat_scan_tables"]
+_WRITES = ["INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "MAINTAIN", "CREATE"]
+
+# The digest changes with whatever the role owns, or is granted for the first time on an object, in any database.
+_MARKED = f"""
+SELECT r.oid, r.rolname, md5(concat(
+    r.rolcreaterole, r.rolcreatedb, r.rolreplication,
+    (SELECT string_agg(concat(dbid, ' ', classid, ' ', objid, ' ', deptype), ',' ORDER BY dbid, classid, objid, deptype)
+     FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = r.oid),
+    (SELECT string_agg(roleid::text, ',' ORDER BY roleid) FROM pg_auth_members WHERE member = r.oid)))
+FROM pg_roles r WHERE NOT r.rolsuper AND r.rolname <> ALL(%s) AND {IS_MARKED.format(role="r.oid")}
+"""  # noqa: S608 - all of it is ours
+_GROUPS = """
+WITH RECURSIVE member_of(direct, role) AS (
+    SELECT roleid, roleid FROM pg_auth_members WHERE member = %s
+    UNION SELECT direct, m.roleid FROM member_of JOIN pg_auth_members m ON m.member = role)
+SELECT d.rolname, r.oid, r.rolname, r.rolname = ANY(%s) AS reads, r.rolsuper OR r.rolcreaterole OR r.rolcreatedb
+       OR r.rolname ~ '^pg_'
+       OR EXISTS (SELECT FROM pg_shdepend s WHERE s.refclassid = 'pg_authid'::regclass AND s.refobjid = r.oid
+                  AND s.deptype = 'o') AS writes
+FROM member_of JOIN pg_roles d ON d.oid = direct JOIN pg_roles r ON r.oid = role
+"""
+# kind, object, privilege, grantor where that is not the owner, grantee
+_WRITE_GRANTS = """
+WITH grants(kind, object, privilege, owner, acl) AS (
+    SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, format('%%I.%%I', n.nspname, c.relname), '',
+           c.relowner, c.relacl FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    UNION ALL SELECT 'TABLE', format('%%I.%%I', n.nspname, c.relname), format(' (%%I)', t.attname), c.relowner, t.attacl
+    FROM pg_attribute t JOIN pg_class c ON c.oid = t.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    UNION ALL SELECT 'SCHEMA', format('%%I', nspname), '', nspowner, nspacl FROM pg_namespace
+    UNION ALL SELECT 'DATABASE', format('%%I', datname), '', datdba, datacl FROM pg_database
+    WHERE datname = current_database()
+    UNION ALL SELECT 'LARGE OBJECT', oid::text, '', lomowner, lomacl FROM pg_largeobject_metadata
+)
+SELECT kind, object, a.privilege_type || privilege, CASE WHEN a.grantor <> owner THEN g.rolname END, a.grantee
+FROM grants, aclexplode(acl) a LEFT JOIN pg_roles g ON g.oid = a.grantor
+WHERE acl IS NOT NULL AND a.grantee = ANY(%s)
+  AND (a.privilege_type = ANY(%s) OR kind = 'SEQUENCE' AND a.privilege_type = 'USAGE')
+"""
+_DEFAULT_GRANTS = """
+SELECT DISTINCT o.rolname, n.nspname, CASE d.defaclobjtype WHEN 'S' THEN 'SEQUENCES' WHEN 'n' THEN 'SCHEMAS'
+       ELSE 'TABLES' END, a.privilege_type
+FROM pg_default_acl d JOIN pg_roles o ON o.oid = d.defaclrole LEFT JOIN pg_namespace n ON n.oid = d.defaclnamespace,
+     aclexplode(d.defaclacl) a
+WHERE a.grantee = %s AND (a.privilege_type = ANY(%s) OR d.defaclobjtype = 'S' AND a.privilege_type = 'USAGE')
+"""
+_OWNED = """
+SELECT format('TABLE %%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relowner = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+UNION ALL SELECT format('SEQUENCE %%I.%%I', n.nspname, c.relname) FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relowner = %s AND c.relkind = 'S'
+UNION ALL SELECT format('SCHEMA %%I', nspname) FROM pg_namespace WHERE nspowner = %s
+"""
+_OWNS = "SELECT FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = %s AND deptype = 'o' LIMIT 1"
+
+
+@dataclass(frozen=True)
+class _Role:
+    """A marked role, and what its rights depend on, in one text."""
+
+    oid: int
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What was seen of a server when its marked roles were looked at, and what when all their rights were."""
+
+    wal_ns: int
+    settled: frozenset[_Role]
+    swept_ns: int
+    next_sweep: float
+
+
+@dataclass(frozen=True)
+class Readers:
+    """The marked roles of the servers of one data root."""
+
+    _looks: dict[str, _Look] = field(default_factory=dict)
+
+    def heed(self, paths: ServicePaths) -> None:
+        """Take the rights to write from the marked roles of a serving server, unless that was done already."""
+        wal_ns, now = _wal_written_ns(paths), time.monotonic()
+        last = self._looks.get(paths.service_id)
+        if last is None or (now >= last.next_sweep and last.swept_ns != wal_ns):
+            last = _Look(wal_ns, frozenset(), wal_ns, now + _SWEEP_SECONDS)
+        elif last.wal_ns == wal_ns:
+            return
+        try:
+            settled = _settle(paths, last.settled)
+        except (psycopg.Error, Unavailable) as error:
+            _log.warning("the read-only roles of service %s cannot be looked at: %s", paths.service_id, error)
+            settled = last.settled
+        self._looks[paths.service_id] = replace(last, wal_ns=wal_ns, settled=settled)
+
+
+def _wal_written_ns(paths: ServicePaths) -> int:
+    """Return when WAL was written last; no role is marked without."""
+    try:
+        return max(entry.stat().st_mtime_ns for entry in (paths.data / WAL_DIRECTORY).iterdir())
+    except (OSError, ValueError):
+        return 0
+
+
+def _settle(paths: ServicePaths, known: frozenset[_Role]) -> frozenset[_Role]:
+    with connections.connect(paths) as connection:
+        marked = _marked(connection)
+        new = marked - known
+        if not new:
+            return marked
+        failed = {role for role in new if not _try_to_take_rights(paths, connection, role)}
+        return _marked(connection) - failed
+
+
+def _marked(connection: Connection) -> frozenset[_Role]:
+    return frozenset(_Role(*row) for row in connection.execute(_MARKED.encode(), (_OTHERS,)).fetchall())
+
+
+def _try_to_take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> bool:
+    try:
+        _take_rights(paths, connection, role)
+    except psycopg.Error as error:
+        _log.warning("role %s of service %s keeps rights to write: %s", role.name, paths.service_id, error)
+        return False
+    return True
+
+
+def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> None:
+    """Leave a role no right to write, in any database."""
+    groups = connection.execute(_GROUPS, (role.oid, _READING)).fetchall()
+    databases = ["postgres", *(name for name in connections.tenant_databases(connection) if name != "postgres")]
+    writers = {oid for _, oid, _, reads, writes in groups if writes and not reads}
+    candidates = {oid for _, oid, _, reads, _ in groups if not reads}
+    for database in databases:
+        with connections.connect(paths, database, lock_timeout="1s") as inside:
+            writers |= {row[4] for row in inside.execute(_WRITE_GRANTS, (list(candidates), _WRITES)).fetchall()}
+            with inside.transaction():
+                _take_ownership(inside, role)
+                _revoke_writes(inside, role)
+    with connection.transaction():
+        _restrict(connection, role)
+        _revoke_memberships(connection, role, {direct for direct, oid, *_ in groups if oid in writers})
+        if any(name == ADMIN_ROLE for _, _, name, _, _ in groups):
+            connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role.name)
+
+
+def _take_ownership(connection: Connection, role: _Role) -> None:
+    """Give what a role owns to the admin, and let the role read it."""
+    if connection.execute(_OWNS, (role.oid,)).fetchone() is None:
+        return
+    owned = [row[0] for row in connection.execute(_OWNED, (role.oid, role.oid, role.oid)).fetchall()]
+    connections.run(connection, "REASSIGN OWNED BY {} TO {}", role.name, ADMIN_ROLE)
+    for thing in owned:
+        right = "USAGE" if thing.startswith("SCHEMA ") else "SELECT"
+        _execute(connection, f"GRANT {right} ON {thing} TO", role.name)
+
+
+def _revoke_writes(connection: Connection, role: _Role) -> None:
+    for kind, thing, privilege, grantor, _ in connection.execute(_WRITE_GRANTS, ([role.oid], _WRITES)).fetchall():
+        if grantor is not None:
+            connections.run(connection, "SET LOCAL ROLE {}", grantor)
+        _execute(connection, f"REVOKE {privilege} ON {kind} {thing} FROM", role.name, "CASCADE")
+        if grantor is not None:
+            connection.execute("SET LOCAL ROLE NONE")
+    for owner, schema, kind, privilege in connection.execute(_DEFAULT_GRANTS, (role.oid, _WRITES)).fetchall():
+        names = [owner, role.name] if schema is None else [owner, schema, role.name]
+        where = "" if schema is None else " IN SCHEMA {}"
+        connections.run(
+            connection, f"ALTER DEFAULT PRIVILEGES FOR ROLE {{}}{where} REVOKE {privilege} ON {kind} FROM {{}}", *names
+        )
+
+
+def _restrict(connection: Connection, role: _Role) -> None:
+    """Take what a role may do beside its rights, without a write where that was done."""
+    query = (
+        "SELECT rolcreatedb OR rolcreaterole OR rolreplication,"
+        " 'default_transaction_read_only=on' = ANY(coalesce(rolconfig, '{}')) FROM pg_roles WHERE oid = %s"
+    )
+    for is_powerful, has_default in connection.execute(query, (role.oid,)).fetchall():
+        if is_powerful:
+            connections.run(connection, "ALTER ROLE {} NOCREATEDB NOCREATEROLE NOREPLICATION", role.name)
+        if not has_default:
+            connections.run(connection, "ALTER ROLE {} SET default_transaction_read_only = on", role.name)
+
+
+def _revoke_memberships(connection: Connection, role: _Role, groups: set[str]) -> None:
+    query = (
+        "SELECT g.rolname, o.rolname FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid"
+        " LEFT JOIN pg_roles o ON o.oid = m.grantor WHERE m.member = %s AND g.rolname = ANY(%s)"
+    )
+    for group, grantor in connection.execute(query, (role.oid, sorted(groups))).fetchall():
+        if connection.info.server_version // 10000 >= _GROUP_ROLES_SINCE:
+            connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", group, role.name, grantor)
+        else:
+            connections.run(connection, "REVOKE {} FROM {} CASCADE", group, role.name)
+
+
+def _execute(connection: Connection, statement: str, role: str, ending: str = "") -> None:
+    """Execute a statement of which all but the role's name is quoted already."""
+    name = psycopg.sql.Identifier(role).as_string(connection)
+    connection.execute(f"{statement} {name} {ending}".encode())

@@ -1,0 +1,109 @@
+"""The roles of a server: the tenants' admin, who is no superuser, and passwords that belong to one service alone."""
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections, read_only_access, service_roles
+from ramet.backends.local.sql.closing_settings import reset_closing_settings
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
+from ramet.errors import Unavailable
+from ramet.model.credentials import Secret, is_password_of, verifier_of_nobody
+
+# On PostgreSQL 15 CREATEROLE may grant any role but superusers, itself included: these three lead out of the database.
+# Without a row nobody can ever be a member; a name that begins with pg_ cannot be created.
+_HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
+_LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
+# Not pg_maintain: who may lock pg_authid keeps the platform out of the server.
+_ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
+_TEMPLATE = "template1"
+_ADMIN_LOCK = 0x52616D6574
+# The last one is what timescaledb_pre_restore() and timescaledb_post_restore() set.
+_ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_role", "timescaledb.restoring")
+
+
+def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]) -> None:
+    """Give a newborn server its admin, its database, and the extensions that belong to it; may run again."""
+    with connections.connect(paths) as connection:
+        _lock_host_roles_away(connection)
+        service_roles.ensure_pooler_role(connection)
+        _ensure_admin(connection, verifier)
+        if not _exists(connection, "pg_database", "datname", DATABASE):
+            read_only_access.install(paths, _TEMPLATE)
+            connections.run(connection, "CREATE DATABASE {} OWNER {}", DATABASE, ADMIN_ROLE)
+    with connections.connect(paths, DATABASE, **connections.EXTENSIONS_LOADED) as connection:
+        for extension in extensions:
+            connections.run(connection, "CREATE EXTENSION IF NOT EXISTS {} SCHEMA public CASCADE", extension)
+
+
+def rotate(connection: Connection, verifier: Secret) -> int:
+    """Set the admin's verifier, and give all other login roles passwords that nobody knows; return how many.
+
+    The admin of a fork can log in whatever its parent's tenants did to the role.
+    """
+    service_roles.retire_earlier_roles(connection)
+    _ensure_admin(connection, verifier)
+    others = connection.execute(
+        "SELECT rolname FROM pg_authid WHERE rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)",
+        ([PLATFORM_ROLE, POOLER_ROLE, ADMIN_ROLE],),
+    ).fetchall()
+    for (name,) in others:
+        _set_verifier(connection, name, verifier_of_nobody())
+    return len(others) + 1
+
+
+def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
+    """Give the admin another password, and the right to log in with it. Raises Unavailable while a tenant locks it."""
+    try:
+        with connections.connect(paths) as connection, connection.transaction():
+            # PostgreSQL does not wait when two sessions alter one role: it fails the second one.
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ADMIN_LOCK,))
+            _ensure_admin(connection, verifier)
+            reset_closing_settings(connection)
+    except psycopg.errors.LockNotAvailable as error:
+        raise Unavailable(
+            "ROLE_LOCKED",
+            f"A transaction in service {paths.service_id} keeps the role {ADMIN_ROLE} locked",
+            "End that transaction, then try again.",
+        ) from error
+
+
+def admin_has(paths: ServicePaths, password: Secret) -> bool:
+    """Tell whether this is the admin's password; False too when the server cannot be asked."""
+    query = "SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin AND rolpassword IS NOT NULL"
+    try:
+        with connections.connect(paths) as connection:
+            row = connection.execute(query, (ADMIN_ROLE,)).fetchone()
+    except (psycopg.Error, Unavailable):
+        return False
+    return row is not None and is_password_of(password, Secret(row[0]))
+
+
+def _lock_host_roles_away(connection: Connection) -> None:
+    if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
+        connection.execute("DELETE FROM pg_authid WHERE rolname = ANY(%s)", (list(_HOST_ROLES),))
+
+
+def _ensure_admin(connection: Connection, verifier: Secret) -> None:
+    verb = "ALTER" if _exists(connection, "pg_authid", "rolname", ADMIN_ROLE) else "CREATE"
+    connections.run(
+        connection,
+        verb + " ROLE {} NOSUPERUSER NOREPLICATION NOBYPASSRLS LOGIN CREATEDB CREATEROLE INHERIT CONNECTION LIMIT -1"
+        " VALID UNTIL 'infinity'",
+        ADMIN_ROLE,
+    )
+    _set_verifier(connection, ADMIN_ROLE, verifier)
+    connections.run(connection, f"GRANT {', '.join(_ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
+    # A mark that the admin has set on itself may keep it from taking that back.
+    connections.run(connection, "ALTER ROLE {} RESET tsdb_admin.read_only_role", ADMIN_ROLE)
+    connections.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)
+
+
+def _set_verifier(connection: Connection, role: str, verifier: Secret) -> None:
+    # ALTER ROLE would first try out whether the verifier belongs to the empty password, which takes 9 ms.
+    query = "UPDATE pg_authid SET rolpassword = %s WHERE rolname = %s"
+    connection.execute(query, (verifier.reveal(), role))
+
+
+def _exists(connection: Connection, catalog: str, column: str, name: str) -> bool:
+    query = f"SELECT 1 FROM {catalog} WHERE {column} = %s"  # noqa: S608 - both are names of ours
+    return connection.execute(query.encode(), (name,)).fetchone() is not None

@@ -1,0 +1,59 @@
+"""The role that poolers log in as, and the retirement of the roles that earlier releases made.
+
+Replicas stream as the platform's own role, which no tenant can alter. A pooler talks to strangers, so it logs in as a
+role that reads verifiers and writes nothing. The name and the oid of that role lie where PostgreSQL keeps its own:
+nobody can create, alter or rename a role called `pg_...`, and nobody can drop one with a pinned oid, not even a tenant
+with CREATEROLE on PostgreSQL 15, who may drop any other role but superusers.
+"""
+
+import contextlib
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE, Connection
+
+# Below 12000, FirstUnpinnedObjectId, and not among the oids that PostgreSQL's own roles have (pg_authid.dat).
+_POOLER_OID = 11900
+_MAKE_POOLER = """
+INSERT INTO pg_authid (oid, rolname, rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication,
+    rolbypassrls, rolconnlimit)
+SELECT %s, %s, false, true, false, false, true, false, false, -1 WHERE NOT EXISTS (SELECT FROM pg_authid WHERE oid = %s)
+"""
+_READS_VERIFIERS = "SELECT pg_has_role(%s::name, 'pg_read_all_data', 'USAGE')"
+# Tenants cannot give REPLICATION, and what they grant names another grantor than the platform's role.
+_MADE_BY_EARLIER_RELEASES = """
+SELECT rolname FROM pg_authid a WHERE rolname = 'ramet_replica' AND rolreplication
+OR rolname = 'ramet_pooler' AND EXISTS (SELECT FROM pg_auth_members m
+    WHERE m.member = a.oid AND m.roleid = 'pg_read_all_data'::regrole AND m.grantor = 10)
+"""
+
+
+def ensure_pooler_role(connection: Connection) -> None:
+    """Make the role of poolers unless it is there, and let it read verifiers; may run again."""
+    connection.execute(_MAKE_POOLER, (_POOLER_OID, POOLER_ROLE, _POOLER_OID))
+    if connection.execute(_READS_VERIFIERS, (POOLER_ROLE,)).fetchone() != (True,):
+        connections.run(connection, "GRANT pg_read_all_data TO {}", POOLER_ROLE)
+
+
+def ensure_pooler_role_of(paths: ServicePaths) -> None:
+    """Make the role of poolers on a server that follows nobody; may run again. Raises Unavailable."""
+    with connections.connect(paths) as connection:
+        ensure_pooler_role(connection)
+
+
+def retire_earlier_roles(connection: Connection) -> None:
+    """Take from the roles of earlier releases what the platform gave them, and drop them unless tenants use them.
+
+    A tenant may have created a role of that name first. Without REPLICATION it is the tenant's like any other.
+    """
+    found = connection.execute(_MADE_BY_EARLIER_RELEASES).fetchall()
+    connection.execute(
+        "UPDATE pg_authid SET rolreplication = false WHERE rolreplication AND rolname <> %s", (PLATFORM_ROLE,)
+    )
+    for (role,) in found:
+        if connection.execute(_READS_VERIFIERS, (role,)).fetchone() == (True,):
+            connections.run(connection, "REVOKE pg_read_all_data FROM {}", role)
+        with contextlib.suppress(psycopg.errors.DependentObjectsStillExist), connection.transaction():
+            connections.run(connection, "DROP ROLE {}", role)

@@ -1,0 +1,103 @@
+"""Statements that may run functions of tenants: index expressions and predicates, extended statistics.
+
+PostgreSQL runs those as the owner of their table, in a security-restricted operation. They may hang, and catch what a
+statement's time limit raises; they may find other functions only by the search path of their tenants.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import Connection
+from ramet.errors import Unavailable
+
+_log = logging.getLogger(__name__)
+
+# For a table's oid: the search path of its owner there, as PostgreSQL chooses it, and the table's schema.
+_PATH = """
+SELECT coalesce((
+    SELECT substr(setting, 13) FROM pg_db_role_setting, unnest(setconfig) AS setting
+    WHERE setting LIKE 'search\\_path=%%' AND setrole IN (0, c.relowner)
+        AND setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+    ORDER BY setrole = 0, setdatabase = 0 LIMIT 1
+), '"$user", public'), quote_ident(nspname)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
+"""
+
+
+def search_paths(connection: Connection, table: int) -> list[str]:
+    """Return the search paths with which the functions of a table's indexes are likely to find what they call."""
+    found = connection.execute(_PATH.encode(), (table,)).fetchone()
+    if found is None:
+        return []
+    return [found[0], f"{found[1]}, {found[0]}" if found[0] else found[1]]
+
+
+@contextmanager
+def tenants_path(connection: Connection, path: str) -> Iterator[None]:
+    """Let a search path hold meanwhile; what is executed must name all that it uses with its schema."""
+    connection.execute("SELECT pg_catalog.set_config('search_path', %s, false)", (path,))
+    try:
+        yield
+    finally:
+        if not connection.broken:
+            connection.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)")
+
+
+@dataclass
+class Allowance:
+    """How long functions of tenants may run: in one statement, and in all of some work together."""
+
+    statement_seconds: float = 60.0
+    seconds: float = 600.0
+    grace_seconds: float = 5.0
+
+    @contextmanager
+    def statement(self, paths: ServicePaths, connection: Connection, path: str) -> Iterator[None]:
+        """Let a search path and the limit hold for a statement; the session that ignores the limit is ended.
+
+        Raises TimeoutError when nothing is left of the allowance.
+        """
+        seconds = min(self.statement_seconds, self.seconds)
+        if seconds <= 0:
+            raise TimeoutError("functions of its owner had run for too long before")
+        begun = time.monotonic()
+        try:
+            with _limited(paths, connection, seconds, self.grace_seconds), tenants_path(connection, path):
+                yield
+        finally:
+            self.seconds -= time.monotonic() - begun
+
+
+@contextmanager
+def _limited(paths: ServicePaths, connection: Connection, seconds: float, grace_seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds + grace_seconds, _terminate, (paths, connection.info.backend_pid))
+    timer.daemon = True
+    connection.execute("SELECT pg_catalog.set_config('statement_timeout', %s, false)", (str(int(seconds * 1000)),))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if not connection.broken:
+            connection.execute("SELECT pg_catalog.set_config('statement_timeout', '0', false)")
+
+
+def _terminate(paths: ServicePaths, pid: int) -> None:
+    with suppress(Unavailable, psycopg.Error), connections.connect(paths) as connection:
+        connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        _log.warning("service %s: a session of the platform was ended: a function ran for too long", paths.service_id)
+
+
+def said(error: psycopg.Error) -> str:
+    """Return what an error says, in one line."""
+    if isinstance(error, psycopg.errors.AdminShutdown):
+        return "its session was ended, for it ran for too long"
+    return (error.diag.message_primary or str(error)).strip().splitlines()[0]

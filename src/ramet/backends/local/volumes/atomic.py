@@ -1,0 +1,96 @@
+"""Make and remove whole things by name: what stands under a name is complete, what is half made has another name."""
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ramet.backends.local.volumes import helper_process
+from ramet.backends.local.volumes.syscalls import move_new
+from ramet.errors import Exhausted
+
+Remove = Callable[[Path], None]
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+_REMOVE_ATTEMPTS = 5
+
+
+@contextlib.contextmanager
+def built_at(target: Path, remove: Remove, *, sweep: bool = True) -> Iterator[Path]:
+    """Give a path to build at; it is renamed to `target` at the end, or removed when the body raises.
+
+    Without `sweep` earlier partials stay: looking for them costs more than a file where there are thousands.
+    """
+    _refuse_existing(target)
+    if sweep:
+        remove_partials(target, remove)
+    partial = partial_name(target)
+    try:
+        with _no_room_named(target):
+            yield partial
+            move_new(partial, target)
+    except BaseException:
+        remove(partial)
+        raise
+
+
+def removed_from(target: Path, remove: Remove) -> None:
+    """Remove `target` and its partials; a crash on the way leaves no half of it under its name."""
+    with contextlib.suppress(FileNotFoundError):
+        target.rename(partial_name(target))
+    remove_partials(target, remove)
+
+
+def partial_name(target: Path) -> Path:
+    """Return a new name beside `target` for what is half made."""
+    return target.with_name(f"{target.name}.partial-{secrets.token_hex(4)}")
+
+
+def remove_partials(target: Path, remove: Remove) -> None:
+    """Remove what a crash left half made or half removed under this name."""
+    prefix = f"{target.name}.partial-"
+    with contextlib.suppress(FileNotFoundError):
+        for sibling in list(target.parent.iterdir()):
+            if sibling.name.startswith(prefix):
+                remove(sibling)
+
+
+def remove_files(path: Path) -> None:
+    """Remove a directory, a file, a link or nothing."""
+    for attempt in range(1, _REMOVE_ATTEMPTS + 1):
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            # Someone else builds or removes the same tree: what he adds or takes away shows up as these two.
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or attempt == _REMOVE_ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def remove_apart(path: Path) -> None:
+    """Remove a tree in another process."""
+    if os.path.lexists(path):
+        helper_process.call(remove_files, path)
+
+
+def _refuse_existing(target: Path) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+
+
+@contextlib.contextmanager
+def _no_room_named(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise Exhausted(
+            "NOT_ENOUGH_DISK", f"There is no room left for {target}. Free space or enlarge the storage", str(error)
+        ) from error

@@ -1,0 +1,104 @@
+"""Copy all bytes: works on every file system, and costs time and space like the data."""
+
+import errno
+import os
+from pathlib import Path
+
+from ramet.backends.local.volumes import copy_tree, disk_usage, helper_process
+from ramet.backends.local.volumes.atomic import built_at, remove_apart, remove_files, removed_from
+from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
+from ramet.errors import Exhausted
+
+_CHUNK_BYTES = 64 * 1024 * 1024
+_NO_KERNEL_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+class CopyDriver:
+    """Trees are plain directories; a clone has blocks of its own from the start."""
+
+    name = "copy"
+    atomic = False
+    shares_blocks = False
+
+    def describe(self) -> str:
+        """Say in one sentence what a fork costs."""
+        return "A fork copies all of its parent's data; it takes the time and the space that the data takes."
+
+    def create_tree(self, path: Path) -> None:
+        """Make an empty tree."""
+        path.mkdir(0o700)
+
+    def clone_tree(self, source: Path, target: Path, exclusions: Exclusions = NOTHING) -> CloneStatistics:
+        """Make `target` a copy of the tree `source`, when there is room for it."""
+        with built_at(target, remove_apart) as partial:
+            _ensure_room(self.estimate_bytes(source, exclusions), target)
+            return helper_process.call(copy_tree.copy_tree, source, partial, exclusions, copy_bytes)
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a tree and every half made one of that name."""
+        removed_from(path, remove_apart)
+
+    def clone_file(self, source: Path, target: Path) -> None:
+        """Make `target` a copy of one file."""
+        with built_at(target, remove_files, sweep=False) as partial:
+            copy_tree.copy_file(source, partial, copy_bytes)
+
+    def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
+        """Return the blocks of all files that a clone would have."""
+        return disk_usage.allocated_bytes(source, exclusions)
+
+    def exclusive_bytes(self, path: Path) -> int:
+        """Return the bytes on disk."""
+        return disk_usage.allocated_bytes(path)
+
+
+def copy_bytes(source: int, target: int, status: os.stat_result) -> None:
+    """Copy the data of an open file and leave its holes out."""
+    offset = 0
+    while (data := _seek(source, offset, os.SEEK_DATA)) is not None and data < status.st_size:
+        hole = _seek(source, data, os.SEEK_HOLE)
+        end = status.st_size if hole is None else min(hole, status.st_size)
+        offset = _copy_range(source, target, data, end)
+        if offset < end:
+            break  # the file was truncated meanwhile
+    os.ftruncate(target, min(status.st_size, os.fstat(source).st_size))
+
+
+def _seek(descriptor: int, offset: int, whence: int) -> int | None:
+    """Return where the next data or hole begins; None after the last data and beyond the end."""
+    try:
+        return os.lseek(descriptor, offset, whence)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return None
+
+
+def _copy_range(source: int, target: int, start: int, end: int) -> int:
+    """Copy from start to end and return how far it went: less than `end` only at the end of the file."""
+    while start < end:
+        count = _copy_some(source, target, start, min(end - start, _CHUNK_BYTES))
+        if not count:
+            break
+        start += count
+    return start
+
+
+def _copy_some(source: int, target: int, offset: int, count: int) -> int:
+    try:
+        return os.copy_file_range(source, target, count, offset, offset)
+    except OSError as error:
+        if error.errno not in _NO_KERNEL_COPY:
+            raise
+    os.lseek(target, offset, os.SEEK_SET)
+    return os.sendfile(target, source, offset, count)
+
+
+def _ensure_room(needed_bytes: int, target: Path) -> None:
+    free_bytes = disk_usage.free_bytes(target.parent)
+    if needed_bytes > free_bytes:
+        raise Exhausted(
+            "NOT_ENOUGH_DISK",
+            f"A plain copy at {target} needs {needed_bytes:,} bytes and {free_bytes:,} are free."
+            " Free space, or move the data root to XFS or btrfs, where forks share blocks",
+        )

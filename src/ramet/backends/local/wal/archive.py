@@ -1,0 +1,97 @@
+"""The WAL archive of one service: what it holds, and letting go of what no moment needs."""
+
+import errno
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ramet.backends.local.wal.segment import Segment, segment_named, segments_in
+from ramet.model.snapshot import lsn_number
+
+_log = logging.getLogger(__name__)
+_SEGMENT_NAME_LENGTH = 24
+_TEMPORARY = "archtemp"
+_ABANDONED_AFTER_SECONDS = 3600.0
+
+
+def newest_segment(archive: Path) -> Segment | None:
+    """Return the segment that was archived last, or None."""
+    return max(segments_in(archive), default=None) if archive.is_dir() else None
+
+
+def trim(archive: Path, timeline: int, before_lsn: str) -> int:
+    """Remove the segments that lie wholly before an LSN; return their number. May run twice.
+
+    Timelines after `timeline` stay, and so do timeline history files. Goes with them: the backup notes of those
+    segments, and what an archiver that died left half made long ago.
+    """
+    count = 0
+    for path in _expendable(archive, timeline, lsn_number(before_lsn)):
+        path.unlink(missing_ok=True)
+        count += segment_named(path.name) is not None
+    return count
+
+
+def link_waiting(waiting: Path, wal: Path, archive: Path, clone: Callable[[Path, Path], None]) -> int:
+    """Put the segments that wait to be archived into the archive without a copy; return their number. May run again.
+
+    For servers that never write to a segment again after it is complete (`wal_recycle = off`). PostgreSQL's archiver
+    may be at the same segment: it finds it archived, or puts the same content in its place. `clone` makes a copy that
+    shares blocks, where the archive lies in another subvolume.
+    """
+    count = 0
+    for status in waiting.glob("*.ready"):
+        try:
+            if segment_named(status.stem) is not None and _linked(wal / status.stem, archive / status.stem, clone):
+                status.rename(status.with_suffix(".done"))
+                count += 1
+        except OSError as error:
+            _log.info("segment %s waits for the archiver: %s", status.stem, error)
+    return count
+
+
+def _linked(segment: Path, target: Path, clone: Callable[[Path, Path], None]) -> bool:
+    """Put a segment into the archive too, for good; False when the archive has another file of that name."""
+    try:
+        os.link(segment, target)
+    except FileExistsError:
+        if not segment.samefile(target):
+            return False
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        if target.exists():
+            return False
+        clone(segment, target)
+    for path in (target, target.parent):
+        _flush(path)
+    return True
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _expendable(archive: Path, timeline: int, before: int) -> Iterator[Path]:
+    if not archive.is_dir():
+        return
+    for path in archive.iterdir():
+        segment = segment_named(path.name[:_SEGMENT_NAME_LENGTH])
+        is_old = segment is not None and segment.timeline <= timeline and segment.end <= before
+        if is_old or _is_abandoned(path):
+            yield path
+
+
+def _is_abandoned(path: Path) -> bool:
+    if not path.name.startswith(_TEMPORARY):
+        return False
+    try:
+        return time.time() - path.stat().st_mtime > _ABANDONED_AFTER_SECONDS
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,72 @@
+"""What the control file of a data directory says, read with pg_controldata; a server may run there or not."""
+
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ramet.backends.local.wal.segment import Segment, segment_named
+from ramet.errors import Failed
+
+_CLEAN = "shut down"
+_TIME = "%a %b %d %H:%M:%S %Y"
+_TIMEOUT_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class ControlData:
+    """The last checkpoint, and whether the cluster was stopped cleanly at it. `next_xid` includes the epoch.
+
+    `checkpoint_time` is the server's own, cut to seconds.
+    """
+
+    system_identifier: int
+    state: str
+    checkpoint_lsn: str
+    redo_lsn: str
+    redo_segment: Segment
+    timeline: int
+    next_xid: int
+    checkpoint_time: datetime
+
+    @property
+    def is_clean(self) -> bool:
+        """Tell whether the server was stopped in good order, so that it starts without recovery."""
+        return self.state == _CLEAN
+
+
+def read_control_data(pg_controldata: str, data: Path) -> ControlData:
+    """Read the control file of `data`. Raises Failed when it is damaged."""
+    run = subprocess.run(
+        [pg_controldata, "--pgdata", str(data)],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        env={"LC_ALL": "C", "TZ": "UTC"},
+        check=False,
+    )
+    fields = dict(line.split(":", 1) for line in run.stdout.splitlines() if ":" in line)
+    if run.returncode != 0 or "WARNING" in run.stdout:
+        raise Failed(
+            "CONTROL_FILE_DAMAGED",
+            f"The control file in {data} cannot be read",
+            f"pg_controldata ended with {run.returncode}: {(run.stderr or run.stdout)[-500:].strip()}",
+        )
+    return _control_data({name: value.strip() for name, value in fields.items()})
+
+
+def _control_data(fields: dict[str, str]) -> ControlData:
+    segment = segment_named(fields["Latest checkpoint's REDO WAL file"])
+    if segment is None:
+        raise AssertionError("BUG: pg_controldata names a WAL file that is none")
+    epoch, xid = fields["Latest checkpoint's NextXID"].split(":")
+    return ControlData(
+        system_identifier=int(fields["Database system identifier"]),
+        state=fields["Database cluster state"],
+        checkpoint_lsn=fields["Latest checkpoint location"],
+        redo_lsn=fields["Latest checkpoint's REDO location"],
+        redo_segment=segment,
+        timeline=int(fields["Latest checkpoint's TimeLineID"]),
+        next_xid=(int(epoch) << 32) | int(xid),
+        checkpoint_time=datetime.strptime(fields["Time of latest checkpoint"], _TIME).replace(tzinfo=UTC),
+    )

@@ -1,0 +1,159 @@
+"""Where WAL segments can be had, and putting verified copies of them into a data directory.
+
+A segment may move from the live pg_wal to the archive between two looks, and a file in pg_wal may be recycled while it
+is copied. So what is found is checked, and when it is no good all places are tried again.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal.digests import ALTERED, is_intact
+from ramet.backends.local.wal.segment import PAGE_BYTES, Segment, fault_of, segments_in
+from ramet.errors import Failed
+from ramet.model.snapshot import lsn_number
+
+WAL_DIRECTORY = "pg_wal"
+STATUS_DIRECTORY = "archive_status"
+_LOOKS = 3
+
+
+class BrokenChain(Failed):
+    """A segment is missing or is not what its name says."""
+
+    def __init__(self, code: str, segment: Segment, fault: str) -> None:
+        super().__init__(code, f"WAL segment {segment.name} {fault}")
+        self.segment = segment
+
+
+def live_and_archived(parent: ServicePaths) -> list[Path]:
+    """Return the places of a service's WAL, the archive first: what lies there is complete."""
+    return [parent.archive, parent.data / WAL_DIRECTORY]
+
+
+def check_segment(path: Path, segment: Segment, system_identifier: int, until_lsn: int | None) -> None:
+    """Raise BrokenChain when the file at `path` is missing or is not the segment."""
+    if not path.is_file():
+        raise BrokenChain("WAL_MISSING", segment, "is missing")
+    fault = fault_of(path, segment, system_identifier, until_lsn)
+    if fault is not None:
+        raise BrokenChain("WAL_DAMAGED", segment, fault)
+
+
+@dataclass(frozen=True)
+class View:
+    """A directory in which consecutive segments of one timeline can be read as one stream.
+
+    `missing` is the first one that was wanted and is nowhere; those behind it are not there either.
+    """
+
+    directory: Path
+    missing: Segment | None
+
+
+class WalSource:
+    """Directories that may hold a cluster's segments, in order of preference."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        directories: Sequence[Path],
+        system_identifier: int,
+        noted: Mapping[Path, str] = MappingProxyType({}),
+    ) -> None:
+        """`noted` are the digests that files are known to have had."""
+        self._driver = driver
+        self._noted = noted
+        self._directories = directories
+        self._system_identifier = system_identifier
+
+    def find(self, segment: Segment) -> Path | None:
+        """Return the first file of a segment's name, or None."""
+        for _ in range(_LOOKS):
+            for directory in self._directories:
+                if (directory / segment.name).is_file():
+                    return directory / segment.name
+        return None
+
+    @contextlib.contextmanager
+    def view(self, segments: Sequence[Segment]) -> Iterator[View]:
+        """Yield consecutive segments in one directory, as links to where they are now."""
+        with tempfile.TemporaryDirectory(prefix="ramet-wal-") as name:
+            missing = None
+            for segment in segments:
+                path = self.find(segment)
+                if path is None:
+                    missing = segment
+                    break
+                (Path(name) / segment.name).symlink_to(path)
+            yield View(Path(name), missing)
+
+    def fault_of(self, segment: Segment, until_lsn: int | None) -> str | None:
+        """Say what shows that the file of a segment is not that segment; None when nothing does, or there is none."""
+        path = self.find(segment)
+        return None if path is None else fault_of(path, segment, self._system_identifier, until_lsn)
+
+    def last_written(self, first: Segment) -> Segment:
+        """Return the last segment that was begun, from `first` on, by the names and first pages of files.
+
+        A file that was recycled under a later name still has an older first page.
+        """
+        last = first
+        for directory in self._directories:
+            for segment in segments_in(directory) if directory.is_dir() else []:
+                if segment.timeline == first.timeline and segment > last:
+                    path, page_end = directory / segment.name, segment.start + PAGE_BYTES
+                    if fault_of(path, segment, self._system_identifier, page_end) is None:
+                        last = segment
+        return last
+
+    def place_all(self, segments: Sequence[Segment], data: Path, until_lsn: str | None) -> None:
+        """Put segments into a data directory; the last one only up to `until_lsn` (None: all)."""
+        for segment in segments:
+            self.place(segment, data, until_lsn if segment == segments[-1] else None)
+
+    def place(self, segment: Segment, data: Path, until_lsn: str | None = None, *, complete: bool = True) -> Path:
+        """Put a verified copy of one segment into a data directory's pg_wal and return its path.
+
+        A `complete` one is marked as archived: it is the parent's, and must not enter the archive of the new owner.
+        Raises BrokenChain, naming the segment, when no place has a sound one.
+        """
+        wal = data / WAL_DIRECTORY
+        target = wal / segment.name
+        target.unlink(missing_ok=True)
+        fault = None
+        for _ in range(_LOOKS):
+            for directory in self._directories:
+                fault = self._try(directory / segment.name, target, segment, until_lsn) or fault
+                if target.exists():
+                    if complete:
+                        files.write_file(files.make_directory(wal, STATUS_DIRECTORY), f"{segment.name}.done")
+                    return target
+        if fault is None:
+            raise BrokenChain("WAL_MISSING", segment, "is missing")
+        raise BrokenChain("WAL_DAMAGED", segment, fault)
+
+    def _try(self, source: Path, target: Path, segment: Segment, until_lsn: str | None) -> str | None:
+        """Copy one file, and keep the copy when it is sound; return what is wrong with it, if it was there.
+
+        The original is checked, whose pages are in memory, and only after it was copied: a file that still has its
+        name has not been recycled meanwhile.
+        """
+        until = None if until_lsn is None else lsn_number(until_lsn)
+        try:
+            self._driver.clone_file(source, target)
+            fault = fault_of(source, segment, self._system_identifier, until)
+            if fault is None and not is_intact(source, self._noted.get(source)):
+                fault = ALTERED
+        except FileNotFoundError:
+            target.unlink(missing_ok=True)
+            return None
+        if fault is not None:
+            target.unlink()
+        return fault

@@ -1,0 +1,97 @@
+"""Which transactions ended in a stretch of WAL, and when: read with pg_waldump, which verifies each record's checksum.
+
+WAL is read as one stream: a commit record may be longer than a page and may cross the border of two segments.
+"""
+
+import re
+import subprocess
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from ramet.backends.local.wal.segment import record_end, shown_lsn
+from ramet.errors import Failed
+from ramet.model.snapshot import lsn_number
+
+_TIMEOUT_SECONDS = 600
+_LSN = "[0-9A-F]+/[0-9A-F]+"
+_TIME = r"\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}"
+# The global identifier in a PREPARE record is the tenant's own text: its time is the last one on the line.
+_END = re.compile(
+    rf"^rmgr: Transaction len \(rec/tot\): +\d+/ *(\d+), tx: +(\d+), lsn: ({_LSN}), prev {_LSN}, desc: "
+    rf"(?:(COMMIT|ABORT)(?:_PREPARED (\d+):)?|(PREPARE) gid .*:) ({_TIME}) UTC",
+    re.MULTILINE,
+)
+
+
+class TransactionEnd(NamedTuple):
+    """The record by which a transaction committed, aborted or was prepared, and the length of that record in bytes."""
+
+    xid: int
+    lsn: str
+    time: datetime
+    committed: bool
+    length: int
+
+    @property
+    def end_lsn(self) -> str:
+        """Return the LSN behind the record."""
+        return shown_lsn(record_end(self.lsn, self.length))
+
+
+class Stretch(NamedTuple):
+    """The ends of transactions in a stretch of WAL, in its order.
+
+    `fault` is the LSN at which reading stopped early, and why; None when the whole stretch was read.
+    """
+
+    ends: list[TransactionEnd]
+    fault: tuple[str, str] | None
+
+
+def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn: int, end_lsn: int) -> Stretch:
+    """Read the segments of a timeline in `directory` from `start_lsn` to `end_lsn`.
+
+    Records count that begin at or behind `start_lsn` and lie wholly before `end_lsn`. All segments up to there have to
+    exist: pg_waldump waits for seconds for one that is missing. An earlier end of the WAL is a fault like any other.
+    """
+    if start_lsn == end_lsn:
+        return Stretch([], None)
+    argv = [pg_waldump, "--path", str(directory), "--timeline", str(timeline), "--rmgr", "Transaction"]
+    argv += ["--start", shown_lsn(start_lsn), "--end", shown_lsn(end_lsn)]
+    try:
+        run = subprocess.run(
+            argv,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIMEOUT_SECONDS,
+            env={"TZ": "UTC", "LC_ALL": "C"},
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise Failed(
+            "PG_WALDUMP_MISSING",
+            f"{pg_waldump} is missing, and Ramet needs it to find a moment in the WAL",
+            "Install the complete server package of PostgreSQL.",
+        ) from error
+    if run.returncode < 0:
+        raise RuntimeError(f"{argv} ended by signal {-run.returncode}: {run.stderr[-500:]}")
+    ends = [_transaction_end(found) for found in _END.finditer(run.stdout)]
+    return Stretch(ends, None if run.returncode == 0 else _fault(run.stderr.strip(), start_lsn, end_lsn))
+
+
+def _fault(said: str, start_lsn: int, end_lsn: int) -> tuple[str, str] | None:
+    """Return where reading stopped and why; None when that is not before the end that was asked for."""
+    found = re.search(r"error in WAL record at \S+: (.*)", said)
+    if found is None:
+        return shown_lsn(start_lsn), said
+    places = re.findall(_LSN, found[1]) or re.findall(_LSN, said)
+    return (places[-1], found[1]) if lsn_number(places[-1]) < end_lsn else None
+
+
+def _transaction_end(found: re.Match[str]) -> TransactionEnd:
+    length, tx, lsn, kind, prepared_xid, _, time = found.groups()
+    return TransactionEnd(
+        int(prepared_xid or tx), lsn, datetime.fromisoformat(f"{time}+00:00"), kind == "COMMIT", int(length)
+    )

@@ -1,0 +1,85 @@
+"""Certificates: of a local authority, for the names that an endpoint has, renewed in time."""
+
+import stat
+import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.local.host.certificates import Authority, Issued, open_authority
+from ramet.backends.local.server.servers import Servers
+from ramet.model.credentials import new_password
+from tests.backends.local.hosts import boot, connect, new_server, restart
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return open_authority(tmp_path / "secrets", NOW)
+
+
+def pair(issued: Issued) -> tuple[bytes, bytes]:
+    return issued.certificate.encode(), issued.key.encode()
+
+
+def test_the_authority_is_made_once_and_kept_private(tmp_path: Path, authority: Authority) -> None:
+    again = open_authority(tmp_path / "secrets")
+    assert again.pem == authority.pem
+    assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / "secrets").glob("ca.[kc]*y"))
+
+
+@pytest.mark.parametrize("host", ["localhost", "db.example.com", "192.0.2.7", "2001:db8::1"])
+def test_a_certificate_serves_its_host_until_it_nears_its_end(authority: Authority, host: str) -> None:
+    pem, key = pair(authority.issue("abcdefghij", host, NOW))
+    assert authority.still_serves(pem, key, host, NOW)
+    assert authority.still_serves(pem, key, "localhost", NOW)
+    assert not authority.still_serves(pem, key, "elsewhere.example.com", NOW)
+    assert not authority.still_serves(pem, key, host, NOW + timedelta(days=800))
+
+
+def test_what_is_no_certificate_of_ours_is_replaced(tmp_path: Path, authority: Authority) -> None:
+    stranger = open_authority(tmp_path / "others", NOW).issue("abcdefghij", "localhost", NOW)
+    assert not authority.still_serves(*pair(stranger), "localhost", NOW)
+    assert "PRIVATE" not in repr(stranger)
+
+
+def test_what_a_power_cut_spoiled_is_replaced(authority: Authority) -> None:
+    pem, key = pair(authority.issue("abcdefghij", "localhost", NOW))
+    _, other_key = pair(authority.issue("abcdefghij", "localhost", NOW))
+    for spoiled in (b"", b"torn", bytes(len(pem))):
+        assert not authority.still_serves(spoiled, key, "localhost", NOW)
+        assert not authority.still_serves(pem, spoiled, "localhost", NOW)
+    assert not authority.still_serves(pem, other_key, "localhost", NOW)
+
+
+def test_an_independent_program_accepts_the_chain(tmp_path: Path, authority: Authority) -> None:
+    (tmp_path / "server.crt").write_text(authority.issue("abcdefghij", "db.example.com", NOW).certificate)
+    command = ["openssl", "verify", "-x509_strict", "-CAfile", str(tmp_path / "secrets" / "ca.crt"),
+               "-verify_hostname", "db.example.com", str(tmp_path / "server.crt")]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_client_can_verify_an_endpoint_and_a_new_host_gets_a_new_certificate(
+    servers: Servers, tmp_path: Path
+) -> None:
+    password = new_password()
+    server = new_server(servers, password)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    (tmp_path / "ca.crt").write_text(servers.authority.pem)
+    connect(server, password, sslmode="verify-full", sslrootcert=str(tmp_path / "ca.crt")).close()
+    certificate = servers.paths(server.service_id).tls / "server.crt"
+    first = certificate.read_text()
+    assert servers.stop(server, 20)
+    restart(servers, server)
+    assert certificate.read_text() == first
+    assert servers.stop(server, 20)
+    restart(servers, replace(server, host="127.0.0.2"))
+    assert certificate.read_text() != first
+    servers.remove(server.service_id, 10)

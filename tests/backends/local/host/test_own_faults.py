@@ -1,0 +1,104 @@
+"""A fault of this process, such as no descriptor left, is never taken for the end of what it looks at."""
+
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.process import identity, postgres
+from ramet.backends.local.server import probe
+from ramet.backends.local.sql import connections
+from ramet.errors import Unavailable, Unseen
+from ramet.model.credentials import Secret
+from tests.backends.local.forks import paths_of, run
+from tests.backends.local.hosts import free_port, new_server
+
+Look = Callable[[LocalBackend, Server], object]
+
+
+@pytest.fixture
+def pooled(backend: LocalBackend) -> Server:
+    """A service that serves with its pooler."""
+    server = new_server(backend.servers, Secret("secret"), pooler_port=free_port())
+    backend.initialize(server)
+    run(backend, server)
+    backend.secure(server, newborn=True, quiet=False)
+    backend.open(server)
+    return server
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Let this process open nothing."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def _pid(backend: LocalBackend, server: Server) -> int:
+    pid = identity.find_server(paths_of(backend, server))
+    assert pid is not None
+    return pid
+
+
+def test_what_cannot_be_looked_at_is_not_said_to_be_down(backend: LocalBackend, pooled: Server) -> None:
+    with no_more_files():
+        with pytest.raises(Unseen, match="Too many open files"):
+            backend.observe(pooled)
+        with pytest.raises(Unseen, match="Too many open files"):
+            backend.pooler_serves(pooled.service_id)
+        with pytest.raises(Unseen), connections.connect(paths_of(backend, pooled)):
+            pass
+        with pytest.raises(Unseen):
+            probe.ask("localhost", pooled.port, "tsdbadmin", "tsdb", tls=False)
+    assert backend.observe(pooled).serving
+    assert backend.pooler_serves(pooled.service_id)
+
+
+def test_no_look_at_a_process_says_that_it_is_gone(backend: LocalBackend, pooled: Server) -> None:
+    paths, pid = paths_of(backend, pooled), _pid(backend, pooled)
+    looks: list[Callable[[], object]] = [
+        lambda: identity.find_server(paths),
+        lambda: identity.record_of(pid),
+        lambda: identity.inhabitants(paths.data),
+        lambda: identity.runs(pid, "postgres"),
+        lambda: list(identity.children_of(pid)),
+        lambda: postgres.is_ready(paths),
+        lambda: postgres.running(paths),
+        lambda: postgres.await_ready(paths, 0.1),
+        lambda: postgres.stop(paths, 0.1),
+    ]
+    said = []
+    with no_more_files():
+        for number, look in enumerate(looks):
+            try:
+                said.append((number, look()))
+            except OSError:
+                continue
+    assert said == []
+    assert _pid(backend, pooled) == pid
+
+
+def test_a_server_that_cannot_be_seen_is_not_started_beside_itself(backend: LocalBackend, pooled: Server) -> None:
+    pid = _pid(backend, pooled)
+    with no_more_files(), pytest.raises((OSError, Unavailable)):
+        backend.start(pooled)
+    assert _pid(backend, pooled) == pid
+
+
+def test_a_resize_that_cannot_ask_the_server_does_not_ask_for_a_restart(backend: LocalBackend, pooled: Server) -> None:
+    with no_more_files(), pytest.raises((OSError, Unseen)):
+        backend.resize(pooled)
+
+
+def test_an_endpoint_that_is_not_there_is_silent() -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        assert probe.ask("127.0.0.1", taken.getsockname()[1], "a", "b", tls=False) is probe.Answer.SILENT

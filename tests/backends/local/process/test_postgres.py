@@ -1,0 +1,206 @@
+"""Server processes: found again, never mistaken, ended in order."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.process import identity, postgres
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from ramet.errors import Failed, Unavailable
+from tests.backends.local.hosts import boot, eventually, new_server, restart
+
+
+@pytest.fixture(scope="module")
+def server(servers: Servers) -> Iterator[Server]:
+    made = new_server(servers)
+    boot(servers, made)
+    yield made
+    servers.remove(made.service_id, 10)
+
+
+@pytest.fixture
+def running(servers: Servers, server: Server) -> Server:
+    """A server that serves when the test begins."""
+    eventually(lambda: _started(servers, server))
+    return server
+
+
+def _started(servers: Servers, server: Server) -> bool:
+    try:
+        restart(servers, server)
+    except Unavailable:
+        return False
+    return True
+
+
+def _pid(servers: Servers, server: Server) -> int:
+    pid = postgres.running(servers.paths(server.service_id))
+    assert pid is not None
+    return pid
+
+
+def test_a_running_server_is_not_started_again(servers: Servers, running: Server) -> None:
+    pid = _pid(servers, running)
+    servers.start(running)
+    assert _pid(servers, running) == pid
+
+
+def test_many_starts_at_once_make_one_server(servers: Servers, running: Server) -> None:
+    assert servers.stop(running, 20)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(servers.start, [running] * 8))
+    restart(servers, running)
+    server = _pid(servers, running)
+    eventually(lambda: _strangers(servers, running) == {server})
+
+
+def _strangers(servers: Servers, server: Server) -> set[int]:
+    """Return the processes in a data directory that are nobody's child there."""
+    found = identity.inhabitants(servers.paths(server.service_id).data)
+    children = {child for pid in found for child, _ in identity.children_of(pid)}
+    return set(found) - children
+
+
+def test_a_server_is_adopted_without_a_record(servers: Servers, running: Server) -> None:
+    pid = _pid(servers, running)
+    record = servers.paths(running.service_id).process_record
+    known = record.read_text()
+    record.unlink()
+    assert _pid(servers, running) == pid
+    assert servers.await_ready(running, 1).ready
+    record.write_text(known)
+
+
+def test_a_server_is_found_while_the_kernel_shows_no_arguments_yet(
+    servers: Servers, running: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In exec the arguments are empty for a moment: a fork was taken for dead when it had just been started."""
+    pid = _pid(servers, running)
+    monkeypatch.setattr(identity, "_arguments", lambda _pid: [""])
+    assert postgres.running(servers.paths(running.service_id)) == pid
+
+
+def test_a_server_runs_as_the_account_with_a_clean_environment(servers: Servers, running: Server) -> None:
+    process = psutil.Process(_pid(servers, running))
+    assert process.username() == servers.account.name
+    assert set(process.environ()) <= {"LC_ALL", "TZ", "PATH", "PG_GRANDPARENT_PID", "PGDATA"}
+    assert os.getsid(process.pid) == process.pid
+
+
+def test_a_copied_lock_file_never_leads_to_the_other_server(servers: Servers, running: Server) -> None:
+    pid = _pid(servers, running)
+    other = new_server(servers)
+    servers.make_directories(other)
+    paths, parent = servers.paths(other.service_id), servers.paths(running.service_id)
+    shutil.copytree(parent.data, paths.data)
+    shutil.copy2(parent.process_record, paths.process_record)
+    for path in (paths.data, *paths.data.rglob("*")):
+        servers.account.own(path)
+    assert postgres.running(paths) is None
+    assert servers.stop(other, 1)
+    servers.remove(other.service_id, 5)
+    assert _pid(servers, running) == pid
+    assert psutil.pid_exists(pid)
+
+
+def test_a_lock_file_that_names_a_stranger_does_not_hinder_the_start(servers: Servers, running: Server) -> None:
+    paths = servers.paths(running.service_id)
+    assert servers.stop(running, 20)
+    paths.pid_file.write_text(f"{os.getpid()}\n{paths.data}\n1\n1\n\n\n\nready\n")
+    (paths.sockets / f".s.PGSQL.{running.port}.lock").write_text(f"{os.getpid()}\n")
+    assert not postgres.is_ready(paths)
+    restart(servers, running)
+    assert _pid(servers, running) != os.getpid()
+
+
+def test_a_killed_server_is_found_dead_and_starts_again(servers: Servers, running: Server) -> None:
+    paths = servers.paths(running.service_id)
+    pid = _pid(servers, running)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: postgres.running(paths) is None and not psutil.pid_exists(pid))
+    assert not postgres.is_ready(paths)
+    eventually(lambda: _started(servers, running))
+
+
+def test_a_server_that_dies_while_starting_is_reported_with_its_last_words(servers: Servers, running: Server) -> None:
+    assert servers.stop(running, 20)
+    servers.start(running, overrides={"shared_preload_libraries": "no_such_library"})
+    with pytest.raises(Failed, match="no_such_library") as failure:
+        eventually(lambda: servers.await_ready(running, 0.5).ready)
+    assert failure.value.code == "SERVER_DIED"
+
+
+def test_what_holds_for_one_run_is_gone_with_it(servers: Servers, running: Server) -> None:
+    paths = servers.paths(running.service_id)
+    assert servers.stop(running, 20)
+    servers.start(running, overrides={"max_logical_replication_workers": "0"})
+    eventually(lambda: servers.await_ready(running, 0.5).ready)
+    servers.open(running)
+    with connections.connect(paths) as connection:
+        assert connection.execute("SHOW max_logical_replication_workers").fetchone() == ("0",)
+        assert connection.execute("SELECT count(*) FROM pg_settings WHERE pending_restart").fetchone() == (0,)
+    assert servers.stop(running, 20)
+    restart(servers, running)
+    with connections.connect(paths) as connection:
+        assert connection.execute("SHOW max_logical_replication_workers").fetchone() == ("4",)
+
+
+def test_a_server_in_recovery_shows_progress(servers: Servers, running: Server) -> None:
+    paths = servers.paths(running.service_id)
+    assert servers.stop(running, 20)
+    (paths.data / "standby.signal").touch()
+    try:
+        servers.start(running, overrides={"hot_standby": "off"})
+        readiness = servers.await_ready(running, 0.3)
+        assert not readiness.ready
+        assert "work" in readiness.progress
+    finally:
+        (paths.data / "standby.signal").unlink()
+        assert postgres.kill(paths, 10)
+
+
+def test_a_stop_is_bounded_by_the_patience_of_the_caller(servers: Servers, running: Server) -> None:
+    paths = servers.paths(running.service_id)
+    os.kill(_pid(servers, running), signal.SIGSTOP)
+    assert not servers.stop(running, 0.05)
+    os.kill(_pid(servers, running), signal.SIGCONT)
+    eventually(lambda: servers.stop(running, 1))
+    eventually(lambda: identity.inhabitants(paths.data) == [])
+
+
+def test_a_kill_ends_a_server_that_does_not_listen(servers: Servers, running: Server) -> None:
+    paths = servers.paths(running.service_id)
+    os.kill(_pid(servers, running), signal.SIGSTOP)
+    assert postgres.kill(paths, 0.5) or postgres.kill(paths, 10)
+    assert identity.inhabitants(paths.data) == []
+
+
+def test_orphans_of_a_killed_server_hold_the_start_back(servers: Servers, running: Server) -> None:
+    paths = servers.paths(running.service_id)
+    checkpointer = next(p for p, title in identity.children_of(_pid(servers, running)) if "checkpointer" in title)
+    os.kill(checkpointer, signal.SIGSTOP)
+    os.kill(_pid(servers, running), signal.SIGKILL)
+    eventually(lambda: postgres.running(paths) is None)
+    with pytest.raises(Unavailable, match="still end"):
+        servers.start(running)
+    os.kill(checkpointer, signal.SIGCONT)
+    eventually(lambda: identity.inhabitants(paths.data) == [])
+    restart(servers, running)
+
+
+def test_a_removed_server_leaves_nothing_but_its_trees(servers: Servers) -> None:
+    made = new_server(servers)
+    boot(servers, made)
+    paths = servers.paths(made.service_id)
+    servers.remove(made.service_id, 10)
+    servers.remove(made.service_id, 10)
+    assert postgres.running(paths) is None
+    assert sorted(path.name for path in paths.root.iterdir()) == ["data", "snapshots"]
+    assert not paths.sockets.exists()

@@ -1,0 +1,363 @@
+"""What a fork holds: the ledger tells, for every strategy, and whatever happens to the parent meanwhile."""
+
+import threading
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.base import Server, Source
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.process import postgres
+from ramet.backends.local.restore.capture import Capturing
+from ramet.backends.local.sql import connections
+from ramet.errors import Failed
+from ramet.model.resources import Size
+from tests.backends.local.forks import (
+    append,
+    committed_until,
+    create,
+    digest_of,
+    fork,
+    now,
+    paths_of,
+    rows_of,
+    run,
+    run_fork,
+    snapshot,
+    writing,
+)
+from tests.backends.local.hosts import eventually, new_server
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+@pytest.fixture
+def lively(each_backend: LocalBackend) -> tuple[LocalBackend, Server]:
+    """A backend of each driver, and a service in it."""
+    return each_backend, create(each_backend)
+
+
+def test_a_fork_as_of_now_holds_all_that_was_acknowledged(lively: tuple[LocalBackend, Server]) -> None:
+    backend, parent = lively
+    with writing(backend, parent, first=0) as writer:
+        acknowledged = len(writer.acknowledged)
+        forked = fork(backend, parent)
+    rows = rows_of(backend, forked.server)
+    assert acknowledged <= len(rows)
+    assert rows == list(range(len(rows)))
+
+
+def test_a_fork_of_a_moment_holds_exactly_what_had_committed(lively: tuple[LocalBackend, Server]) -> None:
+    backend, parent = lively
+    snapshot_id, _ = snapshot(backend, parent)
+    with writing(backend, parent, first=0):
+        moment = now()
+        eventually(lambda: len(rows_of(backend, parent)) > 200)
+        forked = fork(backend, parent, snapshot_id, moment)
+    assert rows_of(backend, forked.server) == committed_until(backend, parent, moment)
+
+
+def test_a_fork_of_a_paused_service_holds_all_of_it(lively: tuple[LocalBackend, Server]) -> None:
+    backend, parent = lively
+    append(backend, parent, 1, 2)
+    backend.stop(parent)
+    forked = fork(backend, parent, paused=True)
+    assert rows_of(backend, forked.server) == [1, 2]
+    assert forked.recovery["wal_replayed_bytes"] == 0
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_moment_is_met_to_the_microsecond(backend: LocalBackend, parent: Server, paused: bool) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    committed = append(backend, parent, 1, 2, 3)
+    if paused:
+        backend.stop(parent)
+
+    def rows_at(moment: datetime) -> list[int]:
+        return rows_of(backend, fork(backend, parent, snapshot_id, moment, paused=paused).server)
+
+    assert rows_at(committed[1] - MICROSECOND) == [1]
+    assert rows_at(committed[1]) == [1, 2]
+    assert rows_at(committed[1] + MICROSECOND) == [1, 2]
+    assert rows_at(committed[1] + (committed[2] - committed[1]) / 2) == [1, 2]
+    assert rows_at(committed[2]) == [1, 2, 3]
+    assert rows_at(now()) == [1, 2, 3]
+
+
+def test_the_first_moment_of_a_snapshot_holds_what_it_holds(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    snapshot_id, facts = snapshot(backend, parent)
+    append(backend, parent, 2)
+    assert rows_of(backend, fork(backend, parent, snapshot_id, facts.taken_at).server) == [1]
+
+
+def test_the_moment_of_a_request_holds_all_that_was_acknowledged_before(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    for number in range(5):
+        append(backend, parent, number)
+        forked = fork(backend, parent, snapshot_id, now())
+        assert rows_of(backend, forked.server) == list(range(number + 1))
+
+
+def test_moments_in_older_segments_are_found_in_the_archive(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    moments = []
+    for number in range(4):
+        (moment,) = append(backend, parent, number)
+        moments.append(moment)
+        _switch(backend, parent)
+    for number, moment in enumerate(moments):
+        forked = fork(backend, parent, snapshot_id, moment)
+        assert rows_of(backend, forked.server) == list(range(number + 1))
+        assert len(forked.capture.facts["segments"]) == number + 2
+
+
+def test_wal_that_the_parent_has_let_go_of_is_taken_from_the_archive(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    (moment,) = append(backend, parent, 1)
+    paths = paths_of(backend, parent)
+    for number in range(2, 5):
+        append(backend, parent, number)
+        _switch(backend, parent)
+    eventually(lambda: len(list(paths.archive.iterdir())) > 4)
+    with connections.connect(paths) as connection:
+        connection.execute("CHECKPOINT")
+    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1]
+
+
+def test_a_moment_before_a_pause_can_be_had_after_it(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    (before,) = append(backend, parent, 1)
+    backend.stop(parent)
+    while_paused = now()
+    run(backend, parent)
+    (after,) = append(backend, parent, 2)
+    assert rows_of(backend, fork(backend, parent, snapshot_id, before - MICROSECOND).server) == []
+    assert rows_of(backend, fork(backend, parent, snapshot_id, before).server) == [1]
+    assert rows_of(backend, fork(backend, parent, snapshot_id, while_paused).server) == [1]
+    assert rows_of(backend, fork(backend, parent, snapshot_id, after).server) == [1, 2]
+
+
+def test_a_snapshot_of_a_paused_service_is_a_base_for_later_moments(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    backend.stop(parent)
+    snapshot_id, _ = snapshot(backend, parent, paused=True)
+    run(backend, parent)
+    (moment,) = append(backend, parent, 2)
+    append(backend, parent, 3)
+    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
+
+
+def test_a_moment_across_a_crash_of_the_parent_can_be_had(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    (before,) = append(backend, parent, 1)
+    assert postgres.kill(paths_of(backend, parent), 10)
+    run(backend, parent)
+    append(backend, parent, 2)
+    assert rows_of(backend, fork(backend, parent, snapshot_id, before).server) == [1]
+
+
+def test_the_last_snapshot_of_a_dead_parent_can_be_had(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    snapshot_id, _ = snapshot(backend, parent)
+    assert postgres.kill(paths_of(backend, parent), 10)
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
+
+
+def test_a_fork_has_forks_and_moments_of_its_own(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    (moment,) = append(backend, parent, 1)
+    child = fork(backend, parent, snapshot_id, moment).server
+    for generation in range(2, 4):
+        snapshot_id, _ = snapshot(backend, child)
+        (moment,) = append(backend, child, generation)
+        append(backend, child, 100 + generation)
+        child = fork(backend, child, snapshot_id, moment).server
+        assert rows_of(backend, child) == list(range(1, generation + 1))
+
+
+def test_parent_and_fork_do_not_see_each_others_writes(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    child = fork(backend, parent).server
+    append(backend, parent, 2)
+    append(backend, child, 3)
+    assert rows_of(backend, parent) == [1, 2]
+    assert rows_of(backend, child) == [1, 3]
+
+
+def test_a_captured_fork_needs_nothing_of_its_parent(backend: LocalBackend) -> None:
+    parent = create(backend)
+    snapshot_id, _ = snapshot(backend, parent)
+    (moment,) = append(backend, parent, 1)
+    append(backend, parent, 2)
+    sources = {
+        (1, 2): Source(parent),
+        (): Source(parent, snapshot_id=snapshot_id),
+        (1,): Source(parent, snapshot_id=snapshot_id, target=moment),
+    }
+    captured = []
+    for rows, source in sources.items():
+        child = new_server(backend.servers)
+        captured.append((child, backend.capture(child, source), list(rows)))
+    backend.destroy(parent.service_id)
+    for child, capture, wanted in captured:
+        run_fork(backend, child, capture)
+        assert rows_of(backend, child) == wanted
+
+
+def test_a_fork_writes_nothing_into_its_parents_archive(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    (moment,) = append(backend, parent, 1)
+    backend.stop(parent)
+    archive = paths_of(backend, parent).archive
+    before = digest_of(archive)
+    children = [
+        fork(backend, parent, paused=True).server,
+        fork(backend, parent, snapshot_id, moment, paused=True).server,
+        fork(backend, parent, snapshot_id, paused=True).server,
+    ]
+    for child in children:
+        append(backend, child, 7)
+        _switch(backend, child)
+        eventually(lambda child=child: any(paths_of(backend, child).archive.iterdir()))  # type: ignore[misc]
+    assert digest_of(archive) == before
+
+
+def test_a_forks_archive_holds_only_its_own_wal(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    append(backend, parent, 1)
+    for forked in (fork(backend, parent), fork(backend, parent, snapshot_id, now())):
+        child, paths = forked.server, paths_of(backend, forked.server)
+        with connections.connect(paths) as connection:
+            connection.execute("CHECKPOINT")
+        append(backend, child, 2)
+        _switch(backend, child)
+        eventually(lambda paths=paths: any(paths.archive.iterdir()))  # type: ignore[misc]
+        assert not set(forked.capture.facts["segments"]) & {path.name for path in paths.archive.iterdir()}
+
+
+def test_what_belongs_to_the_parents_process_is_not_inherited(backend: LocalBackend, parent: Server) -> None:
+    paths = paths_of(backend, parent)
+    with connections.connect(paths) as connection:
+        connection.execute("SELECT pg_create_physical_replication_slot('mine', true)")
+    (paths.data / "postgresql.auto.conf").write_text("work_mem = '123MB'\n")
+    postgres.reload(paths)
+    child = new_server(backend.servers)
+    backend.capture(child, Source(parent))
+    data = paths_of(backend, child).data
+    assert not {path.name for path in data.iterdir()} & {"postmaster.pid", "postmaster.opts", "backup_label.old"}
+    assert (data / "postgresql.auto.conf").read_text() == ""
+    captured = backend.capture(child, Source(parent))
+    run_fork(backend, child, captured)
+    with connections.connect(paths_of(backend, child)) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone() == (0,)
+        assert connection.execute("SELECT 1 WHERE current_setting('work_mem') = '123MB'").fetchone() is None
+
+
+def test_a_tablespace_is_refused_by_its_path(backend: LocalBackend, parent: Server) -> None:
+    paths = paths_of(backend, parent)
+    place = paths.root / "elsewhere"
+    backend.servers.account.make_directory(place)
+    with connections.connect(paths) as connection:
+        connections.run(connection, "CREATE TABLESPACE far LOCATION {place}", place=str(place))
+        with pytest.raises(Failed, match="symbolic link"):
+            backend.capture(new_server(backend.servers), Source(parent))
+        connection.execute("DROP TABLESPACE far")
+        assert connection.execute("SELECT pg_backup_start('free again', true) IS NOT NULL").fetchone() == (True,)
+
+
+@pytest.mark.parametrize("moment_given", [False, True])
+def test_a_fork_may_be_smaller_than_its_parent(backend: LocalBackend, moment_given: bool) -> None:
+    parent = new_server(backend.servers, size=Size(4000, 16))
+    backend.initialize(parent)
+    run(backend, parent)
+    with connections.connect(paths_of(backend, parent)) as connection:
+        connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY)")
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO public.ledger VALUES (9)")
+        connection.execute("PREPARE TRANSACTION 'pending'")
+    snapshot_id, _ = snapshot(backend, parent)
+    (moment,) = append(backend, parent, 1)
+    forked = fork(backend, parent, snapshot_id, moment) if moment_given else fork(backend, parent)
+    with connections.connect(paths_of(backend, forked.server)) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_prepared_xacts").fetchone() == (1,)
+        assert connection.execute("SHOW max_connections").fetchone() == ("100",)
+    assert rows_of(backend, forked.server) == [1]
+
+
+def test_capturing_again_finds_what_was_captured(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    child = new_server(backend.servers)
+    first = backend.capture(child, Source(parent))
+    append(backend, parent, 2)
+    assert backend.capture(child, Source(parent)) == first
+    run_fork(backend, child, first)
+    assert backend.capture(child, Source(parent)) == first
+    assert rows_of(backend, child) == [1]
+
+
+class _Dying:
+    """A driver whose process dies at its n-th copy."""
+
+    def __init__(self, backend: LocalBackend, copies: int) -> None:
+        self._driver = backend.pool.driver
+        self._left = copies
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._driver, name)
+
+    def clone_tree(self, source: Path, target: Path, *exclusions: object) -> object:
+        self._count()
+        return self._driver.clone_tree(source, target, *exclusions)  # type: ignore[arg-type]
+
+    def clone_file(self, source: Path, target: Path) -> None:
+        self._driver.clone_file(source, target)
+        self._count()
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("copies", range(4))
+def test_a_capture_that_dies_anywhere_is_made_anew(backend: LocalBackend, parent: Server, copies: int) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    (moment,) = append(backend, parent, 1)
+    _switch(backend, parent)
+    append(backend, parent, 2)
+    for source, rows in (
+        (Source(parent, snapshot_id=snapshot_id, target=moment), [1]),
+        (Source(parent), [1, 2]),
+        (Source(parent, snapshot_id=snapshot_id), []),
+    ):
+        child = new_server(backend.servers)
+        dying = Capturing(backend.servers, _Dying(backend, copies))  # type: ignore[arg-type]
+        try:
+            dying.capture(child, source)
+        except KeyboardInterrupt:
+            assert not paths_of(backend, child).data.exists()
+        captured = backend.capture(child, source)
+        run_fork(backend, child, captured)
+        assert rows_of(backend, child) == rows
+        assert not list(paths_of(backend, child).root.glob("*unfinished*"))
+        backend.destroy(child.service_id)
+
+
+def test_many_forks_of_one_parent_can_be_made_at_once(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    found: list[list[int]] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(rows_of(backend, fork(backend, parent).server))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [[1]] * 4
+
+
+def _switch(backend: LocalBackend, server: Server) -> None:
+    with connections.connect(paths_of(backend, server)) as connection:
+        connection.execute("SELECT pg_switch_wal()")

@@ -1,0 +1,177 @@
+"""Snapshots: what they hold, that they are made once, and that nothing half made has their name."""
+
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.process import postgres
+from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore.base_backup import copy_running
+from ramet.backends.local.sql import connections
+from ramet.errors import Failed
+from ramet.ids import new_id
+from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run, snapshot, writing
+
+
+def test_forks_of_one_snapshot_hold_its_rows_and_no_later_ones(each_backend: LocalBackend) -> None:
+    backend = each_backend
+    parent = create(backend)
+    append(backend, parent, 1, 2)
+    snapshot_id, _ = snapshot(backend, parent)
+    append(backend, parent, 3)
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1, 2]
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1, 2]
+
+
+def test_a_snapshot_under_load_holds_all_that_was_acknowledged_and_no_hole(
+    backend: LocalBackend, parent: Server
+) -> None:
+    with writing(backend, parent, first=0) as writer:
+        before = len(writer.acknowledged)
+        snapshot_id, facts = snapshot(backend, parent)
+    rows = rows_of(backend, fork(backend, parent, snapshot_id).server)
+    assert before <= len(rows) <= len(writer.acknowledged)
+    assert rows == list(range(len(rows)))
+    with connections.connect(paths_of(backend, parent)) as connection:
+        query = "SELECT max(pg_xact_commit_timestamp(xmin)) FROM public.ledger WHERE n <= %s"
+        newest = connection.execute(query, (rows[-1],)).fetchone()
+    assert newest is not None
+    assert newest[0] <= facts.taken_at
+
+
+def test_a_snapshot_of_a_paused_service_starts_without_recovery(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    backend.stop(parent)
+    snapshot_id, facts = snapshot(backend, parent, paused=True)
+    assert facts.start_lsn == facts.end_lsn
+    forked = fork(backend, parent, snapshot_id)
+    assert rows_of(backend, forked.server) == [1]
+    assert forked.capture.facts["clean"]
+    assert forked.recovery["wal_replayed_bytes"] == 0
+
+
+def test_a_snapshot_of_a_running_server_cannot_pass_for_one_of_a_paused(backend: LocalBackend, parent: Server) -> None:
+    with pytest.raises(Failed, match="not stopped cleanly"):
+        backend.take_snapshot(parent, new_id(), True)
+
+
+def test_taking_a_snapshot_twice_makes_it_once(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    assert backend.take_snapshot(parent, snapshot_id, False) == facts
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == []
+
+
+def test_a_failed_snapshot_leaves_nothing_under_its_name_and_no_backup_mode(
+    backend: LocalBackend, parent: Server
+) -> None:
+    paths, snapshot_id = paths_of(backend, parent), new_id()
+
+    def fail_after_cloning(target: Path) -> None:
+        raise OSError(f"no power while {target} was made")
+
+    class Dying:
+        def __getattr__(self, name: str) -> object:
+            return getattr(backend.pool.driver, name)
+
+        def clone_tree(self, _source: Path, target: Path, _exclusions: object) -> None:
+            target.mkdir()
+            fail_after_cloning(target)
+
+    with pytest.raises(OSError, match="no power"):
+        snapshots.make(
+            backend.pool.driver,
+            paths,
+            snapshot_id,
+            lambda target: copy_running(Dying(), paths, target),  # type: ignore[arg-type]
+        )
+    assert not (paths.snapshots / snapshot_id).exists()
+    facts = backend.take_snapshot(parent, snapshot_id, False)
+    assert facts is not None
+    assert {path.name for path in paths.snapshots.iterdir()} == {snapshot_id}
+
+
+def test_a_server_that_is_down_is_asked_again_later(backend: LocalBackend, parent: Server) -> None:
+    assert postgres.kill(paths_of(backend, parent), 10)
+    assert backend.take_snapshot(parent, new_id(), False) is None
+    run(backend, parent)
+    snapshot(backend, parent)
+
+
+def test_a_dropped_snapshot_is_gone_and_may_be_dropped_again(each_backend: LocalBackend) -> None:
+    backend = each_backend
+    parent = create(backend)
+    kept, _ = snapshot(backend, parent)
+    dropped, _ = snapshot(backend, parent)
+    for _ in range(2):
+        backend.drop_snapshot(parent.service_id, dropped)
+        assert [path.name for path in paths_of(backend, parent).snapshots.iterdir()] == [kept]
+        assert backend.snapshot_ids(parent.service_id) == frozenset({kept})
+    with pytest.raises(Failed, match="are gone"):
+        fork(backend, parent, dropped)
+
+
+def test_a_fork_outlives_the_snapshot_that_it_came_from(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    snapshot_id, _ = snapshot(backend, parent)
+    forked = fork(backend, parent, snapshot_id)
+    backend.drop_snapshot(parent.service_id, snapshot_id)
+    assert postgres.stop(paths_of(backend, forked.server), 20)
+    run(backend, forked.server)
+    assert rows_of(backend, forked.server) == [1]
+
+
+def test_nothing_written_since_a_snapshot_is_told_apart_from_something(backend: LocalBackend, parent: Server) -> None:
+    _, facts = snapshot(backend, parent)
+    assert backend.written_since(parent, facts) == 0
+    append(backend, parent, 1)
+    written = backend.written_since(parent, facts)
+    assert written is not None
+    assert written > 0
+
+
+def test_a_transaction_that_was_open_during_a_snapshot_counts_as_written_since(
+    backend: LocalBackend, parent: Server
+) -> None:
+    with connections.connect(paths_of(backend, parent)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO public.ledger (n) VALUES (1)")
+        snapshot_id, facts = snapshot(backend, parent)
+        connection.execute("COMMIT")
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == []
+    assert backend.written_since(parent, facts) != 0
+
+
+def test_written_since_is_unknown_when_the_server_is_down(backend: LocalBackend, parent: Server) -> None:
+    _, facts = snapshot(backend, parent)
+    assert postgres.kill(paths_of(backend, parent), 10)
+    assert backend.written_since(parent, facts) is None
+
+
+def test_the_time_of_a_snapshot_is_before_all_that_commits_later(backend: LocalBackend, parent: Server) -> None:
+    _, facts = snapshot(backend, parent)
+    (committed_at,) = append(backend, parent, 1)
+    assert facts.taken_at < committed_at
+    assert facts.taken_at <= now()
+
+
+def test_a_snapshot_whose_removal_was_killed_is_dropped_whole(backend: LocalBackend, parent: Server) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    directory = paths_of(backend, parent).snapshots
+    (directory / snapshot_id).rename(directory / f".{snapshot_id}.unfinished.partial-00c0ffee")
+    backend.drop_snapshot(parent.service_id, snapshot_id)
+    assert not list(directory.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", '{"facts": {"taken_at": "2026-1', "[]"])
+def test_a_snapshot_whose_note_is_cut_short_counts_as_absent(backend: LocalBackend, parent: Server, text: str) -> None:
+    append(backend, parent, 1)
+    snapshot_id, _ = snapshot(backend, parent)
+    paths = paths_of(backend, parent)
+    (snapshots.directory_of(paths, snapshot_id) / "base.json").write_text(text)
+    assert rows_of(backend, fork(backend, parent).server) == [1]
+    assert snapshots.names(paths) == []
+    with pytest.raises(Failed, match="unreadable"):
+        snapshots.base_of(paths, snapshot_id)

@@ -1,0 +1,107 @@
+"""Work on a server in the background: begun once on the host, bounded, and told to whoever asks."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.jobs import Chores
+from tests.backends.local.hosts import eventually
+
+PATIENCE_SECONDS = 30.0
+
+
+class Work:
+    """Something that goes on until it is let go, and counts how often it was begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.may_end = threading.Event()
+
+    def __call__(self) -> str:
+        self.begun += 1
+        self.may_end.wait(PATIENCE_SECONDS)
+        return "done"
+
+
+@pytest.fixture
+def work() -> Iterator[Work]:
+    made = Work()
+    yield made
+    made.may_end.set()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[[str], ServicePaths]:
+    def paths(service_id: str) -> ServicePaths:
+        (tmp_path / f"sockets-{service_id}").mkdir(exist_ok=True)
+        return ServicePaths(tmp_path / service_id, tmp_path / f"sockets-{service_id}")
+
+    return paths
+
+
+Place = Callable[[str], ServicePaths]
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> tuple[Chores, Chores]:
+    """Two control planes on one host, which let one thing be done at a time."""
+    return Chores(tmp_path / "turns", 1), Chores(tmp_path / "turns", 1)
+
+
+def test_work_is_begun_once_and_told_once(workers: tuple[Chores, Chores], place: Place, work: Work) -> None:
+    one, paths = workers[0], place("a")
+    assert one.run(paths, "read", work, 0) is None
+    assert one.run(paths, "read", work, 0) is None
+    work.may_end.set()
+    assert one.run(paths, "read", work, PATIENCE_SECONDS) == "done"
+    assert work.begun == 1
+    assert one.run(paths, "read", work, PATIENCE_SECONDS) == "done"
+    assert work.begun == 2
+
+
+def test_another_process_begins_nothing_twice_and_is_told_the_end(
+    workers: tuple[Chores, Chores], place: Place, work: Work
+) -> None:
+    one, other = workers
+    assert one.run(place("a"), "read", work, 0) is None
+    assert other.run(place("a"), "read", work, 0) is None
+    work.may_end.set()
+    eventually(lambda: other.run(place("a"), "read", work, 0.01) == "done")
+    assert work.begun == 1
+
+
+def test_what_exceeds_the_bound_of_the_host_waits_for_its_turn(
+    workers: tuple[Chores, Chores], place: Place, work: Work
+) -> None:
+    one, other = workers
+    later = Work()
+    later.may_end.set()
+    assert one.run(place("a"), "read", work, 0) is None
+    for chores in workers:
+        assert chores.run(place("b"), "read", later, 0) is None
+    assert later.begun == 0
+    work.may_end.set()
+    eventually(lambda: other.run(place("b"), "read", later, 0.01) == "done")
+
+
+def test_work_that_fails_says_so(workers: tuple[Chores, Chores], place: Place) -> None:
+    def fail() -> str:
+        raise OSError("no luck")
+
+    assert workers[0].run(place("a"), "read", fail, PATIENCE_SECONDS) == "read failed: no luck"
+
+
+def test_the_work_of_a_service_that_is_stopped_tells_nothing(
+    workers: tuple[Chores, Chores], place: Place, work: Work
+) -> None:
+    one, other = workers
+    assert one.run(place("a"), "read", work, 0) is None
+    one.end(place("a"))
+    work.may_end.set()
+    anew = Work()
+    anew.may_end.set()
+    eventually(lambda: other.run(place("a"), "read", anew, 0.01) == "done")
+    assert anew.begun == 1

@@ -1,0 +1,99 @@
+"""When the room of the storage is short, and what gives some back."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.server.read_only_storage import Room
+from ramet.backends.local.sql import connections
+from ramet.backends.local.volumes.copy import CopyDriver
+from ramet.backends.local.volumes.reserve import Reserve
+from ramet.backends.local.wal import archive
+from ramet.backends.local.wal.segment import Segment
+from tests.backends.local.forks import append, create, paths_of, rows_of
+from tests.backends.local.hosts import eventually
+from tests.backends.local.pools import DRIVERS
+
+MIB, GIB = 1024**2, 1024**3
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "lasting", "is_short"),
+    [(127, False, True), (128, False, False), (255, True, True), (256, True, False)],
+)
+def test_a_shortage_begins_at_a_limit_and_ends_at_twice_as_much(free_mib: int, lasting: bool, is_short: bool) -> None:
+    assert (Room(0, free_mib * MIB, GIB).shortage(lasting=lasting) is not None) is is_short
+
+
+@pytest.mark.parametrize(("before_mib", "is_short"), [(200, False), (210, False), (260, True), (900, True)])
+def test_room_that_falls_fast_is_short_before_the_limit(before_mib: int, is_short: bool) -> None:
+    room = Room(10, before_mib * MIB, GIB).then(11, 190 * MIB, GIB)
+    assert (room.shortage(lasting=False) is not None) is is_short
+
+
+def test_room_that_was_looked_at_long_ago_tells_of_no_fall() -> None:
+    assert Room(10, 900 * MIB, GIB).then(1000, 190 * MIB, GIB).shortage(lasting=False) is None
+
+
+def test_room_is_never_short_by_its_fall_alone() -> None:
+    assert Room(10, 900 * GIB, 1000 * GIB).then(11, 700 * GIB, 1000 * GIB).shortage(lasting=False) is None
+
+
+def test_a_reserve_takes_room_once_and_gives_it_back(tmp_path: Path) -> None:
+    reserve = Reserve([tmp_path])
+    for _ in range(2):
+        reserve.keep(MIB)
+    assert [(path.name, path.stat().st_blocks * 512) for path in tmp_path.iterdir()] == [("reserve", MIB)]
+    for _ in range(2):
+        reserve.give_back()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_no_reserve_can_be_taken_nothing_is_left_half_made(tmp_path: Path) -> None:
+    Reserve([tmp_path, tmp_path / "missing"]).keep(2**60)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[[str], Path]:
+    def made(name: str) -> Path:
+        (tmp_path / name).mkdir(exist_ok=True)
+        return tmp_path / name
+
+    return made
+
+
+def test_segments_that_wait_are_archived_without_a_copy(place: Callable[[str], Path]) -> None:
+    waiting, wal, archived = place("status"), place("wal"), place("archive")
+    names = [Segment(1, number).name for number in (1, 2, 3)]
+    for name in names:
+        (wal / name).write_text(name)
+        (waiting / f"{name}.ready").touch()
+    (archived / names[1]).write_text("of another history")
+    (wal / names[2]).unlink()
+    assert archive.link_waiting(waiting, wal, archived, CopyDriver().clone_file) == 1
+    assert (archived / names[0]).samefile(wal / names[0])
+    assert sorted(path.name for path in waiting.iterdir()) == [
+        f"{names[0]}.done", f"{names[1]}.ready", f"{names[2]}.ready",
+    ]  # fmt: skip
+    assert archive.link_waiting(waiting, wal, archived, CopyDriver().clone_file) == 0
+
+
+@pytest.mark.parametrize("backend_of_driver", [one for one in DRIVERS if one != "copy"], indirect=True)
+def test_a_server_goes_on_whose_segments_were_archived_for_it(each_backend: LocalBackend) -> None:
+    backend = each_backend
+    parent = create(backend)
+    paths = paths_of(backend, parent)
+    status = paths.data / "pg_wal" / "archive_status"
+    for number in range(4):
+        append(backend, parent, number)
+        with connections.connect(paths) as connection:
+            connection.execute("SELECT pg_switch_wal()")
+        archive.link_waiting(status, paths.data / "pg_wal", paths.archive, backend.pool.driver.clone_file)
+    eventually(lambda: not list(status.glob("*.ready")))
+    with connections.connect(paths) as connection:
+        connection.execute("CHECKPOINT")
+    assert len(list(paths.archive.glob("0*"))) >= 4
+    assert rows_of(backend, parent) == [0, 1, 2, 3]

@@ -1,0 +1,94 @@
+"""One server from its files to its endpoint."""
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.process import log_files
+from ramet.backends.local.server import probe, read_only_storage
+from ramet.backends.local.server.configuration import Phase
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from ramet.model.credentials import Secret, new_password
+from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
+
+
+def test_a_server_opens_to_clients_only_when_it_is_told_to(servers: Servers) -> None:
+    server = new_server(servers)
+    boot(servers, server)
+    assert _answer(server.port) is probe.Answer.REFUSES
+    servers.open(server)
+    assert _answer(server.port) is probe.Answer.ASKS_PASSWORD
+    servers.close(server)
+    assert _answer(server.port) is probe.Answer.REFUSES
+
+
+def test_a_closed_server_is_no_wrong_password_to_clients(servers: Servers) -> None:
+    server = new_server(servers)
+    boot(servers, server)
+    with pytest.raises(psycopg.OperationalError, match="does not support SSL"):
+        connect(server, "any")
+    with pytest.raises(psycopg.OperationalError, match=r"pg_hba\.conf rejects"):
+        connect(server, "any", sslmode="disable")
+
+
+def test_a_server_that_is_resumed_turns_nobody_away(servers: Servers) -> None:
+    password = new_password()
+    server = new_server(servers, password)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    assert servers.stop(server, 20)
+    told: list[str] = []
+
+    def is_in() -> bool:
+        try:
+            connect(server, password).close()
+        except psycopg.OperationalError as error:
+            told.append(str(error))
+            return False
+        return True
+
+    servers.start(server, Phase.OPEN)
+    eventually(is_in)
+    assert all("refused" in text or "starting up" in text or "not yet accepting" in text for text in told), told
+
+
+def test_a_stopped_server_starts_again_with_its_data(servers: Servers) -> None:
+    server = new_server(servers)
+    boot(servers, server)
+    paths = servers.paths(server.service_id)
+    with connections.connect(paths) as connection:
+        connection.execute("CREATE TABLE public.kept AS SELECT 7 AS n")
+    assert servers.stop(server, 20)
+    assert servers.stop(server, 20)
+    restart(servers, server)
+    with connections.connect(paths) as connection:
+        assert connection.execute("SELECT n FROM public.kept").fetchone() == (7,)
+
+
+def test_what_the_platform_looks_at_and_switches_leaves_no_complaint_in_the_log(servers: Servers) -> None:
+    password = new_password()
+    server = new_server(servers, password)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    paths = servers.paths(server.service_id)
+    assert not probe.refuses_tls("localhost", server.port)
+    read_only_storage.hold(paths, servers.account)
+    eventually(lambda: _reads_only(server, password))
+    read_only_storage.lift(paths)
+    eventually(lambda: not _reads_only(server, password))
+    messages = [entry["message"] for entry in log_files.entries(paths)]
+    assert any("ready to accept connections" in message for message in messages)
+    assert not [
+        m for m in messages if "skipping" in m or "could not" in m or ("configuration file" in m and "error" in m)
+    ]
+
+
+def _reads_only(server: Server, password: Secret) -> bool:
+    with connect(server, password) as client:
+        return client.execute("SHOW default_transaction_read_only").fetchone() == ("on",)
+
+
+def _answer(port: int) -> probe.Answer:
+    return probe.ask("localhost", port, "tsdbadmin", "tsdb", tls=True)

@@ -1,0 +1,62 @@
+"""Sessions of tenants end when a server is closed, those included that are half in."""
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import children_of
+from ramet.backends.local.server import sessions
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from ramet.model.credentials import Secret, new_password
+from tests.backends.local.hosts import boot, connect, eventually, new_server
+
+PASSWORD = new_password()
+
+
+@pytest.fixture
+def server(servers: Servers) -> Iterator[Server]:
+    made = new_server(servers, PASSWORD)
+    boot(servers, made)
+    servers.secure(made, newborn=True, quiet=False)
+    servers.open(made)
+    yield made
+    servers.remove(made.service_id, 10)
+
+
+def test_sessions_of_tenants_end_and_the_platforms_stay(servers: Servers, server: Server) -> None:
+    paths = servers.paths(server.service_id)
+    with connections.connect(paths) as ours, connect(server, PASSWORD) as theirs:
+        theirs.execute("BEGIN")
+        servers.close(server)
+        assert sessions.end_all(paths, 10)
+        with pytest.raises(psycopg.OperationalError):
+            theirs.execute("SELECT 1")
+        assert ours.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_client_that_is_half_in_does_not_get_in(servers: Servers, server: Server) -> None:
+    paths = servers.paths(server.service_id)
+    pid = postgres.running(paths)
+    assert pid is not None
+    with socket.create_connection(("localhost", server.port)) as silent:
+        silent.settimeout(10)
+        silent.sendall(struct.pack("!II", 8, 80877103))
+        assert silent.recv(1) == b"S"
+        own = [title for child, title in children_of(pid) if title.startswith(str(paths.root)) or "-D" in title]
+        assert own
+        servers.close(server)
+        assert sessions.end_all(paths, 10)
+        assert silent.recv(1) == b""
+
+
+def test_sessions_that_end_slowly_are_told_to_the_caller(servers: Servers, server: Server) -> None:
+    paths = servers.paths(server.service_id)
+    with connect(server, Secret(PASSWORD.reveal())):
+        assert not sessions.end_all(paths, 0)
+    eventually(lambda: sessions.end_all(paths, 1))

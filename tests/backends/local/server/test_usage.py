@@ -1,0 +1,62 @@
+"""What is measured of a real server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.usage import measure
+from ramet.model.credentials import Secret, new_password
+from ramet.model.metrics import OF_REPLICAS, SERIES
+from tests.backends.local.hosts import boot, connect, eventually, new_server
+
+
+@pytest.fixture(scope="module")
+def served(servers: Servers) -> Iterator[tuple[Server, Secret]]:
+    password = new_password()
+    server = new_server(servers, password)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    yield server, password
+    servers.remove(server.service_id, 10)
+
+
+def test_all_series_but_the_derived_one_are_measured(servers: Servers, served: tuple[Server, Secret]) -> None:
+    measured = measure(servers.paths(served[0].service_id))
+    assert measured is not None
+    assert {key.split(";")[0] for key in measured} == SERIES.keys() - OF_REPLICAS - {"ramet_cache_hit_ratio"}
+    assert all(value >= 0 for value in measured.values())
+    assert 1e6 < measured["ramet_memory_bytes"] < 1e9
+    assert 1e7 < measured["ramet_storage_bytes"] < 1e9
+
+
+def test_work_shows_in_the_counters_and_sessions_in_the_gauge(servers: Servers, served: tuple[Server, Secret]) -> None:
+    server, password = served
+    paths = servers.paths(server.service_id)
+    before = measure(paths)
+    assert before is not None
+    with connect(server, password) as connection:
+        connection.execute("CREATE TABLE work AS SELECT n, repeat('x', 100) AS x FROM generate_series(1, 200000) n")
+        connection.execute("SELECT pg_stat_force_next_flush()")
+
+        def idle() -> bool:
+            now = measure(paths)
+            return now is not None and now["ramet_connections;state=idle"] >= 1
+
+        eventually(idle)
+    after = measure(paths)
+    assert after is not None
+    assert after["ramet_wal_bytes_total"] - before["ramet_wal_bytes_total"] > 1e7
+    assert after["ramet_storage_bytes"] - before["ramet_storage_bytes"] > 1e7
+    assert after["ramet_cpu_seconds_total"] > before["ramet_cpu_seconds_total"]
+    assert after["ramet_transactions_total;outcome=commit"] > before["ramet_transactions_total;outcome=commit"]
+
+
+def test_a_server_that_does_not_run_is_not_measured(servers: Servers) -> None:
+    server = new_server(servers)
+    boot(servers, server)
+    assert servers.stop(server, 10)
+    assert measure(servers.paths(server.service_id)) is None
+    servers.remove(server.service_id, 10)

@@ -1,0 +1,133 @@
+"""Extensions are updated as the platform, and states of before an update are refused where they need what is gone."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ramet.backends.base import ExtensionUpdate, Server
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections, extensions
+from ramet.errors import Invalid
+from ramet.model.credentials import Secret, new_password
+from tests.backends.local.hosts import boot, connect, data_root, eventually, new_server, restart
+
+SINCE = 18  # extension_control_path: an extension need not lie in the installation
+MAJORS = [one.major for one in find_installations().found if one.major >= SINCE]
+# PostgreSQL looks into a library when a function is created, so that one that is gone takes a change afterwards.
+FUNCTION = "CREATE OR REPLACE FUNCTION answer() RETURNS int LANGUAGE c AS '$libdir/plpgsql', 'plpgsql_validator';"
+GONE = "UPDATE pg_proc SET probin = '$libdir/stepping-1.0' WHERE proname = 'answer'"
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """A service with an extension whose library is called by its version, as TimescaleDB's is; there is none."""
+
+    servers: Servers
+    server: Server
+    password: Secret
+    share: Path
+
+    def offer(self, version: str, *scripts: str) -> None:
+        """Install a version of the extension on the host: its control file, and scripts such as '1.0--2.0'."""
+        directory = self.share / "extension"
+        (directory / "stepping.control").write_text(f"default_version = '{version}'\nrelocatable = true\n")
+        for script in scripts:
+            (directory / f"stepping--{script}.sql").write_text(FUNCTION)
+        for path in directory.iterdir():
+            path.chmod(0o644)
+
+    def update(self, name: str | None = None) -> list[ExtensionUpdate]:
+        return extensions.update(self.servers.paths(self.server.service_id), self.servers.account, name)
+
+    def check(self, moment: datetime) -> None:
+        paths = self.servers.paths(self.server.service_id)
+        extensions.check_past(paths, self.servers.installations.of(self.server.pg_major), moment)
+
+    def versions(self) -> list[str]:
+        found = []
+        for database in ("tsdb", "second"):
+            with connect(self.server, self.password, dbname=database, sslmode="prefer") as admin:
+                row = admin.execute("SELECT extversion FROM pg_extension WHERE extname = 'stepping'").fetchone()
+                found.append(str(row and row[0]))
+        return found
+
+
+@pytest.fixture(params=MAJORS)
+def stepping(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Stepping]:
+    password = new_password()
+    server = new_server(servers, password, pg_major=request.param)
+    with data_root() as share:
+        (share / "extension").mkdir(mode=0o755)
+        made = Stepping(servers, server, password, share)
+        made.offer("1.0", "1.0")
+        boot(servers, server)
+        eventually(lambda: servers.stop(server, 10))
+        servers.make_sockets(servers.paths(server.service_id))
+        directories = f"extension_control_path = '{share}:$system'\n"
+        servers.account.write(servers.paths(server.service_id).sockets / "path.conf", directories)
+        restart(servers, server)
+        servers.secure(server, newborn=True, quiet=False)
+        servers.open(server)
+        with connect(server, password, sslmode="prefer") as admin:
+            admin.execute("CREATE DATABASE second")
+        for database in ("tsdb", "second"):
+            with connections.connect(servers.paths(server.service_id), database) as platform:
+                platform.execute("CREATE EXTENSION stepping SCHEMA public")
+                platform.execute(GONE)
+        yield made
+        servers.remove(server.service_id, 10)
+
+
+def test_an_extension_of_the_platform_is_updated_in_every_database_without_its_old_library(stepping: Stepping) -> None:
+    assert stepping.update() == []
+    stepping.offer("2.0", "1.0--2.0")
+    with (
+        connect(stepping.server, stepping.password, sslmode="prefer") as admin,
+        pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of extension"),
+    ):
+        admin.execute("ALTER EXTENSION stepping UPDATE")
+    made = stepping.update("stepping")
+    assert made == [ExtensionUpdate(database, "stepping", "1.0", "2.0") for database in ("second", "tsdb")]
+    assert stepping.versions() == ["2.0", "2.0"]
+    assert stepping.update() == []
+
+
+def test_others_are_left_alone_when_one_is_named(stepping: Stepping) -> None:
+    stepping.offer("2.0", "1.0--2.0")
+    assert stepping.update("vector") == []
+    assert stepping.versions() == ["1.0", "1.0"]
+
+
+def test_what_has_no_way_to_the_installed_version_stays_and_is_told(stepping: Stepping) -> None:
+    stepping.offer("3.0", "2.0--3.0")
+    problems = [one.problem or "" for one in stepping.update()]
+    assert len(problems) == 2
+    assert all("no update from 1.0 to 3.0" in problem for problem in problems)
+    assert stepping.versions() == ["1.0", "1.0"]
+
+
+def test_a_failing_script_changes_nothing_and_is_told(stepping: Stepping) -> None:
+    stepping.offer("2.0", "1.0--2.0")
+    (stepping.share / "extension" / "stepping--1.0--2.0.sql").write_text("SELECT no_such_function();")
+    assert ["no_such_function" in str(one.problem) for one in stepping.update()] == [True, True]
+    assert stepping.versions() == ["1.0", "1.0"]
+
+
+def test_states_of_before_an_update_are_refused_while_their_library_is_missing(stepping: Stepping) -> None:
+    before = datetime.now(UTC)
+    stepping.check(before)
+    stepping.offer("2.0", "1.0--2.0")
+    stepping.update()
+    stepping.check(datetime.now(UTC) + timedelta(seconds=1))
+    with pytest.raises(Invalid, match=r"stepping 1\.0, whose library is not installed \(\$libdir/stepping-1\.0\)"):
+        stepping.check(before)
+    record = stepping.servers.paths(stepping.server.service_id).root / "extensions.json"
+    found = json.loads(record.read_text())
+    record.write_text(json.dumps([{**one, "libraries": ["$libdir/basic_archive"]} for one in found]))
+    stepping.check(before)

@@ -1,0 +1,150 @@
+"""A fork acts on nothing that its parent acts on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from tests.backends.local.hosts import boot, new_server
+
+
+@pytest.fixture(scope="module")
+def server(servers: Servers) -> Iterator[Server]:
+    made = new_server(servers)
+    boot(servers, made)
+    servers.secure(made, newborn=True, quiet=False)
+    with connections.connect(servers.paths(made.service_id)) as connection:
+        connection.execute('CREATE DATABASE "odd \'name\\" OWNER tsdbadmin')
+        connection.execute("CREATE DATABASE closed OWNER tsdbadmin")
+    yield made
+    servers.remove(made.service_id, 10)
+
+
+def test_subscriptions_are_detached_in_every_database(servers: Servers, server: Server) -> None:
+    paths = servers.paths(server.service_id)
+    for database in ("tsdb", "odd 'name\\", "closed"):
+        with connections.connect(paths, database) as connection:
+            connection.execute(
+                "CREATE SUBSCRIPTION \"a'b\" CONNECTION 'host=publisher.invalid password=secret' PUBLICATION p"
+                " WITH (connect = false, slot_name = 'kept')"
+            )
+    with connections.connect(paths) as connection:
+        connection.execute("ALTER DATABASE closed ALLOW_CONNECTIONS false")
+    found = servers.secure(server, newborn=False, quiet=False)
+    assert found["subscriptions"] == ["closed.a'b", "odd 'name\\.a'b", "tsdb.a'b"]
+    assert found["databases_not_entered"] == ["closed"]
+    with connections.connect(paths) as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT subenabled, subslotname, subconninfo FROM pg_subscription"
+        ).fetchall()
+        connection.execute("ALTER DATABASE closed ALLOW_CONNECTIONS true")
+    assert rows == [(False, None, "host=/nonexistent")]
+    for database in ("tsdb", "odd 'name\\", "closed"):
+        with connections.connect(paths, database) as connection:
+            connection.execute('DROP SUBSCRIPTION "a\'b"')
+
+
+def test_prepared_transactions_are_listed_and_rolled_back_only_thoroughly(servers: Servers, server: Server) -> None:
+    paths = servers.paths(server.service_id)
+    for database, name in (("tsdb", "it''s"), ("odd 'name\\", "other")):
+        with connections.connect(paths, database) as connection:
+            connection.execute("BEGIN")
+            connection.execute("CREATE TABLE public.prepared ()")
+            connection.execute(f"PREPARE TRANSACTION '{name}'".encode())
+    listed = ["tsdb: it's", "odd 'name\\: other"]
+    kept = servers.secure(server, newborn=False, quiet=False)
+    assert (kept["prepared_transactions"], kept["prepared_transactions_rolled_back"]) == (listed, 0)
+    ended = servers.secure(server, newborn=False, quiet=True)
+    assert (ended["prepared_transactions"], ended["prepared_transactions_rolled_back"]) == (listed, 2)
+    assert servers.secure(server, newborn=False, quiet=True)["prepared_transactions"] == []
+
+
+def test_foreign_credentials_are_removed_without_asking_the_wrapper(servers: Servers, server: Server) -> None:
+    paths = servers.paths(server.service_id)
+    with connections.connect(paths, "tsdb") as connection:
+        connection.execute("CREATE FOREIGN DATA WRAPPER stubborn")
+        connection.execute('CREATE SERVER "far\'away" FOREIGN DATA WRAPPER stubborn')
+        connection.execute("CREATE USER MAPPING FOR PUBLIC SERVER \"far'away\" OPTIONS (password 'secret')")
+    assert servers.secure(server, newborn=False, quiet=False).get("user_mappings") is None
+    assert servers.secure(server, newborn=False, quiet=True)["user_mappings"] == 1
+    with connections.connect(paths, "tsdb") as connection:
+        assert connection.execute("SELECT umoptions FROM pg_user_mappings").fetchall() == [(None,)]
+
+
+def test_scheduled_jobs_are_deactivated(servers: Servers, server: Server) -> None:
+    with _cron(servers, server) as connection:
+        connection.execute("INSERT INTO cron.job (jobid) VALUES (1), (2)")
+        _adopt_into_extension(connection, "pg_cron", "cron.job")
+        assert servers.secure(server, newborn=False, quiet=False).get("jobs") is None
+        found = servers.secure(server, newborn=False, quiet=True)
+        assert found["jobs"] == ["tsdb: pg_cron job 1", "tsdb: pg_cron job 2"]
+        assert connection.execute("SELECT bool_or(active) FROM cron.job").fetchone() == (False,)
+
+
+def test_a_quiet_fork_reports_nothing_to_the_makers_of_timescaledb(servers: Servers, server: Server) -> None:
+    """With a table of the shape that TimescaleDB keeps its jobs in; with itself: test_timescaledb.py."""
+    telemetry = "ALTER DATABASE tsdb SET timescaledb.telemetry_level = 'basic'"
+    with _cron(servers, server) as connection:
+        connection.execute("CREATE SCHEMA _timescaledb_config")
+        connection.execute(
+            "CREATE TABLE _timescaledb_config.bgw_job (id int, proc_name name, scheduled boolean DEFAULT true)"
+        )
+        connection.execute(
+            "INSERT INTO _timescaledb_config.bgw_job VALUES (1, 'policy_telemetry'), (2, 'upkeep'), (1000, 'x')"
+        )
+        _adopt_into_extension(connection, "timescaledb", "_timescaledb_config.bgw_job")
+        connection.execute(telemetry.encode())
+        connection.execute("ALTER DATABASE tsdb SET work_mem = '5MB'")
+        connection.execute("ALTER ROLE tsdbadmin SET timescaledb.telemetry_level = 'basic'")
+        settings = "SELECT setconfig FROM pg_db_role_setting ORDER BY 1"
+        servers.secure(server, newborn=False, quiet=False)
+        assert "timescaledb.telemetry_level" in str(connection.execute(settings.encode()).fetchall())
+        found = servers.secure(server, newborn=False, quiet=True)
+        assert found["jobs"] == ["tsdb: timescaledb job 1", "tsdb: timescaledb job 1000"]
+        assert connection.execute(settings.encode()).fetchall() == [(["work_mem=5MB"],)]
+        connection.execute("ALTER DATABASE tsdb RESET ALL")
+        connection.execute("DROP SCHEMA _timescaledb_config CASCADE")
+
+
+def test_a_table_that_only_looks_like_an_extensions_is_not_touched(servers: Servers, server: Server) -> None:
+    with _cron(servers, server) as connection:
+        connection.execute("ALTER SCHEMA cron OWNER TO tsdbadmin")
+        connection.execute("ALTER TABLE cron.job OWNER TO tsdbadmin")
+        connection.execute(
+            "CREATE FUNCTION cron.trap() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN ALTER ROLE tsdbadmin SUPERUSER; RETURN new; END'"
+        )
+        connection.execute("CREATE TRIGGER t BEFORE UPDATE ON cron.job FOR EACH ROW EXECUTE FUNCTION cron.trap()")
+        connection.execute("ALTER TABLE cron.job ENABLE ALWAYS TRIGGER t")
+        connection.execute("INSERT INTO cron.job (jobid) VALUES (1)")
+        assert servers.secure(server, newborn=False, quiet=True)["jobs"] == []
+        row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = 'tsdbadmin'").fetchone()
+        assert row == (False,)
+
+
+def _adopt_into_extension(connection: connections.Connection, extension: str, table: str) -> None:
+    """Make an extension of which only its name and its table are real."""
+    connection.execute(
+        "WITH made AS (INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)"
+        " SELECT 90000, %s, 10, 11, false, '1' RETURNING oid)"
+        " INSERT INTO pg_depend SELECT 'pg_class'::regclass, %s::regclass, 0, 'pg_extension'::regclass, oid, 0, 'e'"
+        " FROM made",
+        (extension, table),
+    )
+
+
+@contextmanager
+def _cron(servers: Servers, server: Server) -> Iterator[connections.Connection]:
+    """Make a table where pg_cron would keep its jobs."""
+    with connections.connect(servers.paths(server.service_id), "tsdb") as connection:
+        connection.execute("CREATE SCHEMA cron")
+        connection.execute("CREATE TABLE cron.job (jobid int, active boolean DEFAULT true)")
+        try:
+            yield connection
+        finally:
+            connection.execute("DELETE FROM pg_extension WHERE oid = 90000")
+            connection.execute("DELETE FROM pg_depend WHERE refobjid = 90000")
+            connection.execute("DROP SCHEMA cron CASCADE")

@@ -1,0 +1,319 @@
+"""Read-only roles hold by privileges: those of the functions, and those that the admin marks."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.server import read_only_module
+from ramet.backends.local.server.renewal import renew_access
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.read_only_roles import Readers
+from ramet.model.credentials import Secret, new_password, scram_verifier
+from tests.backends.local.hosts import boot, connect, eventually, new_server
+
+OFF = "SET default_transaction_read_only = off"
+CREATE = "SELECT timescale_functions.create_bare_readonly_role('{}', '{}')"
+LET_READ = "SELECT timescale_functions.grant_tsdbadmin_to_role('{}')"
+BUILT = [one.major for one in find_installations().found if read_only_module.library_of(one.major).exists()]
+MARK = "ALTER ROLE {} SET tsdb_admin.read_only_role = true"
+
+
+@dataclass(frozen=True)
+class Tenant:
+    servers: Servers
+    server: Server
+    password: Secret
+    readers: Readers = field(default_factory=Readers)
+
+    def run(self, *statements: str, **changes: str) -> list[tuple[object, ...]]:
+        secret = changes.pop("password", self.password)
+        with connect(self.server, secret, sslmode="prefer", **changes) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def as_role(self, role: str, *statements: str, **changes: str) -> list[tuple[object, ...]]:
+        return self.run(OFF, *statements, user=role, password="secret", **changes)
+
+    def heed(self) -> None:
+        self.readers.heed(self.servers.paths(self.server.service_id))
+
+    def can_write(self, role: str, *statements: str, **changes: str) -> bool:
+        try:
+            self.as_role(role, *statements, **changes)
+        except psycopg.errors.InsufficientPrivilege:
+            return False
+        return True
+
+
+@pytest.fixture(scope="module", params=[one.major for one in find_installations().found])
+def tenant(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Tenant]:
+    """The admin of a service without the module: what holds, holds by privileges."""
+    password = new_password()
+    server = new_server(servers, password, pg_major=request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
+        boot(servers, server)
+        servers.secure(server, newborn=True, quiet=False)
+        servers.open(server)
+    made = Tenant(servers, server, password)
+    made.run("CREATE TABLE orders (id serial PRIMARY KEY, title text)", "INSERT INTO orders (title) VALUES ('one')")
+    yield made
+    servers.remove(server.service_id, 10)
+
+
+def test_a_role_of_the_functions_reads_what_is_there_and_what_comes_and_can_be_dropped(tenant: Tenant) -> None:
+    with connect(tenant.server, tenant.password, sslmode="prefer") as connection, connection.transaction():
+        connection.execute(CREATE.format('an "odd" one', "secret").encode())
+        connection.execute(LET_READ.format('an "odd" one').encode())
+    tenant.run(
+        "CREATE SCHEMA IF NOT EXISTS later",
+        "CREATE TABLE later.t (id serial)",
+        "CREATE ROLE owner_of_later",
+        "GRANT owner_of_later TO tsdbadmin",
+        "GRANT CREATE, USAGE ON SCHEMA later TO owner_of_later",
+        "SET ROLE owner_of_later",
+        "CREATE TABLE later.theirs (id int)",
+    )
+    for readable in ("orders", "orders_id_seq", "later.t", "later.theirs", "pg_stat_activity"):
+        tenant.as_role('an "odd" one', f"SELECT * FROM {readable}")
+    tenant.run("CREATE DATABASE second")
+    tenant.run("CREATE TABLE t (id int)", dbname="second")
+    tenant.as_role('an "odd" one', "SELECT * FROM t", dbname="second")
+    assert not tenant.can_write('an "odd" one', "INSERT INTO t VALUES (1)", dbname="second")
+    tenant.run('DROP ROLE "an ""odd"" one"', "DROP SCHEMA later CASCADE", "DROP DATABASE second")
+    tenant.run("DROP ROLE owner_of_later")
+
+
+def test_a_bare_role_reads_nothing(tenant: Tenant) -> None:
+    tenant.run(CREATE.format("bare", "secret"))
+    assert not tenant.can_write("bare", "SELECT * FROM orders")
+    assert tenant.as_role("bare", "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (CREATE.format("tsdbadmin", "secret"), 'role "tsdbadmin" already exists'),
+        (CREATE.format("pg_mine", "secret"), 'role name "pg_mine" is reserved'),
+        ("SELECT timescale_functions.create_bare_readonly_role('x', NULL)", "must not be null"),
+        (LET_READ.format("nobody"), 'role "nobody" does not exist'),
+        (LET_READ.format("tsdbadmin"), 'role "tsdbadmin" is not a read-only role'),
+        (LET_READ.format("ramet"), 'role "ramet" is not a read-only role'),
+    ],
+)
+def test_the_functions_refuse_other_roles_and_show_no_password(tenant: Tenant, statement: str, said: str) -> None:
+    with pytest.raises(psycopg.Error, match=said) as refused:
+        tenant.run(statement)
+    assert "secret" not in f"{refused.value} {refused.value.diag.context}"
+
+
+def test_the_functions_belong_to_the_admin_alone(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE stranger LOGIN PASSWORD 'secret'")
+    assert not tenant.can_write("stranger", CREATE.format("x", "secret"))
+    for statement in (
+        "DROP FUNCTION timescale_functions.grant_tsdbadmin_to_role(text)",
+        "DROP SCHEMA timescale_functions CASCADE",
+        "CREATE FUNCTION timescale_functions.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "DROP EXTENSION plpgsql CASCADE",
+    ):
+        with pytest.raises(psycopg.Error):
+            tenant.run(statement)
+
+
+def test_nothing_of_it_is_in_a_dump_or_on_a_table(tenant: Tenant) -> None:
+    program = tenant.servers.installations.of(tenant.server.pg_major).program("pg_dump")
+    uri = f"host=localhost port={tenant.server.port} user=tsdbadmin dbname=tsdb sslmode=prefer"
+    environ = {"PGPASSWORD": tenant.password.reveal(), "PATH": "/usr/bin:/bin"}
+    dump = subprocess.run([program, uri], env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "CREATE TABLE public.orders" in dump
+    assert "ramet" not in dump
+    assert "timescale_functions" not in dump
+    assert tenant.run("SELECT tgname FROM pg_trigger") == []
+    tenant.run("ALTER TABLE orders DISABLE TRIGGER ALL", "ALTER TABLE orders ENABLE TRIGGER ALL")
+
+
+def test_a_marked_role_loses_its_rights_to_write_and_reads_on(tenant: Tenant) -> None:
+    tenant.run(
+        "CREATE SCHEMA shop",
+        "CREATE TABLE shop.goods (id serial, name text)",
+        "CREATE ROLE clerk LOGIN PASSWORD 'secret' CREATEDB",
+        "CREATE ROLE lender",
+        "GRANT lender TO tsdbadmin",
+        "GRANT USAGE, CREATE ON SCHEMA shop TO clerk",
+        "GRANT USAGE ON SCHEMA shop TO lender",
+        "GRANT ALL ON shop.goods, shop.goods_id_seq TO clerk",
+        "GRANT UPDATE (title), SELECT ON orders TO clerk",
+        "GRANT INSERT ON orders TO lender WITH GRANT OPTION",
+        "SET ROLE lender",
+        "GRANT INSERT ON orders TO clerk",
+        "RESET ROLE",
+        "GRANT CREATE ON DATABASE tsdb TO clerk",
+        "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO clerk",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT ALL ON SEQUENCES TO clerk",
+    )
+    writes = (
+        "INSERT INTO shop.goods (name) VALUES ('x')",
+        "SELECT nextval('shop.goods_id_seq')",
+        "UPDATE orders SET title = title",
+        "INSERT INTO orders VALUES (0, 'x')",
+        "CREATE TABLE shop.more (id int)",
+        "CREATE SCHEMA clerks",
+        "CREATE DATABASE clerks",
+    )
+    assert all(tenant.can_write("clerk", write) for write in writes[:4])
+    tenant.run(MARK.format("clerk"))
+    tenant.heed()
+    tenant.run("CREATE TABLE shop.later (id serial)")
+    assert [write for write in writes if tenant.can_write("clerk", write)] == []
+    assert not tenant.can_write("clerk", "INSERT INTO shop.later VALUES (1)")
+    assert not tenant.can_write("clerk", "SELECT nextval('shop.later_id_seq')")
+    for readable in ("shop.goods", "shop.goods_id_seq", "orders", "shop.later"):
+        tenant.as_role("clerk", f"SELECT * FROM {readable}")
+
+
+def test_what_a_marked_role_owned_belongs_to_the_admin(tenant: Tenant) -> None:
+    tenant.run(
+        "CREATE ROLE baker LOGIN PASSWORD 'secret'",
+        "GRANT baker TO tsdbadmin",
+        "GRANT CREATE ON DATABASE tsdb TO baker",
+        "CREATE DATABASE bakery OWNER baker",
+    )
+    tenant.as_role("baker", "CREATE SCHEMA bread", "CREATE TABLE bread.loaves (id serial)")
+    tenant.as_role("baker", "CREATE TABLE ovens (id int)", dbname="bakery")
+    tenant.run(MARK.format("baker"))
+    tenant.heed()
+    for write, database in (
+        ("INSERT INTO bread.loaves VALUES (1)", "tsdb"),
+        ("GRANT INSERT ON bread.loaves TO baker", "tsdb"),
+        ("DROP SCHEMA bread CASCADE", "tsdb"),
+        ("INSERT INTO ovens VALUES (1)", "bakery"),
+        ("CREATE SCHEMA more", "bakery"),
+    ):
+        if write.startswith("GRANT"):
+            tenant.as_role("baker", write, dbname=database)
+        else:
+            assert not tenant.can_write("baker", write, dbname=database), write
+    assert not tenant.can_write("baker", "INSERT INTO bread.loaves VALUES (1)")
+    tenant.as_role("baker", "SELECT * FROM bread.loaves, bread.loaves_id_seq")
+    tenant.as_role("baker", "SELECT * FROM ovens", dbname="bakery")
+    assert tenant.run("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'bakery'") == [("tsdbadmin",)]
+    tenant.run("DROP DATABASE bakery")
+
+
+def test_a_marked_role_leaves_the_groups_that_write_and_stays_in_those_that_read(tenant: Tenant) -> None:
+    tenant.run(
+        "CREATE ROLE agent LOGIN PASSWORD 'secret'",
+        "CREATE ROLE reading",
+        "GRANT SELECT ON orders TO reading",
+        "CREATE ROLE writing",
+        "GRANT INSERT ON orders TO writing",
+        "CREATE ROLE around",
+        "GRANT writing TO around",
+        "GRANT reading, around, writing TO agent",
+        MARK.format("agent"),
+    )
+    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+        platform.execute("GRANT pg_write_all_data TO agent")
+    tenant.heed()
+    groups = tenant.run("SELECT roleid::regrole::text FROM pg_auth_members WHERE member = 'agent'::regrole ORDER BY 1")
+    assert groups == [("reading",)]
+    tenant.as_role("agent", "SELECT * FROM orders")
+    for escape in ("SET ROLE writing", "SET ROLE tsdbadmin", "INSERT INTO orders VALUES (-1)"):
+        assert not tenant.can_write("agent", escape)
+
+
+def test_a_marked_member_of_the_admin_reads_all_and_writes_nothing(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE helper LOGIN PASSWORD 'secret'")
+    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+        platform.execute("REVOKE helper FROM tsdbadmin CASCADE")  # who made it is its member from PostgreSQL 16 on
+        platform.execute("GRANT tsdbadmin TO helper")
+        platform.execute(MARK.format("helper").encode())
+    tenant.heed()
+    tenant.as_role("helper", "SELECT * FROM orders")
+    for escape in ("SET ROLE tsdbadmin", "INSERT INTO orders VALUES (-2)", "CREATE ROLE more"):
+        assert not tenant.can_write("helper", escape)
+
+
+def test_rights_that_come_after_the_mark_are_taken_too(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE late LOGIN PASSWORD 'secret'", MARK.format("late"))
+    tenant.heed()
+    tenant.run("GRANT SELECT, INSERT ON orders TO late")
+    tenant.heed()
+    assert not tenant.can_write("late", "INSERT INTO orders VALUES (-3)")
+    tenant.run("GRANT INSERT ON orders TO late")
+    replace(tenant, readers=Readers()).heed()  # as half a minute later
+    assert not tenant.can_write("late", "INSERT INTO orders VALUES (-3)")
+
+
+def test_a_server_at_rest_is_not_written_to(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE still LOGIN PASSWORD 'secret'", MARK.format("still"))
+    tenant.heed()
+    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+        before = platform.execute("SELECT pg_current_xact_id(), pg_current_wal_insert_lsn()").fetchone()
+        replace(tenant, readers=Readers()).heed()
+        after = platform.execute("SELECT pg_current_xact_id()").fetchone()
+    assert before is not None
+    assert after is not None
+    assert int(str(after[0])) == int(str(before[0])) + 1  # each of these two looks takes one itself
+
+
+def test_the_admin_keeps_its_rights_and_gets_rid_of_its_own_mark(tenant: Tenant) -> None:
+    tenant.run(MARK.format("tsdbadmin"))
+    tenant.heed()
+    password = new_password()
+    tenant.servers.set_password(replace(tenant.server, verifier=scram_verifier(password)), scram_verifier(password))
+    found = replace(tenant, password=password).run(
+        "INSERT INTO orders VALUES (-4)",
+        "SELECT coalesce(rolconfig, '{}') FROM pg_roles WHERE rolname = 'tsdbadmin'",
+    )
+    assert found == [([],)]
+    tenant.servers.set_password(tenant.server, tenant.server.verifier)
+
+
+if BUILT:  # which takes a C compiler
+
+    @pytest.mark.parametrize("major", BUILT)
+    def test_a_running_service_gets_the_module_when_it_is_renewed(servers: Servers, major: int) -> None:
+        password = new_password()
+        server = new_server(servers, password, pg_major=major)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
+            boot(servers, server)
+            servers.secure(server, newborn=True, quiet=False)
+            servers.open(server)
+        tenant = Tenant(servers, server, password)
+        options = "-c tsdb_admin.read_only_connection=true"
+        tenant.run(OFF, "CREATE TABLE t (id int)", options=options)
+        renew_access(servers, server)
+
+        def is_strict() -> bool:
+            try:
+                tenant.run(OFF, options=options)
+            except psycopg.errors.ReadOnlySqlTransaction:
+                return True
+            return False
+
+        eventually(is_strict)
+        servers.remove(server.service_id, 10)
+
+
+def test_a_service_whose_module_is_not_built_any_more_lets_clients_in(servers: Servers) -> None:
+    password = new_password()
+    server = new_server(servers, password)
+    with pytest.MonkeyPatch.context() as patch:
+        boot(servers, server)
+        servers.secure(server, newborn=True, quiet=False)
+        patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
+        servers.open(server)
+        assert Tenant(servers, server, password).run("SELECT 1") == [(1,)]
+        (servers.paths(server.service_id).conf / "ramet_read_only.so").unlink(missing_ok=True)
+        servers.open(server)
+        assert Tenant(servers, server, password).run("SELECT 1") == [(1,)]
+    servers.remove(server.service_id, 10)

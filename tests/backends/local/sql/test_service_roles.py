@@ -1,0 +1,107 @@
+"""What the platform logs in as beside its own sessions: no tenant can take it, alter it, or get its rights."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
+from ramet.model.credentials import new_password
+from tests.backends.local.hosts import boot, connect, new_server
+
+MAJORS = sorted(find_installations().by_major)
+ATTEMPTS = (
+    "DROP ROLE pg_ramet_pooler",
+    "ALTER ROLE pg_ramet_pooler RENAME TO mine",
+    "ALTER ROLE pg_ramet_pooler PASSWORD 'x'",
+    "ALTER ROLE pg_ramet_pooler NOLOGIN",
+    "ALTER ROLE pg_ramet_pooler SET role = 'tsdbadmin'",
+    "ALTER ROLE tsdbadmin RENAME TO pg_ramet_replica",
+    "CREATE ROLE pg_ramet_replica",
+    "DROP OWNED BY pg_ramet_pooler",
+)
+
+
+@pytest.fixture(params=MAJORS)
+def admin(servers: Servers, request: pytest.FixtureRequest) -> Iterator[tuple[Server, Any]]:
+    """A service of each version, and a session of its admin."""
+    password = new_password()
+    server = new_server(servers, password, pg_major=request.param)
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    with connect(server, password, sslmode="prefer") as client:
+        yield server, client
+    servers.remove(server.service_id, 10)
+
+
+def test_tenants_cannot_alter_or_drop_the_role_of_poolers(servers: Servers, admin: tuple[Server, Any]) -> None:
+    server, client = admin
+    for attempt in ATTEMPTS:
+        with pytest.raises(psycopg.Error):
+            client.execute(attempt.encode())
+    with connections.connect(servers.paths(server.service_id)) as platform:
+        found = platform.execute(
+            "SELECT rolcanlogin, rolsuper, rolreplication, pg_has_role(oid, 'pg_read_all_data', 'USAGE') FROM pg_roles"
+            " WHERE rolname = 'pg_ramet_pooler'"
+        )
+        assert found.fetchall() == [(True, False, False, True)]
+
+
+def test_a_role_that_a_tenant_names_as_earlier_releases_did_gets_nothing(
+    servers: Servers, admin: tuple[Server, Any]
+) -> None:
+    server, client = admin
+    for name in ("ramet_replica", "ramet_pooler"):
+        client.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'mine'".encode())
+        client.execute(f"GRANT pg_monitor TO {name}".encode())
+    with connections.connect(servers.paths(server.service_id)) as platform:
+        ensure_pooler_role(platform)
+        retire_earlier_roles(platform)
+    for name in ("ramet_replica", "ramet_pooler"):
+        with connect(server, "mine", user=name, sslmode="prefer") as session:
+            assert session.execute("SELECT current_user").fetchone() == (name,)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute("SELECT rolpassword FROM pg_authid")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute("SELECT pg_create_physical_replication_slot('s')")
+        for kind in ("database", "true"):
+            with pytest.raises(psycopg.OperationalError, match=r"WAL sender|walsender|rejects replication"):
+                connect(server, "mine", user=name, sslmode="prefer", replication=kind)
+
+
+def test_the_endpoint_refuses_to_stream_files_whatever_attributes_a_role_has(
+    servers: Servers, admin: tuple[Server, Any]
+) -> None:
+    server, client = admin
+    client.execute("CREATE ROLE streams LOGIN PASSWORD 'mine'")
+    with connections.connect(servers.paths(server.service_id)) as platform:
+        platform.execute("ALTER ROLE streams REPLICATION")
+    with pytest.raises(psycopg.OperationalError, match="rejects replication"):
+        connect(server, "mine", user="streams", sslmode="prefer", replication="true")
+
+
+@pytest.mark.parametrize("by", ["renewal", "fork"])
+def test_roles_that_an_earlier_release_adopted_lose_what_it_gave_them(
+    servers: Servers, admin: tuple[Server, Any], by: str
+) -> None:
+    server, client = admin
+    client.execute("CREATE ROLE ramet_replica LOGIN PASSWORD 'mine'")
+    client.execute("CREATE SCHEMA theirs")
+    with connections.connect(servers.paths(server.service_id), connections.DATABASE) as platform:
+        platform.execute("CREATE ROLE ramet_pooler LOGIN")
+        platform.execute("GRANT pg_read_all_data TO ramet_pooler")
+        platform.execute("ALTER ROLE ramet_pooler SET default_transaction_read_only = on")
+        platform.execute("ALTER ROLE ramet_replica REPLICATION")
+        platform.execute("ALTER SCHEMA theirs OWNER TO ramet_replica")
+        if by == "renewal":
+            retire_earlier_roles(platform)
+        else:
+            servers.secure(server, newborn=False, quiet=False)
+        roles = platform.execute("SELECT rolname, rolreplication FROM pg_roles WHERE rolname LIKE 'ramet_%'")
+        assert sorted(roles.fetchall()) == [("ramet_replica", False)]

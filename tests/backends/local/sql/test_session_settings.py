@@ -1,0 +1,95 @@
+"""The platform's sessions are deaf to every setting that a tenant may give a database."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.host.installation import find_installations
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections, session_settings
+from tests.backends.local.hosts import boot, new_server
+
+HARMFUL = (
+    "idle_session_timeout = '1ms'",
+    "statement_timeout = '1ms'",
+    "local_preload_libraries = 'nowhere'",
+    "role = 'tsdbadmin'",
+    "session_authorization = 'tsdbadmin'",
+    "search_path = 'nowhere'",
+    "client_encoding = 'SJIS'",
+    "default_transaction_read_only = on",
+    "work_mem = '64kB'",
+    "exit_on_error = on",
+)
+# How much ANALYZE reads is for the tenant to say.
+TENANTS_OWN = {"default_statistics_target"}
+ANOTHER_VALUE = """
+SELECT name, CASE vartype
+    WHEN 'bool' THEN CASE boot_val WHEN 'on' THEN 'off' ELSE 'on' END
+    WHEN 'enum' THEN (SELECT v FROM unnest(enumvals) v WHERE v <> boot_val LIMIT 1)
+    WHEN 'string' THEN 'nowhere'
+    ELSE CASE WHEN boot_val <> min_val THEN min_val ELSE max_val END END
+FROM pg_settings WHERE context = 'user' AND NOT 'NO_RESET_ALL' = ANY(pg_settings_get_flags(name))
+"""
+
+
+@pytest.fixture(params=sorted(find_installations().by_major))
+def server(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Server]:
+    made = new_server(servers, pg_major=request.param)
+    boot(servers, made)
+    servers.secure(made, newborn=True, quiet=False)
+    yield made
+    servers.remove(made.service_id, 10)
+
+
+def as_owner(servers: Servers, server: Server, *statements: str) -> int:
+    """Do as the owner of the database what it may do; return how much that was."""
+    done = 0
+    with connections.connect(servers.paths(server.service_id)) as platform:
+        for statement in statements:
+            platform.execute("SET ROLE tsdbadmin")
+            try:
+                platform.execute(statement.encode())
+                done += 1
+            except psycopg.Error:
+                continue
+    return done
+
+
+def of_tenants(connection: Any) -> dict[str, str]:
+    query = "SELECT name, setting FROM pg_settings WHERE source IN ('database', 'user', 'database user', 'global')"
+    return dict(connection.execute(query).fetchall())
+
+
+@pytest.mark.parametrize("harmful", HARMFUL)
+def test_forks_are_secured_whatever_was_set_for_the_database(servers: Servers, server: Server, harmful: str) -> None:
+    assert as_owner(servers, server, f"ALTER DATABASE tsdb SET {harmful}") == 1
+    found = servers.secure(server, newborn=False, quiet=True)
+    assert found["roles_rotated"] == 1
+    with connections.connect(servers.paths(server.service_id), "tsdb") as platform:
+        assert platform.execute("SELECT session_user, current_user").fetchone() == ("ramet", "ramet")
+        assert not of_tenants(platform)
+
+
+def test_no_setting_of_a_tenant_reaches_the_platform(servers: Servers, server: Server) -> None:
+    with connections.connect(servers.paths(server.service_id)) as platform:
+        wanted = platform.execute(ANOTHER_VALUE).fetchall()
+    done = as_owner(servers, server, *(f"ALTER DATABASE tsdb SET {name} = '{value}'" for name, value in wanted))
+    assert done > len(wanted) * 0.8
+    with connections.connect(servers.paths(server.service_id), "tsdb") as platform:
+        assert set(of_tenants(platform)) == TENANTS_OWN
+        assert platform.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
+
+
+def test_a_server_that_does_not_know_the_newest_settings_lets_the_platform_in(
+    servers: Servers, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = session_settings.Known()
+    monkeypatch.setattr(connections, "_known", known)
+    known.remember(server.pg_major, "another", {"added_in_the_last_minor": "on"})
+    as_owner(servers, server, "ALTER DATABASE tsdb SET idle_session_timeout = '1ms'")
+    with connections.connect(servers.paths(server.service_id), "tsdb") as platform:
+        assert not of_tenants(platform)

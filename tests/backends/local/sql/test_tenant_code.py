@@ -1,0 +1,102 @@
+"""ANALYZE and the check for damage where functions of tenants fail or hang: what is sound is found sound, in time."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.amcheck import read_all
+from ramet.backends.local.server.analyze import collect
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.tenant_code import Allowance
+from tests.backends.local.hosts import boot, new_server
+
+MAJORS = (15, 18)
+LETS_NOBODY_END_IT = """
+CREATE OR REPLACE FUNCTION app.twice(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+    LOOP
+        BEGIN PERFORM pg_catalog.pg_sleep(60); EXCEPTION WHEN query_canceled THEN NULL; END;
+    END LOOP;
+END $$
+"""
+ANALYZED = "SELECT relname FROM pg_stat_user_tables WHERE last_analyze IS NOT NULL ORDER BY 1"
+
+
+@pytest.fixture(params=MAJORS)
+def server(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Server]:
+    if request.param not in {one.major for one in servers.installations.found}:
+        pytest.skip(f"PostgreSQL {request.param} is not installed")
+    made = new_server(servers, pg_major=request.param)
+    boot(servers, made)
+    yield made
+    servers.remove(made.service_id, 10)
+
+
+@pytest.fixture
+def paths(servers: Servers, server: Server) -> ServicePaths:
+    """A server with an index whose expression finds a function by its owner's search path only."""
+    found = servers.paths(server.service_id)
+    with connections.connect(found) as connection:
+        for statement in (
+            "CREATE SCHEMA app",
+            "CREATE FUNCTION app.helper(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN n * 2; END'",
+            "CREATE FUNCTION app.twice(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN helper(n); END'",
+            "CREATE TABLE app.odd (n int)",
+            "CREATE INDEX odd_twice ON app.odd (app.twice(n))",
+            "CREATE TABLE app.plain AS SELECT n FROM generate_series(1, 1000) n",
+            "CREATE INDEX plain_n ON app.plain (n)",
+            "SET search_path = app",
+            "INSERT INTO odd SELECT n FROM generate_series(1, 1000) n",
+        ):
+            connection.execute(statement.encode())
+    return found
+
+
+def run(paths: ServicePaths, statement: str) -> list[str]:
+    with connections.connect(paths) as connection:
+        cursor = connection.execute(statement.encode())
+        return [row[0] for row in cursor] if cursor.description else []
+
+
+def test_an_index_on_a_function_that_is_called_without_its_schema_is_sound_and_analyzed(paths: ServicePaths) -> None:
+    assert read_all(paths, Allowance()) == ""
+    assert collect(paths, Allowance()) == "collected"
+    assert run(paths, ANALYZED) == ["odd", "plain"]
+
+
+def test_a_function_that_always_fails_is_no_damage_and_hinders_no_other_table(paths: ServicePaths) -> None:
+    run(paths, "DROP FUNCTION app.helper(int)")
+    assert read_all(paths, Allowance()) == ""
+    assert collect(paths, Allowance()) == "collected"
+    assert run(paths, ANALYZED) == ["odd", "plain"]
+
+
+def test_a_function_that_no_time_limit_ends_is_ended_with_its_session(paths: ServicePaths) -> None:
+    run(paths, LETS_NOBODY_END_IT)
+    impatient = {"statement_seconds": 0.2, "grace_seconds": 0.2}
+    assert read_all(paths, Allowance(**impatient)) == ""
+    ended = collect(paths, Allowance(**impatient))
+    assert "app.odd" in ended
+    assert "plain" not in ended
+    assert "plain" in run(paths, ANALYZED)
+
+
+def test_a_prepared_transaction_that_locks_a_table_is_no_damage(paths: ServicePaths) -> None:
+    with connections.connect(paths) as connection:
+        for statement in ("BEGIN", "LOCK TABLE app.plain", "PREPARE TRANSACTION 'it''s mine'"):
+            connection.execute(statement.encode())
+    assert read_all(paths, Allowance()) == ""
+
+
+def test_an_index_that_lacks_a_row_of_its_table_is_damage(paths: ServicePaths) -> None:
+    for statement in (
+        "CREATE OR REPLACE FUNCTION app.twice(n int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1 * 2'",
+        "UPDATE pg_index SET indisready = false WHERE indexrelid = 'app.plain_n'::regclass",
+        "INSERT INTO app.plain VALUES (4711)",
+        "UPDATE pg_index SET indisready = true WHERE indexrelid = 'app.plain_n'::regclass",
+    ):
+        run(paths, statement)
+    assert "plain_n" in read_all(paths, Allowance())

@@ -1,0 +1,71 @@
+"""Functions that run in another process."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ramet.backends.local.volumes import copy, helper_process
+from ramet.errors import Exhausted, Unavailable
+
+
+def test_the_result_comes_from_another_process() -> None:
+    assert helper_process.call(os.getpid) != os.getpid()
+
+
+def test_errors_arrive_as_they_were_raised(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        helper_process.call(os.stat, "/nowhere")
+    with pytest.raises(Exhausted) as caught:
+        helper_process.call(copy._ensure_room, 10**18, tmp_path)
+    assert caught.value.code == "NOT_ENOUGH_DISK"
+    assert "1,000,000,000,000,000,000 bytes" in caught.value.message
+
+
+def unknown_there() -> None:
+    """Stand in a module that only tests can import."""
+
+
+def test_a_call_that_cannot_be_read_is_told() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        helper_process.call(unknown_there)
+
+
+def test_what_a_function_prints_is_no_answer() -> None:
+    assert helper_process.call(print, "out of turn") is None
+    assert helper_process.call(abs, -7) == 7
+
+
+def test_one_that_dies_is_told_and_replaced() -> None:
+    with pytest.raises(Unavailable, match="died"):
+        helper_process.call(os._exit, 1)
+    assert helper_process.call(abs, -7) == 7
+
+
+def test_calls_at_once_do_not_mix(tmp_path: Path) -> None:
+    found: dict[int, int] = {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: helper_process.call(abs, -n)})) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == {n: n for n in range(20)}
+
+
+def test_it_ends_with_the_process_that_asked(tmp_path: Path) -> None:
+    program = "import time; from ramet.backends.local.volumes import apart; apart.call(time.sleep, 60)"
+    parent = subprocess.Popen([sys.executable, "-c", program])
+    deadline = time.monotonic() + 20
+    while not (children := psutil.Process(parent.pid).children()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    assert children
+    assert psutil.wait_procs(children, timeout=10)[1] == []

@@ -1,0 +1,58 @@
+"""The archive of a service: what it holds, and what is let go of."""
+
+import os
+import time
+from pathlib import Path
+
+from ramet.backends.local.wal.archive import newest_segment, trim
+from ramet.backends.local.wal.segment import Segment
+
+
+def archive_of(directory: Path, *segments: Segment) -> Path:
+    for segment in segments:
+        (directory / segment.name).touch()
+    return directory
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+def test_the_newest_segment_is_the_last_in_order(tmp_path: Path) -> None:
+    assert newest_segment(archive_of(tmp_path, Segment(1, 256), Segment(1, 255))) == Segment(1, 256)
+
+
+def test_an_archive_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert newest_segment(tmp_path / "none") is None
+    assert trim(tmp_path / "none", 1, "0/5000000") == 0
+
+
+def test_only_segments_wholly_before_the_lsn_are_removed(tmp_path: Path) -> None:
+    archive_of(tmp_path, *(Segment(1, number) for number in range(2, 7)))
+    assert trim(tmp_path, 1, "0/5000028") == 3
+    assert names(tmp_path) == {Segment(1, 5).name, Segment(1, 6).name}
+    assert trim(tmp_path, 1, "0/5000028") == 0
+
+
+def test_later_timelines_and_histories_stay(tmp_path: Path) -> None:
+    archive_of(tmp_path, Segment(1, 2), Segment(2, 2))
+    (tmp_path / "00000002.history").touch()
+    assert trim(tmp_path, 1, "0/9000000") == 1
+    assert names(tmp_path) == {Segment(2, 2).name, "00000002.history"}
+
+
+def test_backup_notes_go_with_their_segment(tmp_path: Path) -> None:
+    archive_of(tmp_path, Segment(1, 2))
+    for segment in (Segment(1, 2), Segment(1, 4)):
+        (tmp_path / f"{segment.name}.00000028.backup").touch()
+    assert trim(tmp_path, 1, "0/4000000") == 1
+    assert names(tmp_path) == {f"{Segment(1, 4).name}.00000028.backup"}
+
+
+def test_what_a_dead_archiver_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    fresh, old = tmp_path / "archtemp.1", tmp_path / "archtemp.2"
+    fresh.touch()
+    old.touch()
+    os.utime(old, (time.time() - 7200, time.time() - 7200))
+    assert trim(tmp_path, 1, "0/1000000") == 0
+    assert names(tmp_path) == {"archtemp.1"}

@@ -1,0 +1,166 @@
+"""Archived segments are what was archived, or are found and named."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.base import Server
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.wal import digests
+from ramet.backends.local.wal.segment import Segment
+from ramet.errors import Failed
+from ramet.model.fork import shown
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
+from tests.backends.local.hosts import eventually
+from tests.backends.local.segments import overwrite, write_segment
+
+LONG = 60.0
+# Behind the header of a page in the middle: no check of headers sees it.
+MIDDLE = 2 * 8192 + 4000
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> ServicePaths:
+    made = ServicePaths(tmp_path / "service", tmp_path / "sockets")
+    made.archive.mkdir(parents=True)
+    for number in (3, 4, 5):
+        write_segment(made.archive, Segment(1, number))
+    return made
+
+
+def test_each_segment_is_noted_once(paths: ServicePaths) -> None:
+    assert digests.note(paths, LONG) == 3
+    assert digests.note(paths, LONG) == 0
+    assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (3, 4, 5)]
+
+
+def test_the_notes_of_trimmed_segments_go(backend: LocalBackend) -> None:
+    paths = backend.servers.paths("trimmed000")
+    paths.archive.mkdir(parents=True)
+    for number in (3, 4, 5):
+        write_segment(paths.archive, Segment(1, number))
+    digests.note(paths, LONG)
+    assert backend.trim_archive(paths.service_id, 1, "0/4000000") == 1
+    digests.note(paths, LONG)
+    assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (4, 5)]
+
+
+def test_a_segment_that_vanished_and_came_back_altered_is_found(paths: ServicePaths) -> None:
+    digests.note(paths, LONG)
+    path = paths.archive / Segment(1, 3).name
+    whole = path.read_bytes()
+    path.unlink()
+    digests.note(paths, LONG)
+    path.write_bytes(whole)
+    overwrite(path, MIDDLE, b"altered")
+    digests.note(paths, LONG)
+    assert digests.verify(paths, "", LONG) is None
+    assert digests.faults(paths) == {path.name: digests.ALTERED}
+
+
+def test_an_altered_segment_is_found_by_a_walk_that_may_stop_anywhere(paths: ServicePaths) -> None:
+    digests.note(paths, LONG)
+    overwrite(paths.archive / Segment(1, 4).name, MIDDLE, b"altered")
+    at: str | None = ""
+    while at is not None:
+        at = digests.verify(paths, at, 0.0)
+    assert digests.faults(paths) == {Segment(1, 4).name: digests.ALTERED}
+
+
+def test_a_fault_that_was_put_right_is_forgotten(paths: ServicePaths) -> None:
+    digests.note(paths, LONG)
+    path = paths.archive / Segment(1, 4).name
+    whole = path.read_bytes()
+    overwrite(path, MIDDLE, b"altered")
+    digests.verify(paths, "", LONG)
+    path.write_bytes(whole)
+    digests.verify(paths, "", LONG)
+    assert digests.faults(paths) == {}
+
+
+def _archived(backend: LocalBackend, parent: Server) -> list[Path]:
+    """Make the server let go of what it has written, and return what it archived."""
+    paths = paths_of(backend, parent)
+    with connections.connect(paths) as connection:
+        before = len(list(paths.archive.glob("0*[0-9A-F]")))
+        connection.execute("SELECT pg_switch_wal()")
+        eventually(lambda: len([p for p in paths.archive.iterdir() if len(p.name) == 24]) > before)
+        connection.execute("CHECKPOINT")
+    return sorted(path for path in paths.archive.iterdir() if len(path.name) == 24)
+
+
+def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: LocalBackend, parent: Server) -> None:
+    first, facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    _archived(backend, parent)
+    append(backend, parent, 2)
+    victim = _archived(backend, parent)[-1]
+    moment = append(backend, parent, 3)[0]
+    second, later = snapshot(backend, parent)
+    paths = paths_of(backend, parent)
+    digests.note(paths, LONG)
+    for place in (victim, paths.data / "pg_wal" / victim.name):
+        if place.exists():
+            overwrite(place, 9 * 1024 * 1024 + MIDDLE, b"x")
+    (paths.data / "pg_wal" / victim.name).unlink(missing_ok=True)
+    with pytest.raises(Failed, match=f"{victim.name} {digests.ALTERED}") as failed:
+        fork(backend, parent, first, moment)
+    assert shown(later.taken_at) in failed.value.details
+    digests.verify(paths, "", LONG)
+    known = [
+        Snapshot(
+            name, parent.service_id, SnapshotKind.SCHEDULED, one.taken_at, one.start_lsn, one.end_lsn, one.timeline,
+            one.next_xid, one.size_bytes,
+        )
+        for name, one in ((first, facts), (second, later))
+    ]  # fmt: skip
+    (gap,) = backend.gaps(parent.service_id, known)
+    assert victim.name in gap.reason
+    assert gap.ends_at == later.taken_at
+    assert facts.taken_at <= gap.begins_at < moment
+    forked = fork(backend, parent, first, gap.begins_at)
+    assert 3 not in rows_of(backend, forked.server)
+
+
+def test_a_missing_segment_is_a_gap_whose_ends_can_be_had(backend: LocalBackend, parent: Server) -> None:
+    first, facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    _archived(backend, parent)
+    append(backend, parent, 2)
+    victim = _archived(backend, parent)[-1]
+    append(backend, parent, 3)
+    second, later = snapshot(backend, parent)
+    paths = paths_of(backend, parent)
+    victim.unlink()
+    (paths.data / "pg_wal" / victim.name).unlink(missing_ok=True)
+    known = [
+        Snapshot(
+            name, parent.service_id, SnapshotKind.SCHEDULED, one.taken_at, one.start_lsn, one.end_lsn, one.timeline,
+            one.next_xid, one.size_bytes,
+        )
+        for name, one in ((first, facts), (second, later))
+    ]  # fmt: skip
+    (gap,) = backend.gaps(parent.service_id, known)
+    assert gap.reason == f"WAL segment {victim.name} is missing"
+    assert gap.ends_at == later.taken_at
+    before = fork(backend, parent, first, gap.begins_at)
+    after = fork(backend, parent, second, later.taken_at + timedelta(microseconds=1))
+    assert 2 not in rows_of(backend, before.server)
+    assert rows_of(backend, after.server) == [1, 2, 3]
+
+
+def test_a_whole_archive_has_no_gap(backend: LocalBackend, parent: Server) -> None:
+    first, facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    _archived(backend, parent)
+    known = [
+        Snapshot(
+            first, parent.service_id, SnapshotKind.INITIAL, facts.taken_at, facts.start_lsn, facts.end_lsn,
+            facts.timeline, facts.next_xid, facts.size_bytes,
+        )
+    ]  # fmt: skip
+    assert backend.gaps(parent.service_id, known) == []
