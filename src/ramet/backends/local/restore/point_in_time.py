@@ -1,8 +1,8 @@
 """A fork's data for a past moment: a snapshot, and the WAL that leads from it to there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ramet.backends.base import Capture
@@ -12,6 +12,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import Base, Stopwatch, captured, copy_stopped, facts_of
 from ramet.backends.local.restore.recovery_target import (
+    LiveEnd,
     Moment,
     WalReader,
     commit_beyond,
@@ -115,16 +116,18 @@ class RollForward:
         moment.base.check_copy(data)
         return Capture(None, {**facts_of(moment.base), "cut": moment.cut.facts()})
 
-    def _live_end(self, reader: WalReader, bases: Sequence[tuple[str, Base]]) -> Iterator[str]:
-        """Yield where the parent's WAL ends, once it is asked for."""
+    def _live_end(self, reader: WalReader, bases: Sequence[tuple[str, Base]]) -> LiveEnd:
+        """Return the end of the parent's WAL, which is found once it is asked for."""
         if not self.paused and not self.down:
-            yield commit_beyond(self.parent, self.target)
-            return
-        control = self._control_data()
+            return LiveEnd(lambda: commit_beyond(self.parent, self.target), datetime.now(UTC))
         if self.paused:
-            yield control.checkpoint_lsn
-        else:
-            yield end_on_disk(reader, bases[-1][1], segment_at(control.timeline, control.checkpoint_lsn))
+            control = self._control_data()
+            return LiveEnd(lambda: control.checkpoint_lsn, control.checkpoint_time)
+        return LiveEnd(lambda: self._end_on_disk(reader, bases[-1][1]), None)
+
+    def _end_on_disk(self, reader: WalReader, newest: Base) -> str:
+        control = self._control_data()
+        return end_on_disk(reader, newest, segment_at(control.timeline, control.checkpoint_lsn))
 
     def _with_remedy(self, broken: BrokenChain, base: Base, reader: WalReader) -> Failed:
         before = last_reachable(reader, base, broken.segment)

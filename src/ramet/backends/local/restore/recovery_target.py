@@ -6,7 +6,7 @@ File times play no part: only what the WAL itself says does.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -100,17 +100,28 @@ class Moment:
     read_until: str
 
 
+@dataclass(frozen=True)
+class LiveEnd:
+    """The end of a service's WAL: `lsn` finds it, and `time` is what the server's clock showed there.
+
+    None: the time is not known. `lsn` may be called more than once; a later call may find a later end.
+    """
+
+    lsn: Callable[[], str]
+    time: datetime | None
+
+
 def find_moment(
-    reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: str, target: datetime, live_end: Iterator[str]
+    reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: str, target: datetime, live_end: LiveEnd
 ) -> Moment:
     """Return where a fork of the state at `target` ends.
 
     `bases` are the snapshots of the service in the order of the WAL, by name; `chosen` is the one from which the moment
-    is to be reached. The WAL is read as far as needed: to the snapshots behind it, or to its end, which `live_end`
-    gives when it is asked. The cut excludes nothing when no transaction ended later.
+    is to be reached. The WAL is read as far as needed: to the snapshots behind it, or to its end.
+    The cut excludes nothing when no transaction ended later.
     Raises BrokenChain for the first segment that is needed and is missing or damaged.
     """
-    at = _base_after_step(reader, bases, [name for name, _ in bases].index(chosen), target)
+    at = _base_after_step(reader, bases, [name for name, _ in bases].index(chosen), target, live_end)
     name, base = bases[at]
     for bound in _bounds([following for _, following in bases[at + 1 :]], live_end):
         cut, fault = _cut(reader, base, target, bound)
@@ -121,9 +132,9 @@ def find_moment(
     return Moment(name, base, cut, bound)
 
 
-def _bounds(following: Sequence[Base], live_end: Iterator[str]) -> Iterator[str]:
+def _bounds(following: Sequence[Base], live_end: LiveEnd) -> Iterator[str]:
     yield from (base.facts.end_lsn for base in following)
-    yield from live_end
+    yield live_end.lsn()
 
 
 def _cut(reader: WalReader, base: Base, target: datetime, until_lsn: str) -> tuple[Cut, BrokenChain | None]:
@@ -142,21 +153,43 @@ def _cut(reader: WalReader, base: Base, target: datetime, until_lsn: str) -> tup
     return cut_at_time(ends, target, since if known <= start else None), fault
 
 
-def _base_after_step(reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: int, target: datetime) -> int:
+def _base_after_step(
+    reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: int, target: datetime, live_end: LiveEnd
+) -> int:
     """Return the base that leads to the last time at which the clock showed `target`.
 
-    That is the chosen one, unless the clock went back between two later snapshots, to before the target.
+    That is the chosen one, unless the clock went back behind a later one, to before the target: between two snapshots,
+    or since the last one.
     """
-    for at in range(len(bases) - 2, chosen, -1):
-        before, after = bases[at][1].facts, bases[at + 1][1].facts
-        if before.taken_at > after.taken_at > target:
-            try:
-                ends = reader.ends(before.timeline, lsn_number(before.end_lsn), lsn_number(after.end_lsn))
-            except _Interrupted as interrupted:
-                ends = interrupted.ends
-            if any(ends[step].time <= target for step in clock_steps(ends, before.taken_at)):
-                return at
+    last = len(bases) - 1
+    if last > chosen and _may_have_gone_back(bases[last][1], target, live_end.time):
+        try:
+            until_lsn = live_end.lsn()
+        except Failed:  # the end cannot be found, and may not be needed
+            until_lsn = bases[last][1].facts.end_lsn
+        if _shows_again(reader, bases[last][1], until_lsn, target):
+            return last
+    for at in range(last - 1, chosen, -1):
+        before, after = bases[at][1], bases[at + 1][1]
+        is_step = before.facts.taken_at > after.facts.taken_at > target
+        if is_step and _shows_again(reader, before, after.facts.end_lsn, target):
+            return at
     return chosen
+
+
+def _may_have_gone_back(last: Base, target: datetime, end_time: datetime | None) -> bool:
+    """Tell whether the clock may have shown a target again since the last snapshot, which is later than the target."""
+    return last.facts.taken_at > target and (end_time is None or end_time < last.facts.taken_at)
+
+
+def _shows_again(reader: WalReader, base: Base, until_lsn: str, target: datetime) -> bool:
+    """Tell whether the clock went back in the WAL behind a base, to a transaction that ended by the target."""
+    facts = base.facts
+    try:
+        ends = reader.ends(facts.timeline, lsn_number(facts.end_lsn), lsn_number(until_lsn))
+    except _Interrupted as interrupted:
+        ends = interrupted.ends
+    return any(ends[step].time <= target for step in clock_steps(ends, facts.taken_at))
 
 
 def commit_beyond(parent: ServicePaths, target: datetime) -> str:

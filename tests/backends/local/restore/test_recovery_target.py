@@ -1,0 +1,99 @@
+"""Which base and which WAL a moment is looked for in, when the clock went back; the WAL is a table of times here.
+
+A real clock cannot be set back for a test: what happens with real servers is in `prove/clock.py`.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ramet.backends.base import SnapshotFacts
+from ramet.backends.local.restore.base_backup import Base
+from ramet.backends.local.restore.recovery_target import LiveEnd, Moment, WalReader, find_moment
+from ramet.backends.local.wal.segment import Segment, shown_lsn
+from ramet.backends.local.wal.waldump import TransactionEnd
+from ramet.errors import Failed
+from ramet.model.snapshot import lsn_number
+
+TEN = datetime(2026, 1, 15, 10, tzinfo=UTC)
+HOUR = 3600
+_BYTES = 0x100
+
+
+def _at(seconds: float) -> datetime:
+    return TEN + timedelta(seconds=seconds)
+
+
+@dataclass(frozen=True)
+class _Wal(WalReader):
+    """Transactions that ended at these seconds, one behind the other."""
+
+    times: tuple[float, ...]
+
+    def ends(self, timeline: int, start_lsn: int, end_lsn: int) -> list[TransactionEnd]:
+        assert timeline == 1
+        ends = [
+            TransactionEnd(700 + at, shown_lsn(at * _BYTES + 1), _at(time), True, 34)
+            for at, time in enumerate(self.times)
+        ]
+        return [end for end in ends if start_lsn <= lsn_number(end.lsn) < end_lsn]
+
+    def clearly_before(self, segment: Segment, moment: datetime) -> int | None:
+        return None
+
+
+def _base(seconds: float, count: int) -> Base:
+    """Return the base that was complete at a time and holds so many transactions."""
+    lsn = shown_lsn(count * _BYTES)
+    return Base(SnapshotFacts(_at(seconds), lsn, lsn, 1, 700 + count, 0), 1, clean=True, seconds={})
+
+
+def _find(times: list[float], bases: dict[str, Base], target: float, end: LiveEnd) -> Moment:
+    reader = _Wal(None, "", tuple(times))  # type: ignore[arg-type]
+    return find_moment(reader, list(bases.items()), "early", _at(target), end)
+
+
+def _end_of(times: list[float], now: float | None) -> LiveEnd:
+    return LiveEnd(lambda: shown_lsn(len(times) * _BYTES), None if now is None else _at(now))
+
+
+def _included(found: Moment) -> int:
+    """Return how many transactions the fork holds that begins with the base and ends with the cut."""
+    base = lsn_number(found.base.facts.end_lsn) // _BYTES
+    return base if found.cut.recover_to is None else found.cut.recover_to.xid - 699
+
+
+AHEAD = [1.0, 2.0, HOUR + 3, HOUR + 4, 5.0, 6.0, 9.0]
+BASES = {"early": _base(0, 0), "ahead": _base(HOUR + 3.5, 3)}
+
+
+@pytest.mark.parametrize("now", [9.0, None], ids=["a serving parent", "a dead parent"])
+def test_a_snapshot_of_a_clock_that_was_ahead_hides_nothing_that_came_after_it(now: float | None) -> None:
+    found = _find(AHEAD, BASES, 7, _end_of(AHEAD, now))
+    assert (found.base_name, _included(found)) == ("ahead", 6)
+
+
+def test_a_moment_before_the_clock_was_ahead_begins_with_the_snapshot_before_it() -> None:
+    found = _find(AHEAD, BASES, 1.5, _end_of(AHEAD, 9))
+    assert (found.base_name, _included(found)) == ("early", 1)
+
+
+def test_where_two_snapshots_show_the_step_the_wal_between_them_is_searched() -> None:
+    bases = {**BASES, "behind": _base(8, 6)}
+    found = _find(AHEAD, bases, 7, _end_of(AHEAD, 9))
+    assert (found.base_name, _included(found)) == ("ahead", 6)
+
+
+def _is_missing() -> str:
+    raise Failed("WAL_MISSING", "the end is missing")
+
+
+def test_a_moment_that_needs_no_end_of_the_wal_is_found_though_the_end_is_missing() -> None:
+    found = _find([1.0, 2.0, 3.0], {"early": _base(0, 0), "late": _base(2.5, 2)}, 1.5, LiveEnd(_is_missing, None))
+    assert (found.base_name, _included(found)) == ("early", 1)
+
+
+def test_the_end_of_the_wal_is_not_asked_for_while_the_clock_runs_on() -> None:
+    end = LiveEnd(lambda: pytest.fail("asked for"), _at(3))
+    assert _included(_find([1.0, 2.0, 3.0], {"early": _base(0, 0), "late": _base(2.5, 2)}, 1.5, end)) == 1
