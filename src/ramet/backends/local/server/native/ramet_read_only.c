@@ -66,7 +66,7 @@ setting(const char *name)
 	struct config_generic **all = get_guc_variables();
 
 	for (int i = 0; i < GetNumConfigOptions(); i++)
-		if (strcmp(all[i]->name, name) == 0)
+		if (pg_strcasecmp(all[i]->name, name) == 0)
 			return (struct config_bool *) all[i];
 	elog(FATAL, "unrecognized configuration parameter \"%s\"", name);
 #endif
