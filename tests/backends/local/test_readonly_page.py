@@ -59,6 +59,7 @@ STATEMENTS = {
     "pg_advisory_lock": "SELECT pg_advisory_lock(1)",
     "pg_logical_emit_message": "SELECT pg_logical_emit_message(true, 'x', 'y')",
     "PREPARE TRANSACTION": "BEGIN; SELECT 1; PREPARE TRANSACTION 'kept'",
+    "COMMIT PREPARED": "COMMIT PREPARED 'kept'",
     "pg_terminate_backend": "SELECT pg_terminate_backend(0)",
 }
 ESCAPES = (
