@@ -178,7 +178,7 @@ def test_a_marked_role_loses_its_rights_to_write_and_reads_on(tenant: Tenant) ->
         tenant.as_role("clerk", f"SELECT * FROM {readable}")
 
 
-def test_what_a_marked_role_owned_belongs_to_the_admin(tenant: Tenant) -> None:
+def test_what_a_marked_role_owned_is_under_the_admin(tenant: Tenant) -> None:
     tenant.run(
         "CREATE ROLE baker LOGIN PASSWORD 'secret'",
         "GRANT baker TO tsdbadmin",
@@ -205,6 +205,55 @@ def test_what_a_marked_role_owned_belongs_to_the_admin(tenant: Tenant) -> None:
     tenant.as_role("baker", "SELECT * FROM ovens", dbname="bakery")
     assert tenant.run("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'bakery'") == [("tsdbadmin",)]
     tenant.run("DROP DATABASE bakery")
+
+
+def test_the_code_of_a_marked_role_gains_no_right(tenant: Tenant) -> None:
+    tenant.run(
+        "CREATE ROLE author LOGIN PASSWORD 'secret'",
+        "CREATE ROLE accomplice LOGIN PASSWORD 'secret'",
+        "CREATE SCHEMA works",
+        "GRANT CREATE, USAGE ON SCHEMA works TO author",
+        "GRANT USAGE ON SCHEMA works TO accomplice",
+        "CREATE TABLE closed (id int)",
+        "CREATE TABLE lent (id int)",
+        "GRANT SELECT ON lent TO author",
+    )
+    tenant.as_role(
+        "author",
+        "CREATE TABLE works.own (id int)",
+        "CREATE FUNCTION works.run(text) RETURNS void SECURITY DEFINER LANGUAGE plpgsql AS 'BEGIN EXECUTE $1; END'",
+        "CREATE VIEW works.peek AS SELECT * FROM closed",
+        "CREATE VIEW works.of_lent AS SELECT * FROM lent",
+        "GRANT ALL ON works.peek, works.of_lent TO accomplice",
+    )
+    tenant.run(MARK.format("author"))
+    tenant.heed()
+    for role in ("author", "accomplice"):
+        for gained in (
+            "SELECT works.run('INSERT INTO closed VALUES (1)')",
+            "SELECT works.run('INSERT INTO works.own VALUES (1)')",
+            "SELECT works.run('CREATE ROLE boss')",
+            "SELECT * FROM works.peek",
+        ):
+            assert not tenant.can_write(role, gained), (role, gained)
+    assert not tenant.can_write("accomplice", "INSERT INTO works.peek VALUES (1)")
+    assert tenant.as_role("accomplice", "SELECT * FROM works.of_lent") == []
+    tenant.run("INSERT INTO works.own VALUES (1)", "DROP SCHEMA works CASCADE")
+
+
+def test_a_marked_member_of_the_admin_leaves_no_function_with_its_rights(tenant: Tenant) -> None:
+    tenant.run("CREATE ROLE deputy LOGIN PASSWORD 'secret'")
+    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+        platform.execute("REVOKE deputy FROM tsdbadmin CASCADE")  # who made it is its member from PostgreSQL 16 on
+        platform.execute("GRANT tsdbadmin TO deputy")
+    tenant.as_role(
+        "deputy",
+        "CREATE FUNCTION public.run(text) RETURNS void SECURITY DEFINER LANGUAGE plpgsql AS 'BEGIN EXECUTE $1; END'",
+    )
+    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+        platform.execute(MARK.format("deputy").encode())
+    tenant.heed()
+    assert not tenant.can_write("deputy", "SELECT run('INSERT INTO orders VALUES (-5)')")
 
 
 def test_a_marked_role_leaves_the_groups_that_write_and_stays_in_those_that_read(tenant: Tenant) -> None:
@@ -302,6 +351,18 @@ if BUILT:  # which takes a C compiler
 
         eventually(is_strict)
         servers.remove(server.service_id, 10)
+
+
+def test_a_mark_in_capitals_locks_nobody_out(servers: Servers) -> None:
+    password = new_password()
+    server = new_server(servers, password, pg_major=min(one.major for one in find_installations().found))
+    boot(servers, server)
+    servers.secure(server, newborn=True, quiet=False)
+    servers.open(server)
+    tenant = Tenant(servers, server, password)
+    tenant.run("""ALTER ROLE tsdbadmin SET "TSDB_ADMIN.READ_ONLY_ROLE" = 'false'""")
+    assert tenant.run("SHOW transaction_read_only") == [("off",)]
+    servers.remove(server.service_id, 10)
 
 
 def test_a_service_whose_module_is_not_built_any_more_lets_clients_in(servers: Servers) -> None:

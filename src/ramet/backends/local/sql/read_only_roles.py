@@ -1,7 +1,7 @@
 """Take the rights to write from roles that tenants mark with `ALTER ROLE ... SET tsdb_admin.read_only_role = true`.
 
 A look costs a glance at a directory unless WAL was written since the last one. Rights are taken with PostgreSQL's own
-statements; what a marked role owned belongs to the admin from then on.
+statements; what becomes of what a marked role owned: ownership.py.
 """
 
 import logging
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, ownership
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.backends.local.sql.read_only_access import IS_MARKED
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
@@ -68,14 +68,6 @@ FROM pg_default_acl d JOIN pg_roles o ON o.oid = d.defaclrole LEFT JOIN pg_names
      aclexplode(d.defaclacl) a
 WHERE a.grantee = %s AND (a.privilege_type = ANY(%s) OR d.defaclobjtype = 'S' AND a.privilege_type = 'USAGE')
 """
-_OWNED = """
-SELECT format('TABLE %%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relowner = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
-UNION ALL SELECT format('SEQUENCE %%I.%%I', n.nspname, c.relname) FROM pg_class c
-JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relowner = %s AND c.relkind = 'S'
-UNION ALL SELECT format('SCHEMA %%I', nspname) FROM pg_namespace WHERE nspowner = %s
-"""
-_OWNS = "SELECT FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = %s AND deptype = 'o' LIMIT 1"
 
 
 @dataclass(frozen=True)
@@ -153,6 +145,7 @@ def _try_to_take_rights(paths: ServicePaths, connection: Connection, role: _Role
 def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> None:
     """Leave a role no right to write, in any database."""
     groups = connection.execute(_GROUPS, (role.oid, _READING)).fetchall()
+    from_admin = any(name == ADMIN_ROLE for _, _, name, _, _ in groups)
     databases = ["postgres", *(name for name in connections.tenant_databases(connection) if name != "postgres")]
     writers = {oid for _, oid, _, reads, writes in groups if writes and not reads}
     candidates = {oid for _, oid, _, reads, _ in groups if not reads}
@@ -160,24 +153,13 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
         with connections.connect(paths, database, lock_timeout="1s") as inside:
             writers |= {row[4] for row in inside.execute(_WRITE_GRANTS, (list(candidates), _WRITES)).fetchall()}
             with inside.transaction():
-                _take_ownership(inside, role)
+                ownership.take(inside, role.oid, role.name, from_admin=from_admin)
                 _revoke_writes(inside, role)
     with connection.transaction():
         _restrict(connection, role)
         _revoke_memberships(connection, role, {direct for direct, oid, *_ in groups if oid in writers})
-        if any(name == ADMIN_ROLE for _, _, name, _, _ in groups):
+        if from_admin:
             connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role.name)
-
-
-def _take_ownership(connection: Connection, role: _Role) -> None:
-    """Give what a role owns to the admin, and let the role read it."""
-    if connection.execute(_OWNS, (role.oid,)).fetchone() is None:
-        return
-    owned = [row[0] for row in connection.execute(_OWNED, (role.oid, role.oid, role.oid)).fetchall()]
-    connections.run(connection, "REASSIGN OWNED BY {} TO {}", role.name, ADMIN_ROLE)
-    for thing in owned:
-        right = "USAGE" if thing.startswith("SCHEMA ") else "SELECT"
-        _execute(connection, f"GRANT {right} ON {thing} TO", role.name)
 
 
 def _revoke_writes(connection: Connection, role: _Role) -> None:

@@ -1,0 +1,56 @@
+"""Take from a role what it owns, so that neither the role nor what it wrote gains a right by that.
+
+Views, rules, indexes and materialized views use the rights of their owner. The new owner is therefore a role without
+login that has the rights of the old one, and of which the admin is a member. Only what a member of the admin owns goes
+to the admin: its code could use the admin's rights before, too.
+"""
+
+import secrets
+
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import ADMIN_ROLE, Connection
+
+_MEMBERSHIP_OPTIONS_SINCE = 16
+_DATABASES = "SELECT datname FROM pg_database WHERE datdba = %s"
+_IS_HERE = """
+SELECT FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = %s AND deptype = 'o'
+AND dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())) LIMIT 1
+"""
+_READABLE = """
+SELECT format('TABLE %%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relowner = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+UNION ALL SELECT format('SEQUENCE %%I.%%I', n.nspname, c.relname) FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relowner = %s AND c.relkind = 'S'
+UNION ALL SELECT format('SCHEMA %%I', nspname) FROM pg_namespace WHERE nspowner = %s
+"""
+# The role may call these still.
+_WITH_OWNERS_RIGHTS = "SELECT oid::regprocedure::text FROM pg_proc WHERE proowner = %s AND prosecdef"
+
+
+def take(connection: Connection, oid: int, name: str, *, from_admin: bool) -> None:
+    """Take what a role owns in the database of a connection, inside a transaction, and let the role read it.
+
+    `from_admin` tells that the role is a member of the admin.
+    """
+    for (database,) in connection.execute(_DATABASES, (oid,)).fetchall():
+        connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database, ADMIN_ROLE)
+    if connection.execute(_IS_HERE, (oid,)).fetchone() is None:
+        return
+    for (function,) in connection.execute(_WITH_OWNERS_RIGHTS, (oid,)).fetchall():
+        connection.execute(f"ALTER ROUTINE {function} SECURITY INVOKER".encode())
+    readable = [row[0] for row in connection.execute(_READABLE, (oid, oid, oid)).fetchall()]
+    owner = ADMIN_ROLE if from_admin else _make_owner(connection, name)
+    connections.run(connection, "REASSIGN OWNED BY {} TO {}", name, owner)
+    for thing in readable:
+        right = "USAGE" if thing.startswith("SCHEMA ") else "SELECT"
+        connections.run(connection, f"GRANT {right} ON {thing.replace('{', '{{').replace('}', '}}')} TO {{}}", name)
+
+
+def _make_owner(connection: Connection, name: str) -> str:
+    """Make a role that has the rights of another one; nobody could have made a role of its name before."""
+    owner = f"ramet_owner_{secrets.token_hex(8)}"
+    has_options = connection.info.server_version // 10000 >= _MEMBERSHIP_OPTIONS_SINCE
+    connections.run(connection, "CREATE ROLE {} NOLOGIN", owner)
+    connections.run(connection, "GRANT {} TO {}" + " WITH INHERIT TRUE, SET FALSE" * has_options, name, owner)
+    connections.run(connection, "GRANT {} TO {} WITH ADMIN OPTION", owner, ADMIN_ROLE)
+    return owner
