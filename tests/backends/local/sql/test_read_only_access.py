@@ -204,7 +204,7 @@ def test_what_a_marked_role_owned_is_under_the_admin(tenant: Tenant) -> None:
     tenant.as_role("baker", "SELECT * FROM bread.loaves, bread.loaves_id_seq")
     tenant.as_role("baker", "SELECT * FROM ovens", dbname="bakery")
     assert tenant.run("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'bakery'") == [("tsdbadmin",)]
-    tenant.run("DROP DATABASE bakery")
+    tenant.run("DROP DATABASE bakery", "DROP SCHEMA bread CASCADE")
 
 
 def test_the_code_of_a_marked_role_gains_no_right(tenant: Tenant) -> None:

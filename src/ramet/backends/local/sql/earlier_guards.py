@@ -1,7 +1,7 @@
 """Remove the triggers, event triggers and functions that releases before 0.2 put into every database.
 
 Their rows are deleted from the catalogs: that waits for no lock on a tenant's table, and asks no extension's leave.
-What holds in their place: readonly.py.
+What holds in their place: read_only_access.py.
 """
 
 from collections.abc import Iterator

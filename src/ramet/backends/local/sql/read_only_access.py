@@ -2,7 +2,7 @@
 
 The functions make roles that have no right to write. The login trigger, from PostgreSQL 17 on, makes
 `default_transaction_read_only` the default of sessions that begin with `tsdb_admin.read_only_connection`; the loadable
-module (module.py) makes that strict. What holds where: docs/read-only.md.
+module (read_only_module.py) makes that strict. What holds where: docs/read-only.md.
 """
 
 import hashlib
