@@ -15,6 +15,7 @@ import psycopg
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.control.control import Control, utc_now
 from ramet.control.endpoints import Placement
+from ramet.control.forks import fork_service
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
@@ -73,7 +74,7 @@ class Ground:
     def fork(self, parent: Running, request: ForkRequest) -> Running:
         """Return a fork, READY."""
         begun = time.monotonic()
-        return self._await(begun, self.control.fork_service(self.project_id, parent.service.id, request))
+        return self._await(begun, fork_service(self.control, self.project_id, parent.service.id, request))
 
     def resume(self, running: Running) -> Running:
         """Resume a paused service, and wait until it is READY."""

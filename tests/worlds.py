@@ -7,6 +7,7 @@ from pathlib import Path
 from ramet.backends.memory import MemoryBackend
 from ramet.control.control import Control, utc_now
 from ramet.control.endpoints import Placement
+from ramet.control.forks import fork_service
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
@@ -46,7 +47,7 @@ class World:
     def fork(self, parent: Service, request: ForkRequest | None = None) -> Service:
         """Return a READY fork."""
         request = request or ForkRequest(ForkStrategy.NOW)
-        return self.settle(self.control.fork_service(self.project.id, parent.id, request))
+        return self.settle(fork_service(self.control, self.project.id, parent.id, request))
 
     def settle(self, accepted: Accepted) -> Service:
         """Run all operations and return the service as it is then."""

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 from ramet.console import watching
 from ramet.control import replicas
 from ramet.control.control import utc_now
+from ramet.control.forks import fork_service
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
@@ -32,7 +33,7 @@ def _family(visitor: Visitor) -> None:
     control = visitor.world.runtime.control
     replicas.create_set(control, shop.project_id, shop.id, replicas.ReplicaSetRequest("reports", 2, 500, 2))
     for strategy, name in ((ForkStrategy.NOW, "preview"), (ForkStrategy.LAST_SNAPSHOT, "nightly")):
-        control.fork_service(shop.project_id, shop.id, ForkRequest(strategy, name))
+        fork_service(control, shop.project_id, shop.id, ForkRequest(strategy, name))
         visitor.settled(name)
     visitor.send(f"/console/services/{visitor.named('nightly').id}/environment", environment="PROD")
     control.stop_service(shop.project_id, visitor.named("preview").id)

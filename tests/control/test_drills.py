@@ -7,6 +7,7 @@ import pytest
 
 from ramet.api.shapes import service_shape
 from ramet.control.drills import Drills
+from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, restore_warning
@@ -76,7 +77,7 @@ def test_a_drill_that_succeeds_clears_the_warning(world: World) -> None:
 
 def test_drills_wait_for_real_work(world: World) -> None:
     service = world.create()
-    world.control.fork_service(world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
+    fork_service(world.control, world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
     drills(world, every=timedelta(0)).submit_due()
     world.worker.run_until_idle()
     assert look(world, service).drilled_at is None

@@ -7,6 +7,7 @@ import pytest
 
 from ramet.control import windows
 from ramet.control.endpoints import Placement
+from ramet.control.forks import fork_service
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
 from ramet.ids import new_id
@@ -24,7 +25,7 @@ def ids(world: World) -> list[str]:
 
 def test_an_accepted_fork_is_queued_and_carries_all_that_it_inherits(world: World) -> None:
     parent = world.create()
-    accepted = world.control.fork_service(world.project.id, parent.id, NOW)
+    accepted = fork_service(world.control, world.project.id, parent.id, NOW)
     fork = accepted.service
     assert status_of(fork) is Status.QUEUED
     assert fork.name == "shop-fork"
@@ -102,7 +103,7 @@ def test_rule_27_the_last_snapshot_holds_at_least_what_a_fork_of_now_held(world:
     assert again.origin.snapshot_id == last.origin.snapshot_id
 
 
-def test_a_last_snapshot_that_cannot_be_taken_is_the_newest_that_is_there(
+def test_a_fork_of_a_last_snapshot_that_cannot_be_taken_fails_and_hands_over_no_older_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parent = world.create()
@@ -115,7 +116,9 @@ def test_a_last_snapshot_that_cannot_be_taken_is_the_newest_that_is_there(
 
     monkeypatch.setattr(world.backend, "take_snapshot", refuse)
     fork = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
-    assert (status_of(fork), world.backend.values(fork.id)) == (Status.READY, [])
+    assert status_of(fork) is Status.UNSTABLE
+    assert "could not be taken" in (fork.failure or "")
+    assert world.leftovers() == []
 
 
 def test_a_fork_of_a_moment_holds_exactly_the_rows_committed_by_then(world: World) -> None:
@@ -142,7 +145,7 @@ def test_a_paused_parent_can_be_forked(world: World) -> None:
 def test_a_size_and_a_name_can_be_given(world: World) -> None:
     parent = world.create()
     request = ForkRequest(ForkStrategy.NOW, "preview", "500", 2, environment=Environment.PROD)
-    fork = world.control.fork_service(world.project.id, parent.id, request).service
+    fork = fork_service(world.control, world.project.id, parent.id, request).service
     assert (fork.name, fork.size, fork.environment) == ("preview", Size(500, 2), Environment.PROD)
 
 
@@ -168,7 +171,7 @@ def test_names_need_not_be_unique(world: World) -> None:
 def test_what_cannot_be_done_is_refused_and_changes_nothing(world: World, request_: ForkRequest, code: str) -> None:
     parent = world.create()
     with pytest.raises(Invalid) as refusal:
-        world.control.fork_service(world.project.id, parent.id, request_)
+        fork_service(world.control, world.project.id, parent.id, request_)
     assert refusal.value.code == code
     assert ids(world) == [parent.id]
 
@@ -176,19 +179,19 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(world: World, reques
 @pytest.mark.parametrize("service_id", ["", "nosuchserv", "../../etc", "x" * 5000, "a\0b"])
 def test_an_unknown_parent_is_not_found(world: World, service_id: str) -> None:
     with pytest.raises(NotFound, match="no service with that id exists"):
-        world.control.fork_service(world.project.id, service_id, NOW)
+        fork_service(world.control, world.project.id, service_id, NOW)
 
 
 def test_a_service_of_another_project_is_not_found(world: World) -> None:
     parent = world.create()
     with pytest.raises(NotFound):
-        world.control.fork_service(new_id(), parent.id, NOW)
+        fork_service(world.control, new_id(), parent.id, NOW)
 
 
 def test_a_parent_that_is_not_ready_is_refused_with_its_state(world: World) -> None:
     parent = world.control.create_service(world.project.id, CreateRequest("shop")).service
     with pytest.raises(WrongState, match="QUEUED"):
-        world.control.fork_service(world.project.id, parent.id, NOW)
+        fork_service(world.control, world.project.id, parent.id, NOW)
 
 
 def test_all_ports_in_use_is_an_error_that_says_so(world: World) -> None:
@@ -196,7 +199,7 @@ def test_all_ports_in_use_is_an_error_that_says_so(world: World) -> None:
     refused: Error | None = None
     for _ in range(100):
         try:
-            world.control.fork_service(world.project.id, parent.id, NOW)
+            fork_service(world.control, world.project.id, parent.id, NOW)
         except Exhausted as error:
             refused = error
             break
@@ -207,9 +210,9 @@ def test_all_ports_in_use_is_an_error_that_says_so(world: World) -> None:
 
 def test_the_same_idempotency_key_gives_the_same_service_and_password(world: World) -> None:
     parent = world.create()
-    first = world.control.fork_service(world.project.id, parent.id, NOW, "job-1")
+    first = fork_service(world.control, world.project.id, parent.id, NOW, "job-1")
     world.worker.run_until_idle()
-    again = world.control.fork_service(world.project.id, parent.id, NOW, "job-1")
+    again = fork_service(world.control, world.project.id, parent.id, NOW, "job-1")
     assert again.service.id == first.service.id
     assert again.initial_password == first.initial_password
     assert len(ids(world)) == 2
@@ -217,18 +220,18 @@ def test_the_same_idempotency_key_gives_the_same_service_and_password(world: Wor
 
 def test_the_same_key_with_another_request_is_refused(world: World) -> None:
     parent = world.create()
-    world.control.fork_service(world.project.id, parent.id, NOW, "job-1")
+    fork_service(world.control, world.project.id, parent.id, NOW, "job-1")
     with pytest.raises(Invalid) as refusal:
-        world.control.fork_service(world.project.id, parent.id, ForkRequest(ForkStrategy.NOW, "other"), "job-1")
+        fork_service(world.control, world.project.id, parent.id, ForkRequest(ForkStrategy.NOW, "other"), "job-1")
     assert refusal.value.code == "IDEMPOTENCY_KEY_REUSED"
 
 
 def test_a_key_is_free_again_when_its_service_is_gone(world: World) -> None:
     parent = world.create()
-    first = world.control.fork_service(world.project.id, parent.id, NOW, "job-1").service
+    first = fork_service(world.control, world.project.id, parent.id, NOW, "job-1").service
     world.worker.run_until_idle()
     delete(world, first)
-    second = world.control.fork_service(world.project.id, parent.id, NOW, "job-1").service
+    second = fork_service(world.control, world.project.id, parent.id, NOW, "job-1").service
     assert second.id != first.id
 
 
@@ -240,7 +243,7 @@ def delete(world: World, service: Service) -> None:
 def test_a_parent_may_be_deleted_right_after_its_fork_was_accepted(world: World) -> None:
     parent = world.create()
     world.backend.commit(parent.id, "row")
-    fork = world.control.fork_service(world.project.id, parent.id, NOW).service
+    fork = fork_service(world.control, world.project.id, parent.id, NOW).service
     delete(world, parent)
     assert world.backend.values(fork.id) == ["row"]
     assert ids(world) == [fork.id]
@@ -249,7 +252,7 @@ def test_a_parent_may_be_deleted_right_after_its_fork_was_accepted(world: World)
 
 def test_a_fork_that_is_deleted_at_once_leaves_nothing(world: World) -> None:
     parent = world.create()
-    fork = world.control.fork_service(world.project.id, parent.id, NOW).service
+    fork = fork_service(world.control, world.project.id, parent.id, NOW).service
     delete(world, fork)
     assert ids(world) == [parent.id]
     assert world.leftovers() == []
@@ -259,7 +262,7 @@ def test_a_crashed_parent_is_waited_for(world: World) -> None:
     parent = world.create()
     world.backend.commit(parent.id, "row")
     world.backend.crash(parent.id)
-    fork = world.control.fork_service(world.project.id, parent.id, NOW).service
+    fork = fork_service(world.control, world.project.id, parent.id, NOW).service
     world.upkeep.observe()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
@@ -316,5 +319,5 @@ def test_a_snapshot_is_refused_where_it_means_nothing(world: World) -> None:
         (ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=new_id()), "SNAPSHOT_NOT_FOUND"),
     ):
         with pytest.raises(Invalid) as refused:
-            world.control.fork_service(world.project.id, parent.id, request)
+            fork_service(world.control, world.project.id, parent.id, request)
         assert refused.value.code == code

@@ -9,6 +9,7 @@ from ramet.api.shapes import service_shape
 from ramet.backends.base import Observation, Server
 from ramet.control import changes
 from ramet.control.control import utc_now
+from ramet.control.forks import fork_service
 from ramet.control.history import list_operations
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
@@ -289,7 +290,7 @@ def test_old_snapshots_are_retired_with_their_files(world: World) -> None:
 @pytest.mark.parametrize(("days", "is_remembered"), [(29, True), (31, False)])
 def test_the_reason_of_a_failed_fork_is_remembered_for_a_month(world: World, days: int, is_remembered: bool) -> None:
     parent = world.create()
-    world.control.fork_service(world.project.id, parent.id, ForkRequest(ForkStrategy.NOW))
+    fork_service(world.control, world.project.id, parent.id, ForkRequest(ForkStrategy.NOW))
     failing = laws.rewritten(world.procedures, "fork", lambda fork: laws.failing(fork, "capture", after=False))
     Worker(world.store, failing).run_until_idle()
     later = world.control.clock() + timedelta(days=days)

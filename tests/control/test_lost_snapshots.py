@@ -2,6 +2,7 @@
 
 import pytest
 
+from ramet.control.forks import fork_service
 from ramet.control.lost_snapshots import LostSnapshots
 from ramet.control.requests import ForkRequest
 from ramet.errors import Invalid
@@ -67,8 +68,11 @@ def test_a_service_without_any_snapshot_left_gets_a_new_one(world: World) -> Non
     world.backend.volumes[service.id].snapshots.clear()
     LostSnapshots(world.store, world.backend).forget()
     with pytest.raises(Invalid):
-        world.control.fork_service(
-            world.project.id, service.id, ForkRequest(ForkStrategy.PITR, target_time=shown(world.control.clock()))
+        fork_service(
+            world.control,
+            world.project.id,
+            service.id,
+            ForkRequest(ForkStrategy.PITR, target_time=shown(world.control.clock())),
         )
     world.upkeep.take_due_snapshots()
     world.worker.run_until_idle()

@@ -3,6 +3,7 @@
 import pytest
 
 from ramet.api.reports import report_shape
+from ramet.control.forks import fork_service
 from ramet.control.reports import fork_report
 from ramet.control.requests import ForkRequest
 from ramet.errors import NotFound, WrongState
@@ -36,6 +37,6 @@ def test_what_is_no_fork_has_no_report(world: World) -> None:
 
 
 def test_a_fork_that_is_being_made_has_no_report_yet(world: World) -> None:
-    accepted = world.control.fork_service(world.project.id, world.create().id, ForkRequest(ForkStrategy.NOW))
+    accepted = fork_service(world.control, world.project.id, world.create().id, ForkRequest(ForkStrategy.NOW))
     with pytest.raises(WrongState, match="READY"):
         fork_report(world.control, world.project.id, accepted.service.id)

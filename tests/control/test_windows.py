@@ -8,6 +8,7 @@ import pytest
 from ramet.backends.memory import MemoryBackend
 from ramet.control import windows
 from ramet.control.control import utc_now
+from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.control.windows import PendingSnapshot
@@ -49,7 +50,7 @@ def test_a_moment_in_a_gap_is_refused_with_the_bounds_of_the_gap(world: World) -
     gap = Gap(begins_at, inside + SECOND, "WAL segment X is missing")
     world.backend.volumes[service.id].gaps.append(gap)
     with pytest.raises(Invalid) as refused:
-        world.control.fork_service(world.project.id, service.id, at(shown(ends_at)))
+        fork_service(world.control, world.project.id, service.id, at(shown(ends_at)))
     assert refused.value.code == "OUTSIDE_RESTORE_WINDOW"
     assert "WAL segment X is missing" in refused.value.message
     assert shown(gap.begins_at) in refused.value.message
@@ -167,7 +168,7 @@ def test_a_snapshot_is_deleted_after_the_forks_that_grow_from_it(world: World) -
     world.backend.commit(service.id, "row")
     taken = windows.take_snapshot(world.control, world.project.id, service.id, None)
     world.worker.run_until_idle()
-    accepted = world.control.fork_service(world.project.id, service.id, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    accepted = fork_service(world.control, world.project.id, service.id, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     windows.delete_snapshot(world.control, world.project.id, service.id, taken.id)
     fork = world.settle(accepted)
     assert world.backend.values(fork.id) == ["row"]
@@ -181,9 +182,9 @@ def test_before_the_birth_of_a_fork_the_error_names_the_ancestor_to_ask(world: W
     for _ in range(10):
         fork = world.fork(fork)
     with pytest.raises(Invalid) as refused:
-        world.control.fork_service(world.project.id, fork.id, at(moment))
+        fork_service(world.control, world.project.id, fork.id, at(moment))
     assert refused.value.code == "OUTSIDE_RESTORE_WINDOW"
-    assert "lies before the birth" in refused.value.message
+    assert "was created" in refused.value.message
     assert root.id in refused.value.details
     assert world.backend.values(world.fork(root, at(moment)).id) == ["row"]
 
@@ -195,7 +196,7 @@ def test_a_deleted_ancestor_is_named_as_such(world: World) -> None:
     world.control.delete_service(world.project.id, root.id)
     world.worker.run_until_idle()
     with pytest.raises(Invalid) as refused:
-        world.control.fork_service(world.project.id, fork.id, at(moment))
+        fork_service(world.control, world.project.id, fork.id, at(moment))
     assert root.id in refused.value.details
     assert "deleted" in refused.value.details
 
@@ -204,4 +205,4 @@ def test_before_the_first_ancestor_there_was_nothing(world: World) -> None:
     root = world.create("root")
     fork = world.fork(root)
     with pytest.raises(Invalid, match="Not even its ancestor 'root'"):
-        world.control.fork_service(world.project.id, fork.id, at(shown(root.created_at - SECOND)))
+        fork_service(world.control, world.project.id, fork.id, at(shown(root.created_at - SECOND)))

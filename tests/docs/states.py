@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ramet.backends.memory import MemoryBackend
 from ramet.control import changes
+from ramet.control.forks import fork_service
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
@@ -69,7 +70,7 @@ def _crash(world: World, service_id: str) -> str:
 Submit = Callable[[World, str], str]
 VERBS: dict[str, tuple[Status | None, Submit]] = {
     "create": (None, lambda w, _: w.control.create_service(w.project.id, CreateRequest("new")).service.id),
-    "fork": (None, lambda w, parent: w.control.fork_service(w.project.id, parent, NOW).service.id),
+    "fork": (None, lambda w, parent: fork_service(w.control, w.project.id, parent, NOW).service.id),
     "stop": (Status.READY, lambda w, service: w.control.stop_service(w.project.id, service).id),
     "start": (Status.PAUSED, lambda w, service: w.control.start_service(w.project.id, service).id),
     "resize": (Status.READY, _resize),

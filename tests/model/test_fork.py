@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.errors import Invalid
-from ramet.model.fork import ForkStrategy, check_target, parse_target_time, resolve
+from ramet.model.fork import ForkStrategy, check_target, parse_target_time
 from ramet.model.snapshot import Snapshot, SnapshotKind
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -68,27 +68,3 @@ def test_the_future_is_refused_and_the_servers_time_is_said(text: str) -> None:
     with pytest.raises(Invalid, match="2026-11-21T12:00:00") as refusal:
         check_target(ForkStrategy.PITR, text, NOW)
     assert refusal.value.code == "TARGET_TIME_IN_FUTURE"
-
-
-def test_pitr_grows_from_the_newest_snapshot_that_was_complete_at_the_target() -> None:
-    known = [snapshot("old", 60), snapshot("middle", 30), snapshot("new", 10)]
-    point = resolve(ForkStrategy.PITR, NOW - timedelta(minutes=30), known, NOW)
-    assert point.base is not None
-    assert point.base.id == "middle"
-
-
-def test_a_target_before_the_window_is_refused_with_the_window() -> None:
-    with pytest.raises(Invalid) as refusal:
-        resolve(ForkStrategy.PITR, NOW - timedelta(minutes=61), [snapshot("old", 60)], NOW)
-    assert refusal.value.code == "OUTSIDE_RESTORE_WINDOW"
-    assert "2026-11-21T11:00:00" in refusal.value.message
-
-
-def test_last_snapshot_is_the_newest() -> None:
-    point = resolve(ForkStrategy.LAST_SNAPSHOT, None, [snapshot("new", 1), snapshot("old", 2)], NOW)
-    assert point.base is not None
-    assert point.base.id == "new"
-
-
-def test_last_snapshot_may_still_be_on_its_way() -> None:
-    assert resolve(ForkStrategy.LAST_SNAPSHOT, None, [], NOW).base is None

@@ -10,6 +10,7 @@ from ramet.backends.memory import MemoryBackend
 from ramet.control import changes, windows
 from ramet.control import replicas as replica_verbs
 from ramet.control.drills import Drills
+from ramet.control.forks import fork_service
 from ramet.control.poolers import enable_pooler
 from ramet.control.replicas import ReplicaSetRequest
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -33,7 +34,7 @@ def submit_create(world: World, _parent: str) -> str:
 
 
 def submit_fork(world: World, parent: str) -> str:
-    return world.control.fork_service(world.project.id, parent, ForkRequest(ForkStrategy.NOW)).service.id
+    return fork_service(world.control, world.project.id, parent, ForkRequest(ForkStrategy.NOW)).service.id
 
 
 def submit_stop(world: World, parent: str) -> str:

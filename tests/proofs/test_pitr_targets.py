@@ -7,6 +7,7 @@ import pytest
 from prove.ground import Ground, Running
 from ramet.backends.local.process import postgres
 from ramet.control.changes import resize_service
+from ramet.control.forks import fork_service
 from ramet.control.windows import window
 from ramet.errors import Invalid
 from ramet.model.fork import shown
@@ -32,7 +33,7 @@ def earliest(ground: Ground, running: Running) -> datetime:
 
 def refused(ground: Ground, parent: Running, moment: datetime | str) -> Invalid:
     with pytest.raises(Invalid) as error:
-        ground.control.fork_service(ground.project_id, parent.service.id, at(moment))
+        fork_service(ground.control, ground.project_id, parent.service.id, at(moment))
     return error.value
 
 
@@ -172,7 +173,7 @@ def test_on_a_fork_for_a_time_before_it_was_born(ground: Ground, parent: Running
     times = append(parent, 1, 2)
     fork = ground.fork(parent, at(times[1]))
     error = refused(ground, fork, times[0])
-    assert "before the birth" in error.message
+    assert "was created" in error.message
     assert parent.service.id in error.details
     assert rows_at(ground, parent, times[0]) == [1]
     ground.delete(fork)

@@ -14,6 +14,7 @@ from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, empty,
 from ramet.api.plans import PLANNED, DryRun, plan_shape
 from ramet.api.problems import POLLED
 from ramet.api.shapes import service_shape
+from ramet.control import forks
 from ramet.control.metrics import usage_now, usages_now
 from ramet.control.preview import preview_fork
 from ramet.control.requests import Accepted, Amount, CreateRequest, ForkRequest
@@ -156,7 +157,7 @@ def fork_service(
     )
     if dry_run:
         return answer(plan_shape(preview_fork(control, project_id, service_id, request)))
-    return _accepted(control.fork_service(project_id, service_id, request, _checked_key(idempotency_key)))
+    return _accepted(forks.fork_service(control, project_id, service_id, request, _checked_key(idempotency_key)))
 
 
 def _accepted(accepted: Accepted) -> Response[Any]:

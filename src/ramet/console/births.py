@@ -12,6 +12,7 @@ from ramet.console.pages import HEADERS, page
 from ramet.console.parts import AnyRequest, ConsoleParts, Fields, Parts, ServiceId, SignedIn, Visit, read
 from ramet.console.past import past_of
 from ramet.console.problems import form_status
+from ramet.control.forks import fork_service
 from ramet.control.preview import preview_fork
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.endpoints import connection_uri
@@ -68,7 +69,7 @@ def fork(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, fields: 
     """Make a fork."""
     try:
         request = _fork_request(fields)
-        accepted = parts.control.fork_service(session.project_id, service_id, request, fields.get("key"))
+        accepted = fork_service(parts.control, session.project_id, service_id, request, fields.get("key"))
     except Error as error:
         parent = parts.control.get_service(session.project_id, service_id)
         return _fork_page(parts, session, parent, refused(fields, error), status_code=form_status(error))

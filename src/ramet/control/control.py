@@ -6,22 +6,19 @@ Projects and keys are in `ramet.control.projects`; what happens on the host is t
 import hashlib
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice
 
 import sqlalchemy as sa
-from msgspec.structs import replace
 
-from ramet.backends.base import Backend, Source
+from ramet.backends.base import Backend
 from ramet.control.endpoints import Placement
-from ramet.control.last_snapshot import is_behind, take_another
-from ramet.control.lineage import before_birth
 from ramet.control.replica_views import all_with_sets, set_as_service, with_sets
-from ramet.control.requests import Accepted, CreateRequest, ForkRequest, is_quiet
+from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Exhausted, Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.credentials import Secret, derived_password, new_password, scram_verifier
-from ramet.model.fork import ForkStrategy, RestorePoint, check_target, chosen_snapshot, resolve
 from ramet.model.resources import Size, parse_size
 from ramet.model.service import (
     Origin,
@@ -29,17 +26,14 @@ from ramet.model.service import (
     ServiceType,
     Status,
     check_name,
-    fork_name,
-    is_down,
     is_visible,
     status_of,
 )
-from ramet.model.snapshot import base_for, rollable
-from ramet.model.window import RestoreSettings, check_gaps
+from ramet.model.window import RestoreSettings
 from ramet.operations.procedure import request_cancel, submit
 from ramet.procedures.registry import FIRST_STEPS
 from ramet.procedures.servers import server_of
-from ramet.store import idempotency, projects, services, snapshots
+from ramet.store import idempotency, projects, services
 from ramet.store.database import Store
 
 _DEFAULTS = RestoreSettings()
@@ -48,6 +42,15 @@ _DEFAULTS = RestoreSettings()
 def utc_now() -> datetime:
     """Return the time, aware and in UTC."""
     return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class NewIdentity:
+    """What a new service is known and opened by."""
+
+    service_id: str
+    password: Secret
+    verifier: Secret
 
 
 class Control:
@@ -96,7 +99,7 @@ class Control:
 
     def create_service(self, project_id: str, request: CreateRequest, idempotency_key: str | None = None) -> Accepted:
         """Accept a new, empty service."""
-        earlier = self._earlier(project_id, idempotency_key, request)
+        earlier = self.earlier_answer(project_id, idempotency_key, request)
         if earlier is not None:
             return earlier
         self._check_create(request)
@@ -108,16 +111,14 @@ class Control:
         has_tls = self.backend.has_tls(pg_major)
         self._placement.check_tls(pg_major, has_tls=has_tls)
         self.backend.check_room(None)
-        service_id = new_id()
-        password = self._password(service_id, idempotency_key)
-        verifier = scram_verifier(password)
+        new = self.new_identity(idempotency_key)
         with self.store.write() as tx:
-            replayed = self._replay(tx, project_id, idempotency_key, request)
+            replayed = self.replay(tx, project_id, idempotency_key, request)
             if replayed is not None:
                 return replayed
             self._check_project(tx, project_id)
             service = Service(
-                id=service_id,
+                id=new.service_id,
                 project_id=project_id,
                 name=request.name,
                 region_code=self._placement.region_code,
@@ -129,36 +130,10 @@ class Control:
                 port=self.reserve_port(tx),
                 pg_major=pg_major,
                 created_at=self.clock(),
-                verifier=verifier,
+                verifier=new.verifier,
             )
-            accepted = self._accept(tx, service, "create", password)
-            self._remember(tx, project_id, idempotency_key, request, service_id)
-        self.wake()
-        return accepted
-
-    def fork_service(
-        self, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
-    ) -> Accepted:
-        """Accept a fork: check it, fix the restore point, hold the parent until its data is captured."""
-        earlier = self._earlier(project_id, idempotency_key, (service_id, request))
-        if earlier is not None:
-            return earlier
-        child_id = new_id()
-        password = self._password(child_id, idempotency_key)
-        verifier = scram_verifier(password)  # slow on purpose: no other writer waits for it
-        with self.store.write() as tx:
-            replayed = self._replay(tx, project_id, idempotency_key, (service_id, request))
-            if replayed is not None:
-                return replayed
-            parent = self.find(tx, project_id, service_id, lock=True)
-            child, point = self.plan_fork(tx, parent, request)
-            state = _fork_state(parent, point, is_quiet(request))
-            if point.awaits_snapshot:
-                state["base_id"] = take_another(tx, parent)
-            child = replace(child, id=child_id, port=self.reserve_port(tx), verifier=verifier)
-            accepted = self._accept(tx, child, "fork", password, state)
-            services.add_hold(tx, parent.id, _operation_id(accepted.service))
-            self._remember(tx, project_id, idempotency_key, (service_id, request), child.id)
+            accepted = self.accept(tx, service, "create", new.password)
+            self.remember(tx, project_id, idempotency_key, request, service.id)
         self.wake()
         return accepted
 
@@ -199,61 +174,7 @@ class Control:
         self.wake()
         return changed
 
-    def plan_fork(self, tx: sa.Connection, parent: Service, request: ForkRequest) -> tuple[Service, RestorePoint]:
-        """Check a request against its parent; return the fork that it means, without a port, and its restore point."""
-        now = self.clock()
-        target = check_target(request.strategy, request.target_time, now)
-        _check_region(request.region_code, parent.region_code)
-        name = fork_name(parent.name) if request.name is None else check_name(request.name)
-        size = parse_size(request.cpu_millis, request.memory_gbs, parent.size, self.backend.host_size())
-        allowed = (Status.READY, Status.PAUSED)
-        if status_of(parent) not in allowed and not is_down(parent):
-            raise wrong_state(parent, "fork", allowed)
-        known = snapshots.list_snapshots(tx, parent.id)
-        is_unreached = target is not None and base_for(known, target) is None
-        if target is not None and is_unreached and (unborn := before_birth(tx, parent, target, now)) is not None:
-            raise unborn
-        point = resolve(request.strategy, target, known, now)
-        if request.snapshot_id is not None:
-            point = chosen_snapshot(point, request.snapshot_id, known)
-        elif request.strategy is ForkStrategy.LAST_SNAPSHOT and is_behind(tx, parent, point.base):
-            point = RestorePoint(request.strategy, awaits_snapshot=True)
-        if target is not None:
-            check_gaps(self.backend.gaps(parent.id, rollable(known)), target)
-        self.backend.check_room(source_of(parent, point))
-        past = point.target or (None if point.base is None else point.base.taken_at)
-        if past is not None:
-            self.backend.check_extensions(server_of(parent), past)
-        origin = Origin(
-            project_id=parent.project_id,
-            service_id=parent.id,
-            name=parent.name,
-            strategy=request.strategy,
-            target_time=request.target_time,
-            snapshot_id=None if point.base is None else point.base.id,
-            data_time=None if point.base is None or point.target is not None else point.base.taken_at,
-        )
-        child = replace(
-            parent,
-            id=new_id(),
-            host=self._placement.host_of(has_tls=self.backend.has_tls(parent.pg_major)),
-            name=name,
-            environment=request.environment,
-            size=size,
-            created_at=now,
-            paused=False,
-            pooler_port=None,
-            replica_sets=(),
-            born_at=None,
-            down_reason=None,
-            origin=origin,
-            settings={},
-            report=None,
-            activity=None,
-        )
-        return child, point
-
-    def _accept(
+    def accept(
         self,
         tx: sa.Connection,
         service: Service,
@@ -291,7 +212,7 @@ class Control:
 
     def _check_create(self, request: CreateRequest) -> None:
         check_name(request.name)
-        _check_region(request.region_code, self._placement.region_code)
+        check_region(request.region_code, self._placement.region_code)
         if request.replica_count:
             raise Invalid(
                 "HA_NOT_AVAILABLE",
@@ -322,23 +243,30 @@ class Control:
             "Delete a service, or widen RAMET_PORT_RANGE.",
         )
 
-    def _password(self, service_id: str, idempotency_key: str | None) -> Secret:
-        if idempotency_key is None:
-            return new_password()
-        return derived_password(self._root_key, service_id, idempotency_key)
+    def endpoint_host(self, pg_major: int) -> str:
+        """Return the host that services of a PostgreSQL version announce."""
+        return self._placement.host_of(has_tls=self.backend.has_tls(pg_major))
 
-    def _earlier(self, project_id: str, key: str | None, request: object) -> Accepted | None:
+    def new_identity(self, idempotency_key: str | None) -> NewIdentity:
+        """Return the id and the password of a new service. Slow on purpose: not within a transaction."""
+        service_id = new_id()
+        password = (
+            new_password() if idempotency_key is None else derived_password(self._root_key, service_id, idempotency_key)
+        )
+        return NewIdentity(service_id, password, scram_verifier(password))
+
+    def earlier_answer(self, project_id: str, key: str | None, request: object) -> Accepted | None:
         """Return the answer given before to the same key, with the password only while it opens the service."""
         if key is None:
             return None
         with self.store.read() as tx:
-            found = self._replay(tx, project_id, key, request)
+            found = self.replay(tx, project_id, key, request)
         if found is None or found.service.born_at is None or found.initial_password is None:
             return found
         opens = self.backend.has_password(server_of(found.service), found.initial_password)
         return found if opens else Accepted(found.service, None)
 
-    def _replay(self, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:
+    def replay(self, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:
         """Return the answer given before to the same key; None when the key is new or its service is gone."""
         if key is None:
             return None
@@ -356,18 +284,13 @@ class Control:
             )
         return Accepted(service, derived_password(self._root_key, service.id, key))
 
-    def _remember(self, tx: sa.Connection, project_id: str, key: str | None, request: object, service_id: str) -> None:
+    def remember(self, tx: sa.Connection, project_id: str, key: str | None, request: object, service_id: str) -> None:
         if key is not None:
             idempotency.insert(tx, project_id, _digest(key), _digest(repr(request)), service_id, self.clock())
 
 
-def source_of(parent: Service, point: RestorePoint) -> Source:
-    """Return where a backend finds the data of a restore point."""
-    snapshot_id = None if point.base is None else point.base.id
-    return Source(server_of(parent), parent.paused, snapshot_id, point.target)
-
-
-def _check_region(wanted: str | None, region_code: str) -> None:
+def check_region(wanted: str | None, region_code: str) -> None:
+    """Raise Invalid for a region other than the only one."""
     if wanted not in (None, region_code):
         raise Invalid(
             "INVALID_REGION",
@@ -376,17 +299,8 @@ def _check_region(wanted: str | None, region_code: str) -> None:
         )
 
 
-def _fork_state(parent: Service, point: RestorePoint, quiet: bool) -> dict[str, object]:
-    return {
-        "quiet": quiet,
-        "parent_id": parent.id,
-        "strategy": point.strategy.value,
-        "base_id": None if point.base is None else point.base.id,
-        "target": None if point.target is None else point.target.isoformat(),
-    }
-
-
-def _operation_id(service: Service) -> str:
+def operation_id_of(service: Service) -> str:
+    """Return the operation of a service that was just accepted."""
     if service.activity is None:
         raise AssertionError("BUG: an accepted service has an operation")
     return service.activity.operation_id

@@ -8,8 +8,10 @@ import sqlalchemy as sa
 
 from ramet.backends.base import SnapshotFacts
 from ramet.control.control import Control
+from ramet.control.forks import checked_plan
 from ramet.control.requests import ForkRequest
-from ramet.model.fork import ForkStrategy, RestorePoint
+from ramet.model.fork import ForkStrategy
+from ramet.model.restore_point import RestorePoint
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number, newest
 from ramet.procedures.servers import server_of
@@ -32,16 +34,16 @@ class Preview:
 
 def preview_fork(control: Control, project_id: str, service_id: str, request: ForkRequest) -> Preview:
     """Check a fork request as if it were made, and tell what would come of it. Raises what the request would."""
+    plan = checked_plan(control, project_id, service_id, request)
+    parent, point = plan.parent, plan.point
     with control.store.read() as tx:
-        parent = control.find(tx, project_id, service_id)
-        fork, point = control.plan_fork(tx, parent, request)
         known = snapshots.list_snapshots(tx, parent.id)
         typical = _typical_seconds(tx, project_id)
     wal_bytes = None
     if point.base is not None and point.target is not None:
         written = written_bytes(control, parent, newest(known))
         wal_bytes = wal_between(known, point.base, point.target, written, control.clock())
-    return Preview(fork, point, wal_bytes, typical + (wal_bytes or 0) / _REDO_BYTES_A_SECOND)
+    return Preview(plan.child, point, wal_bytes, typical + (wal_bytes or 0) / _REDO_BYTES_A_SECOND)
 
 
 def written_bytes(control: Control, service: Service, last: Snapshot | None) -> int | None:

@@ -20,8 +20,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.backends.base import Source
+from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
-from ramet.model.snapshot import Snapshot, SnapshotKind, newest
+from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, newest
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work, submit
 from ramet.procedures import prepare
 from ramet.procedures.servers import (
@@ -63,16 +64,25 @@ class Fork:
         return Next("recover", {"capture": stored(captured)}, changes=record)
 
     def _base(self, work: Work) -> Snapshot | Wait | None:
-        """Return the snapshot to grow from; None for a fork of now; a Wait while it is being taken."""
+        """Return the snapshot to grow from; None for a fork of now; a Wait while it is being taken.
+
+        Raises Failed when the one that was chosen is gone, and no earlier one leads to the target.
+        """
         if work.state["strategy"] == ForkStrategy.NOW:
             return None
-        parent_id, wanted = work.state["parent_id"], work.state["base_id"]
+        parent_id, wanted, target = work.state["parent_id"], work.state["base_id"], work.state["target"]
         with self.tools.store.read() as tx:
-            is_on_its_way = wanted is not None and under_way(tx, parent_id, "snapshot")
+            is_on_its_way = under_way(tx, parent_id, "snapshot")
             known = snapshots.list_snapshots(tx, parent_id)
-        base = next((snapshot for snapshot in known if snapshot.id == wanted), None)
-        if base is None and not is_on_its_way:
-            base = newest(known)  # of any, or instead of one that could not be taken
+        base = newest(known) if wanted is None else next((one for one in known if one.id == wanted), None)
+        if base is None and target is not None:
+            base = base_for(known, datetime.fromisoformat(target))
+        if base is None and wanted is not None and not is_on_its_way:
+            raise Failed(
+                "SNAPSHOT_LOST",
+                f"Snapshot {wanted} of service {parent_id} could not be taken, or is gone",
+                "Look at its operations, then fork once more.",
+            )
         return base or Wait(0.02, "a snapshot of the parent")
 
     def recover(self, work: Work) -> Outcome:

@@ -121,6 +121,13 @@ def find_moment(
     The cut excludes nothing when no transaction ended later.
     Raises BrokenChain for the first segment that is needed and is missing or damaged.
     """
+    first = next(base for name, base in bases if name == chosen)
+    if first.facts.taken_at > target:
+        raise Failed(
+            "WRONG_BASE",
+            f"Snapshot {chosen} was taken at {shown(first.facts.taken_at)}, after {shown(target)}",
+            "Fork once more.",
+        )
     at = _base_after_step(reader, bases, [name for name, _ in bases].index(chosen), target, live_end)
     name, base = bases[at]
     for bound in _bounds([following for _, following in bases[at + 1 :]], live_end):

@@ -1,0 +1,129 @@
+"""Which data state a fork request means: chosen from what is known of the parent, without any I/O."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ramet.errors import Invalid
+from ramet.model.fork import ForkStrategy, shown
+from ramet.model.snapshot import Snapshot, base_for, clock_steps, newest, rollable
+from ramet.model.window import Gap, check_gaps
+
+
+@dataclass(frozen=True)
+class RestorePoint:
+    """The data state that a fork is to hold: a base snapshot, a target time, both, or neither (now).
+
+    `awaits_snapshot` says that the base is a snapshot that is still to be taken.
+    """
+
+    strategy: ForkStrategy
+    base: Snapshot | None = None
+    target: datetime | None = None
+    awaits_snapshot: bool = False
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """A service that the data of a fork came from. `earliest` is where its restore window begins; None: it has none."""
+
+    service_id: str
+    name: str
+    created_at: datetime
+    is_gone: bool
+    is_fork: bool
+    earliest: datetime | None
+
+
+@dataclass(frozen=True)
+class Parent:
+    """What is known of a service when a fork of it is asked for.
+
+    `is_behind`: a fork as of now holds more than the newest snapshot. `ancestors` are those of a fork, nearest first;
+    they matter only to a target before it was created.
+    """
+
+    service_id: str
+    created_at: datetime
+    is_fork: bool = False
+    snapshots: Sequence[Snapshot] = ()
+    gaps: Sequence[Gap] = ()
+    is_behind: bool = False
+    ancestors: Sequence[Ancestor] = ()
+
+
+def choose(
+    strategy: ForkStrategy, target: datetime | None, snapshot_id: str | None, parent: Parent, now: datetime
+) -> RestorePoint:
+    """Return the restore point of a request whose target was checked. Raises Invalid when there is none.
+
+    LAST_SNAPSHOT has no base yet while the parent's first snapshot is still being taken.
+    """
+    if snapshot_id is not None:
+        return _named(strategy, snapshot_id, parent)
+    if strategy is ForkStrategy.NOW:
+        return RestorePoint(strategy)
+    if strategy is ForkStrategy.LAST_SNAPSHOT:
+        last = None if parent.is_behind else newest(list(parent.snapshots))
+        return RestorePoint(strategy, last, awaits_snapshot=parent.is_behind)
+    if target is None:
+        raise AssertionError("BUG: a checked PITR request has a target")
+    base = base_for(list(parent.snapshots), target)
+    if base is None:
+        raise _unreachable(target, parent, now)
+    check_gaps(parent.gaps, target)
+    return RestorePoint(strategy, base, target)
+
+
+def _named(strategy: ForkStrategy, snapshot_id: str, parent: Parent) -> RestorePoint:
+    if strategy is not ForkStrategy.LAST_SNAPSHOT:
+        raise Invalid(
+            "SNAPSHOT_NOT_ALLOWED",
+            f"snapshot_id goes with fork_strategy LAST_SNAPSHOT only, not with {strategy}",
+            "Leave snapshot_id out, or send fork_strategy LAST_SNAPSHOT.",
+        )
+    found = next((snapshot for snapshot in parent.snapshots if snapshot.id == snapshot_id), None)
+    if found is None:
+        raise Invalid(
+            "SNAPSHOT_NOT_FOUND",
+            f"The parent has no snapshot {snapshot_id[:64]!r}",
+            "Its snapshots are listed by GET .../snapshots; without snapshot_id the newest is taken.",
+        )
+    return RestorePoint(strategy, found)
+
+
+def _unreachable(target: datetime, parent: Parent, now: datetime) -> Invalid:
+    if parent.is_fork and target < parent.created_at:
+        return Invalid(
+            "OUTSIDE_RESTORE_WINDOW",
+            f"target_time {shown(target)} is before service {parent.service_id} was created,"
+            f" as a fork, at {shown(parent.created_at)}",
+            _advice(target, parent.ancestors, now),
+        )
+    kept = rollable(list(parent.snapshots))
+    if not kept:
+        return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet", "Use NOW instead.")
+    steps = [f"from {shown(step.before)} to {shown(step.after)}" for step in clock_steps(kept)]
+    went_back = f" The clock of the parent went back {', '.join(steps)}." if steps else ""
+    return Invalid(
+        "OUTSIDE_RESTORE_WINDOW",
+        f"target_time {shown(target)} is before the restore window of the parent,"
+        f" which reaches from {shown(min(snapshot.taken_at for snapshot in kept))} to {shown(now)}",
+        f"Choose a moment within it.{went_back}",
+    )
+
+
+def _advice(target: datetime, ancestors: Sequence[Ancestor], now: datetime) -> str:
+    """Say which ancestor to ask for a moment: the nearest one that existed then, or the oldest that is known."""
+    lived = [one for one in ancestors if target >= one.created_at]
+    if not ancestors or (not lived and ancestors[-1].is_fork):
+        return "Its ancestor of that time is unknown here."
+    asked = lived[0] if lived else ancestors[-1]
+    named = f"its ancestor {asked.name!r} ({asked.service_id})"
+    if asked.is_gone:
+        return f"That moment belonged to {named}, which is deleted, and its restore window with it."
+    if target < asked.created_at:
+        return f"Not even {named} existed then; it was created at {shown(asked.created_at)}."
+    if asked.earliest is None:
+        return f"Ask {named}, which has no restore window yet."
+    return f"Ask {named}, whose restore window reaches from {shown(asked.earliest)} to {shown(now)}."

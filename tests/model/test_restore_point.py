@@ -1,0 +1,100 @@
+"""Which data state a fork request means, from what is known of the parent alone."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ramet.errors import Invalid
+from ramet.model.fork import ForkStrategy
+from ramet.model.restore_point import Ancestor, Parent, choose
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.window import Gap
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def minutes_ago(minutes: float) -> datetime:
+    return NOW - timedelta(minutes=minutes)
+
+
+def snapshot(name: str, minutes: float, lsn: str = "0/2", kind: SnapshotKind = SnapshotKind.SCHEDULED) -> Snapshot:
+    return Snapshot(name, "s" * 10, kind, minutes_ago(minutes), "0/1", lsn, 1, 1, 1)
+
+
+KNOWN = (snapshot("old", 60, "0/2"), snapshot("middle", 30, "0/3"), snapshot("new", 10, "0/4"))
+CLOCK_BACK = (snapshot("first", 60, "0/2"), snapshot("ahead", 5, "0/3"), snapshot("after", 30, "0/4"))
+GAP = Gap(minutes_ago(40), minutes_ago(35), "WAL segment 000000010000000000000003 is missing.")
+
+
+def parent(**changes: Any) -> Parent:
+    return Parent(**{"service_id": "s" * 10, "created_at": minutes_ago(90), "snapshots": KNOWN, **changes})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "target", "snapshot_id", "known", "base"),
+    [
+        ("NOW", None, None, {}, None),
+        ("LAST_SNAPSHOT", None, None, {}, "new"),
+        ("LAST_SNAPSHOT", None, None, {"snapshots": ()}, None),
+        ("LAST_SNAPSHOT", None, None, {"snapshots": CLOCK_BACK}, "after"),
+        ("LAST_SNAPSHOT", None, "old", {}, "old"),
+        ("LAST_SNAPSHOT", None, "old", {"is_behind": True}, "old"),
+        ("PITR", minutes_ago(20), None, {}, "middle"),
+        ("PITR", minutes_ago(30), None, {}, "middle"),
+        ("PITR", minutes_ago(0), None, {}, "new"),
+        ("PITR", minutes_ago(29), None, {"snapshots": CLOCK_BACK}, "after"),
+        ("PITR", minutes_ago(31), None, {"snapshots": CLOCK_BACK}, "first"),
+        ("PITR", minutes_ago(34), None, {"gaps": [GAP]}, "old"),
+        ("PITR", minutes_ago(40), None, {"gaps": [GAP]}, "old"),
+        ("PITR", minutes_ago(20), None, {"is_fork": True, "created_at": minutes_ago(10)}, "middle"),
+    ],
+    ids=[
+        "now", "the newest", "none yet", "the newest by the WAL", "a named one", "a named one though a fork has more",
+        "the last before the target", "exactly on one", "the present", "behind a step of the clock",
+        "before the step of the clock", "behind a gap", "at the edge of a gap", "a fork made while the clock was ahead",
+    ],
+)  # fmt: skip
+def test_the_base_of_a_request(
+    strategy: str, target: datetime | None, snapshot_id: str | None, known: dict[str, Any], base: str | None
+) -> None:
+    point = choose(ForkStrategy(strategy), target, snapshot_id, parent(**known), NOW)
+    assert (point.base.id if point.base else None, point.target) == (base, target)
+    assert not point.awaits_snapshot
+
+
+ROOT = Ancestor("r" * 10, "root", minutes_ago(500), False, False, minutes_ago(400))
+FORK = {"is_fork": True, "created_at": minutes_ago(70)}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "target", "snapshot_id", "known", "code", "said"),
+    [
+        ("NOW", None, "old", {}, "SNAPSHOT_NOT_ALLOWED", "not with NOW"),
+        ("LAST_SNAPSHOT", None, "gone", {}, "SNAPSHOT_NOT_FOUND", "'gone'"),
+        ("PITR", minutes_ago(61), None, {}, "OUTSIDE_RESTORE_WINDOW", "reaches from 2026-11-21T11:00:00"),
+        ("PITR", minutes_ago(1), None, {"snapshots": ()}, "OUTSIDE_RESTORE_WINDOW", "no restore window yet"),
+        ("PITR", minutes_ago(38), None, {"gaps": [GAP]}, "OUTSIDE_RESTORE_WINDOW", "is missing"),
+        ("PITR", minutes_ago(61), None, {"snapshots": CLOCK_BACK}, "OUTSIDE_RESTORE_WINDOW", "The clock of the"),
+        ("PITR", minutes_ago(80), None, FORK | {"ancestors": [ROOT]}, "OUTSIDE_RESTORE_WINDOW", "its ancestor 'root'"),
+        ("PITR", minutes_ago(80), None, FORK, "OUTSIDE_RESTORE_WINDOW", "unknown here"),
+        ("PITR", minutes_ago(600), None, FORK | {"ancestors": [ROOT]}, "OUTSIDE_RESTORE_WINDOW", "Not even"),
+    ],
+    ids=[
+        "a snapshot as of now", "an unknown snapshot", "before the window", "no window", "in a gap",
+        "before the window of a clock that went back", "before a fork", "before a fork of an unknown service",
+        "before all ancestors",
+    ],
+)  # fmt: skip
+def test_what_a_request_cannot_mean(
+    strategy: str, target: datetime | None, snapshot_id: str | None, known: dict[str, Any], code: str, said: str
+) -> None:
+    with pytest.raises(Invalid) as refusal:
+        choose(ForkStrategy(strategy), target, snapshot_id, parent(**known), NOW)
+    assert refusal.value.code == code
+    assert said in f"{refusal.value.message}: {refusal.value.details}"
+
+
+def test_the_last_snapshot_is_awaited_when_a_fork_of_now_holds_more() -> None:
+    point = choose(ForkStrategy.LAST_SNAPSHOT, None, None, parent(is_behind=True), NOW)
+    assert (point.base, point.awaits_snapshot) == (None, True)
