@@ -85,9 +85,9 @@ def test_every_file_that_is_cited_exists() -> None:
     [
         ("docs/hazards.md", True),
         ("hazards.md", True),
-        ("backends/local/{gaps,integrity}.py", True),
+        ("backends/local/restore/{gaps,capture}.py", True),
         ("nowhere.md", False),
-        ("backends/local/{gaps,nowhere}.py", False),
+        ("backends/local/restore/{gaps,nowhere}.py", False),
     ],
 )
 def test_a_citation_is_looked_up_in_the_project(cited: str, there: bool) -> None:
