@@ -131,3 +131,28 @@ def test_states_of_before_an_update_are_refused_while_their_library_is_missing(s
     found = json.loads(record.read_text())
     record.write_text(json.dumps([{**one, "libraries": ["$libdir/basic_archive"]} for one in found]))
     stepping.check(before)
+
+
+def test_states_of_before_an_update_are_refused_when_its_process_ended_behind_it(
+    stepping: Stepping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = datetime.now(UTC)
+    stepping.offer("2.0", "1.0--2.0")
+
+    def end_behind(*where: object) -> str | None:
+        update_one(*where)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    update_one = extensions._update_one
+    monkeypatch.setattr(extensions, "_update_one", end_behind)
+    with pytest.raises(KeyboardInterrupt):
+        stepping.update()
+    with pytest.raises(Invalid, match=r"stepping 1\.0, whose library is not installed"):
+        stepping.check(before)
+
+
+def test_an_update_that_failed_refuses_no_state(stepping: Stepping) -> None:
+    stepping.offer("2.0", "1.0--2.0")
+    (stepping.share / "extension" / "stepping--1.0--2.0.sql").write_text("SELECT no_such_function();")
+    stepping.update()
+    stepping.check(datetime.now(UTC))

@@ -4,8 +4,8 @@ The admin does not own what the platform created, and where a package took the o
 touches the extension fails. The update is therefore the first statement of its session, as TimescaleDB demands it.
 """
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ from ramet.errors import Invalid
 from ramet.model.fork import shown
 
 _RECORD = "extensions.json"
-_UPDATE_TIMEOUT = "10min"
+_UPDATE_LIMIT = timedelta(minutes=10)
 _OUTDATED = """
 SELECT e.extname, e.extversion, a.default_version,
        EXISTS (SELECT FROM pg_extension_update_paths(e.extname) p
@@ -55,9 +55,12 @@ def _update_in(paths: ServicePaths, account: Account, database: str, wanted: str
     for name, old, new, has_path, libraries in outdated:
         problem = f"it has no update from {old} to {new}: install a version between" if not has_path else None
         if problem is None:
+            # Before the update, as of its end at the latest: this process may end behind it.
+            known, latest = _remembered(paths.root / _RECORD), datetime.now(UTC) + _UPDATE_LIMIT
+            _remember(paths, account, [*known, _Updated(latest, name, old, libraries)])
             problem = _update_one(paths, database, name)
-        if problem is None:
-            _remember(paths, account, _Updated(datetime.now(UTC), name, old, libraries))
+            made = [_Updated(datetime.now(UTC), name, old, libraries)] if problem is None else []
+            _remember(paths, account, [*known, *made])
         yield ExtensionUpdate(database, name, old, new, problem)
 
 
@@ -65,7 +68,7 @@ def _update_one(paths: ServicePaths, database: str, name: str) -> str | None:
     """Update an extension; return why that failed."""
     try:
         with connections.connect(
-            paths, database, statement_timeout=_UPDATE_TIMEOUT, **connections.EXTENSIONS_LOADED
+            paths, database, statement_timeout=f"{_UPDATE_LIMIT.seconds}s", **connections.EXTENSIONS_LOADED
         ) as connection:
             connections.run(connection, "ALTER EXTENSION {} UPDATE", name)
     except psycopg.Error as error:
@@ -91,9 +94,8 @@ def _is_there(installation: Installation, library: str) -> bool:
     return Path(f"{name}.so").is_file() if name.startswith("/") else installation.has_library(name)
 
 
-def _remember(paths: ServicePaths, account: Account, made: _Updated) -> None:
-    place = paths.root / _RECORD
-    account.write(place, msgspec.json.encode([*_remembered(place), made]))
+def _remember(paths: ServicePaths, account: Account, made: Sequence[_Updated]) -> None:
+    account.write(paths.root / _RECORD, msgspec.json.encode(made))
 
 
 def _remembered(place: Path) -> list[_Updated]:
