@@ -290,6 +290,23 @@ def test_a_marked_member_of_the_admin_reads_all_and_writes_nothing(tenant: Tenan
         assert not tenant.can_write("helper", escape)
 
 
+def test_a_session_that_was_a_writing_role_before_the_mark_writes_no_more(tenant: Tenant) -> None:
+    tenant.run(
+        "CREATE ROLE early LOGIN PASSWORD 'secret'",
+        "CREATE ROLE scribe",
+        "GRANT INSERT ON orders TO scribe",
+        "GRANT scribe TO early",
+    )
+    with connect(tenant.server, "secret", user="early", sslmode="prefer") as session:
+        session.execute("SET ROLE scribe")
+        session.execute("INSERT INTO orders VALUES (-6)")
+        tenant.run(MARK.format("early"))
+        tenant.heed()
+        with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.OperationalError)):
+            session.execute("INSERT INTO orders VALUES (-7)")
+    assert tenant.as_role("early", "SELECT 1") == [(1,)]
+
+
 def test_rights_that_come_after_the_mark_are_taken_too(tenant: Tenant) -> None:
     tenant.run("CREATE ROLE late LOGIN PASSWORD 'secret'", MARK.format("late"))
     tenant.heed()

@@ -69,6 +69,9 @@ FROM pg_default_acl d JOIN pg_roles o ON o.oid = d.defaclrole LEFT JOIN pg_names
 WHERE a.grantee = %s AND (a.privilege_type = ANY(%s) OR d.defaclobjtype = 'S' AND a.privilege_type = 'USAGE')
 """
 
+# What a session became by SET ROLE it stays when the membership is revoked.
+_END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = %s"
+
 
 @dataclass(frozen=True)
 class _Role:
@@ -157,9 +160,18 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
                 _revoke_writes(inside, role)
     with connection.transaction():
         _restrict(connection, role)
-        _revoke_memberships(connection, role, {direct for direct, oid, *_ in groups if oid in writers})
+        left = {direct for direct, oid, *_ in groups if oid in writers}
+        _revoke_memberships(connection, role, left)
         if from_admin:
             connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role.name)
+        # Here for a process that ends behind the commit, and then for sessions that have begun before it.
+        _end_sessions(connection, role, left)
+    _end_sessions(connection, role, left)
+
+
+def _end_sessions(connection: Connection, role: _Role, left: set[str]) -> None:
+    if left:
+        connection.execute(_END_SESSIONS, (role.oid,))
 
 
 def _revoke_writes(connection: Connection, role: _Role) -> None:
