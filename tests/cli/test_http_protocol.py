@@ -167,6 +167,43 @@ def test_garbage_behind_a_request_does_not_spoil_its_answer(served: Served) -> N
     assert received.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [
+        _GET + b"\x00garbage\r\n\r\n",
+        b"POST /quick HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\ngarbage\r\n",
+    ],
+    ids=["garbage behind a request that waits", "garbage in a body that waits"],
+)
+def test_what_is_refused_behind_a_request_leaves_its_answer_alone(served: Served, behind: bytes) -> None:
+    with served.connect() as connection:
+        connection.sendall(_GET.replace(b"quick", b"held"))
+        assert served.held.wait(30)
+        connection.sendall(behind)
+        eventually(lambda: all(_is_refused(one) for one in served.server.server_state.connections), 30)
+        served.go_on.set()
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    assert received.startswith(b"HTTP/1.1 200")
+    assert received.count(b"HTTP/1.1") == 1
+
+
+def test_a_connection_with_more_requests_than_may_wait_ends_with_the_first_answer(served: Served) -> None:
+    with served.connect() as connection:
+        connection.sendall(_GET.replace(b"quick", b"held"))
+        assert served.held.wait(30)
+        connection.sendall(_GET * 1000)
+        eventually(lambda: all(_is_refused(one) for one in served.server.server_state.connections), 30)
+        served.go_on.set()
+        eventually(lambda: served.connections == 0, 30)
+        assert served.server.server_state.total_requests == 1
+
+
+def _is_refused(connection: Any) -> bool:
+    return not connection.pipeline and not connection._is_open()
+
+
 def test_requests_in_one_piece_with_large_bodies_are_all_answered(served: Served) -> None:
     body = b"b" * 50_000
     one = b"POST /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + body

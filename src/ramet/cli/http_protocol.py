@@ -18,13 +18,17 @@ from ramet.cli.admission import Admission
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a client may take. A head that begins right behind another request may be twice as long."""
+    """What a client may take. A head that begins right behind another request may be twice as long.
+
+    `queued_requests` of one connection may wait for the answer to an earlier one.
+    """
 
     head_bytes: int = 32 * 1024
     head_seconds: float = 10.0
     body_seconds: float = 60.0
     answer_seconds: float = 60.0
     parting_seconds: float = 2.0
+    queued_requests: int = 32
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -41,6 +45,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_refused = False
         self._is_fruitful = False
         self._fruitless_bytes = 0
+        self._answering: Any = None
 
     def connection_made(self, transport: Any) -> None:
         """Take the connection in, if there is room."""
@@ -70,10 +75,14 @@ class BoundedProtocol(HttpToolsProtocol):
             start = end
 
     def on_headers_complete(self) -> None:
-        """Begin with the answer; the body has a time of its own."""
+        """Begin with the answer; the body has a time of its own. The rest of a piece that was refused is dropped."""
+        if self._is_refused:
+            return
         super().on_headers_complete()
         self._is_fruitful = True
         self._expect(self._bounds.body_seconds)
+        if len(self.pipeline) > self._bounds.queued_requests:
+            self._refuse(400, "TOO_MANY_REQUESTS", "More requests wait on this connection than may wait on one")
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -156,7 +165,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """
         self._is_refused = True
         self.pipeline.clear()
-        cycle: Any = self.cycle  # None before the first request
+        cycle = self._answering  # not the newest one, which may wait behind it; None before the first request
         if cycle is not None and not cycle.response_complete:
             if not cycle.more_body:
                 cycle.keep_alive = False
@@ -169,6 +178,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expect(self._bounds.parting_seconds)
         self.transport.write(error_answer(status, code, message))
         self.transport.write_eof()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _is_open(self) -> bool:
         return not self._is_refused and not self.transport.is_closing()
