@@ -47,6 +47,7 @@ def test_a_fork_is_reported_on(terminal: Terminal) -> None:
     terminal.made("service", "fork", "told", "--now")
     assert terminal.made("service", "report", "told-fork")["strategy"] == "NOW"
     said = terminal.ramet("service", "report", "told-fork").out
+    assert "cumulative statistics: " in said
     assert all(word in said for word in ("last included", "checked", "capture"))
 
 

@@ -190,7 +190,9 @@ def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
         ("steps", ", ".join(f"{one.step} {shown_duration(one.seconds)}" for one in report.steps)),
     ]
     pairs += [(title.lower(), told) for title, told in neutralised_lines(report.neutralised)]
-    pairs += [("left behind", f"{one.what} {', '.join(one.names)}: {one.remedy}") for one in report.not_carried_over]
+    for one in report.not_carried_over:
+        what = f"{one.what} {', '.join(one.names)}" if one.names else one.what
+        pairs.append(("left behind", f"{what}: {one.remedy}"))
     return [*pairs, *(("checked", check) for check in report.checks)]
 
 
