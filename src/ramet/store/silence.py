@@ -113,6 +113,9 @@ class Watch:
                 self._ask()
             except (sa.exc.SQLAlchemyError, psycopg.Error):
                 self._ended.wait(_PAUSE_SECONDS)
+            except Exception:  # noqa: BLE001 - the edge of a thread: only this one ends the silence
+                _log.exception("the store could not be asked; it is asked again")
+                self._ended.wait(_PAUSE_SECONDS)
             else:
                 self._silent.clear()
                 _log.warning("the store answers again")
