@@ -33,8 +33,13 @@ SAMPLES: dict[str, object] = {
 
 def operations() -> dict[tuple[str, str], str]:
     """Return the name of each operation by its method and its path."""
-    paths = json.loads(INTERFACE.read_text())["paths"]
-    return {(m.upper(), path): one["operationId"] for path, methods in paths.items() for m, one in methods.items()}
+    document = json.loads(INTERFACE.read_text())
+    base = document["servers"][0]["url"]
+    return {
+        (method.upper(), base + path): one["operationId"]
+        for path, methods in document["paths"].items()
+        for method, one in methods.items()
+    }
 
 
 def sample_arguments(verb: Callable[..., object]) -> dict[str, Any]:

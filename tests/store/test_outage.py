@@ -104,8 +104,7 @@ def socket_that_says_nothing() -> Iterator[int]:
 def frozen(url: str) -> Iterator[None]:
     """Stop every process of a server of this test's own, without ending any, while the body runs."""
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
-        backend = psutil.Process(connection.info.backend_pid)
-    server = backend.parent()
+        server = psutil.Process(connection.info.backend_pid).parent()
     assert server is not None
     processes = [server, *server.children(recursive=True)]
     for process in processes:

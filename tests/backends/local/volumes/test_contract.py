@@ -177,9 +177,9 @@ def test_a_full_disk_is_named_and_leaves_nothing(
 _KILLED_CLONE = """
 import os, signal, sys
 from pathlib import Path
-from ramet.backends.local.volumes import building
+from ramet.backends.local.volumes import atomic
 from ramet.backends.local.volumes.probe import DRIVERS
-building.move_new = lambda source, target: os.kill(os.getpid(), signal.SIGKILL)
+atomic.move_new = lambda source, target: os.kill(os.getpid(), signal.SIGKILL)
 driver, source, target = sys.argv[1:]
 DRIVERS[driver].clone_tree(Path(source), Path(target))
 """

@@ -59,7 +59,9 @@ def test_calls_at_once_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_it_ends_with_the_process_that_asked(tmp_path: Path) -> None:
-    program = "import time; from ramet.backends.local.volumes import apart; apart.call(time.sleep, 60)"
+    program = (
+        "import time; from ramet.backends.local.volumes import helper_process; helper_process.call(time.sleep, 60)"
+    )
     parent = subprocess.Popen([sys.executable, "-c", program])
     deadline = time.monotonic() + 20
     while not (children := psutil.Process(parent.pid).children()) and time.monotonic() < deadline:

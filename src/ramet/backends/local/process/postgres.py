@@ -27,6 +27,7 @@ from ramet.backends.local.process.identity import (
     record_of,
     remember,
     runs,
+    title_of,
     transferred_bytes,
     works_in,
 )
@@ -150,7 +151,8 @@ def _started_ns(paths: ServicePaths) -> int:
 def is_ready(paths: ServicePaths) -> bool:
     """Tell whether the server runs and accepts connections on its private socket."""
     pid = find_server(paths)
-    return pid is not None and _says_ready(paths.pid_file, pid)
+    # A process that is being killed shows no arguments for a moment, and its lock file still says that it is ready.
+    return pid is not None and title_of(pid) != "" and _says_ready(paths.pid_file, pid)
 
 
 def _says_ready(pid_file: Path, pid: int) -> bool:
