@@ -3,10 +3,12 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from ramet.operations.schedule import Duty, Schedule
+from ramet.store import duties
 from ramet.store.database import Store
 from tests.stores import step_clock_back
 
@@ -30,6 +32,24 @@ def test_duties_are_done_again_and_again_also_after_one_failed(store: Store, cap
     schedule.stop()
     assert done.count("fail") >= 2
     assert any("duty fail failed" in record.getMessage() for record in caplog.records)
+
+
+def test_a_duty_that_cannot_be_looked_up_is_looked_up_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    done, take, faults = threading.Event(), duties.take, iter([RuntimeError("no descriptor left")])
+
+    def fail_once(*arguments: Any) -> bool:
+        for fault in faults:
+            raise fault
+        return take(*arguments)
+
+    monkeypatch.setattr(duties, "take", fail_once)
+    schedule = Schedule(store, [Duty("work", 0.02, done.set)])
+    schedule.start()
+    assert done.wait(30)
+    schedule.stop()
+    assert any("duty work could not be looked up" in record.getMessage() for record in caplog.records)
 
 
 def test_a_slow_duty_keeps_no_other_from_being_done(store: Store) -> None:

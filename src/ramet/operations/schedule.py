@@ -58,6 +58,9 @@ class Schedule:
             except Unavailable as error:
                 _log.warning("duty %s could not be looked up: %s", duty.name, error.__cause__ or error)
                 pause = duty.seconds
+            except Exception:  # noqa: BLE001 - without its thread the duty would never be done again
+                _log.exception("duty %s could not be looked up; that is tried again in %g s", duty.name, duty.seconds)
+                pause = duty.seconds
 
     def _perform_if_due(self, duty: Duty) -> None:
         if not duties.take(self._store, duty.name, duty.seconds):
