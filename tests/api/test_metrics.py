@@ -9,6 +9,7 @@ from ramet.backends.base import Server
 from ramet.control.metrics import Metering
 from ramet.control.subjects import servers_of
 from ramet.model.fork import shown
+from ramet.model.metric_names import NOT_MEASURED
 from ramet.store import metrics
 from tests.api.world import JsonObject, World
 
@@ -99,16 +100,23 @@ def test_rule_29_published_names_are_aliases(world: World, service: JsonObject) 
     sample(world, service)
     names = world.get(world.path(service["service_id"], "metrics/available-series")).json()
     aliases = {name for name in names if name.startswith("timescale_cloud_")}
-    assert {"timescale_cloud_connections", "timescale_cloud_system_cpu_usage_millicores"} <= aliases
-    for alias in aliases:
-        assert isinstance(read(world, service, alias), list)
-    assert read(world, service, "timescale_cloud_connections") == read(world, service, "ramet_connections")
+    assert len(aliases) == 5
+    assert len(aliases | NOT_MEASURED) == 15
+    for alias in aliases - {"timescale_cloud_database_qps"}:
+        assert read(world, service, alias)
+    transactions = read(world, service, "timescale_cloud_database_qps")
+    assert transactions == read(world, service, "ramet_transactions_total")
+    for name in NOT_MEASURED:
+        assert read(world, service, name) == []
+    connections = read(world, service, "timescale_cloud_database_num_connections")
+    assert connections == read(world, service, "ramet_connections")
     (cpu,) = read(world, service, "timescale_cloud_system_cpu_usage_millicores")
     assert {None if point["value"] is None else round(point["value"]) for point in cpu["data"]} == {None, 100}
 
 
-def test_rule_29_a_published_name_takes_no_function(world: World, service: JsonObject) -> None:
-    body = {"name": "timescale_cloud_connections", "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+@pytest.mark.parametrize("name", ["timescale_cloud_database_qps", "timescale_cloud_database_job_success"])
+def test_rule_29_a_published_name_takes_no_function(world: World, service: JsonObject, name: str) -> None:
+    body = {"name": name, "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     refused = world.post(world.path(service["service_id"], "metrics/series"), {**body, "fn": "MAX"})
     assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_REQUEST")
 
@@ -177,7 +185,7 @@ def test_a_replica_set_has_series_and_usage_of_its_own_with_a_node_on_each_value
     names, own = (
         world.get(world.path(one, "metrics/available-series")).json() for one in (made["id"], service["service_id"])
     )
-    assert set(names) - set(own) == {"ramet_replay_lag_seconds", "timescale_cloud_replay_lag_seconds"}
+    assert set(names) - set(own) == {"ramet_replay_lag_seconds"}
 
 
 @pytest.mark.parametrize(

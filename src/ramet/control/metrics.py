@@ -9,7 +9,7 @@ from itertools import pairwise
 from ramet.backends.base import Backend, Server
 from ramet.control.control import Control
 from ramet.control.subjects import find_subject, servers_of
-from ramet.model.metric_names import published_names, resolved
+from ramet.model.metric_names import NOT_MEASURED, published_names, resolved
 from ramet.model.metrics import OF_REPLICAS, SERIES, Function, Sample, Series, Usage, key_of, plan, series, usage
 from ramet.model.metrics import with_label as labelled
 from ramet.model.service import Service
@@ -127,6 +127,9 @@ def read_series(
 ) -> list[Series]:
     """Return the series that are asked for, of a service or of a read replica set. Raises NotFound, Invalid."""
     alias = resolved(name, function)
+    if name in NOT_MEASURED:
+        find_subject(control, project_id, subject)
+        return []
     query = plan(alias.name, begin, end, bucket_seconds, function, labels)
     found, _ = find_subject(control, project_id, subject)
     with control.store.read() as tx:
