@@ -23,7 +23,8 @@ def idle_world(tmp_path: Path) -> Iterator[World]:
 def _interrupted(world: World, home: Path, *arguments: str) -> tuple[int, str]:
     """Run `ramet`, press Ctrl-C once it waits, and return its exit code and what it said."""
     environ = {**os.environ, **world.environ(), "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")}
-    command = [sys.executable, "-m", "ramet", *arguments]
+    # As a terminal starts it: where tests run in the background, the shell has the signal ignored.
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "ramet", *arguments]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environ, text=True
     ) as process:
