@@ -12,6 +12,7 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.restore.capture import Capturing
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed
+from ramet.model.fork import shown
 from ramet.model.resources import Size
 from tests.backends.local.forks import (
     append,
@@ -30,6 +31,7 @@ from tests.backends.local.forks import (
 from tests.backends.local.hosts import eventually, new_server
 
 MICROSECOND = timedelta(microseconds=1)
+SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -98,6 +100,28 @@ def test_the_moment_of_a_request_holds_all_that_was_acknowledged_before(backend:
         append(backend, parent, number)
         forked = fork(backend, parent, snapshot_id, now())
         assert rows_of(backend, forked.server) == list(range(number + 1))
+
+
+def test_a_target_that_the_clock_of_the_parent_is_far_from_is_refused_with_both_times(
+    backend: LocalBackend, parent: Server
+) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    ahead = now() + timedelta(hours=1)
+    with pytest.raises(Failed, match="in the future by the clock of service") as refused:
+        backend.capture(new_server(backend.servers), Source(parent, snapshot_id=snapshot_id, target=ahead))
+    assert refused.value.code == "TARGET_TIME_IN_FUTURE"
+    assert shown(ahead) in refused.value.message
+
+
+def test_a_target_a_moment_ahead_of_the_clock_of_the_parent_is_waited_for(
+    backend: LocalBackend, parent: Server
+) -> None:
+    append(backend, parent, 1)
+    snapshot_id, _ = snapshot(backend, parent)
+    child, source = new_server(backend.servers), Source(parent, snapshot_id=snapshot_id, target=now() + 3 * SECOND)
+    assert backend.capture(child, source) is None
+    eventually(lambda: backend.capture(child, source) is not None)
+    backend.destroy(child.service_id)
 
 
 def test_moments_in_older_segments_are_found_in_the_archive(backend: LocalBackend, parent: Server) -> None:
