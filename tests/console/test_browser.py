@@ -110,7 +110,7 @@ def _weight(page: Page, address: str) -> tuple[int, list[str]]:
         page.goto(address)
     if page.locator(".lazy").count():
         expect(page.locator(".lazy")).to_have_count(0)
-    page.wait_for_function("!document.querySelector('.htmx-request')")
+    expect(page.locator(".htmx-request")).to_have_count(0)
     tool.detach()
     return sum(fetched.values()), sorted(path for path in paths.values() if "/static/" not in path)
 

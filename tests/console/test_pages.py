@@ -203,7 +203,7 @@ def test_a_dry_run_tells_what_would_happen(visitor: Visitor) -> None:
     assert "up to the click" in visitor.see(f"{preview}?strategy=NOW&environment=DEV")
     moment = (utc_now() - timedelta(milliseconds=1)).isoformat().replace("+00:00", "Z")
     assert "READY in about" in visitor.see(f"{preview}?strategy=PITR&target_time={moment}")
-    assert "lies before" in visitor.see(f"{preview}?strategy=PITR&target_time=2020-01-01T00:00:00Z")
+    assert "is before" in visitor.see(f"{preview}?strategy=PITR&target_time=2020-01-01T00:00:00Z")
     assert len(visitor.world.runtime.control.list_services(visitor.world.project.id)) == 1
 
 
