@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
+
 from prove.followers import Followers
 from prove.journal import Journal, rows_of
 from prove.made import Made, ask
@@ -151,8 +153,17 @@ class Deeds:
         return find_server(self.site.backend.servers.paths(made.service_id))
 
     def servers_answer(self) -> bool:
-        """Tell whether the two services that stay are settled: one READY, one READY or PAUSED."""
-        return self._status(self.parent) == "READY" and self._status(self.spare) in ("READY", "PAUSED")
+        """Tell whether the two services that stay are settled: one READY, one READY or PAUSED.
+
+        The status is what was last observed, so a server that was killed a moment ago is asked itself.
+        """
+        if self._status(self.parent) != "READY" or self._status(self.spare) not in ("READY", "PAUSED"):
+            return False
+        try:
+            connect(self.parent.port, self.parent.password).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def faults(self, counts: Counter[str]) -> list[str]:
         """Return what does not hold of the services and their rows."""

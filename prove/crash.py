@@ -19,6 +19,7 @@ from pathlib import Path
 from prove.chaos import Deeds, steps_of_all
 from prove.made import Made
 from prove.site import FAULTS, Site, eventually, open_site
+from ramet.backends.local.process.identity import record_of
 
 _SETTLE_SECONDS = 120.0
 _APPEAR_SECONDS = 30.0
@@ -194,6 +195,8 @@ def _kill_server(deeds: Deeds, made: Made) -> bool:
         return False
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+    # Until it is gone it may still answer, and count as a server that came back.
+    eventually(lambda: record_of(pid) is None, _SETTLE_SECONDS, "the killed server is gone")
     return True
 
 
