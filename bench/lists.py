@@ -254,7 +254,7 @@ def _insert(store: Store, project_id: str, have: int, count: int) -> None:
                     pg_major=15,
                     created_at=now,
                     verifier=Secret("SCRAM-SHA-256$4096:none"),
-                    born_at=now,
+                    ready_at=now,
                     origin=origin,
                 ),
             )

@@ -49,7 +49,7 @@ def test_work_that_was_accepted_before_a_restart_is_finished_after_it(settings: 
     second = wire(settings, open_store(settings), backend)
     second.start()
     try:
-        eventually(lambda: second.control.get_service(project.id, accepted.service.id).born_at is not None)
+        eventually(lambda: second.control.get_service(project.id, accepted.service.id).ready_at is not None)
     finally:
         second.stop()
         second.close()

@@ -29,8 +29,8 @@ def _report(tmp_path: Path, request: ForkRequest, **facts: Any) -> ForkReport:
     fork = world.fork(world.create(), request)
     report = fork_report(world.control, world.project.id, fork.id)
     world.store.close()
-    born_at = fork.created_at + timedelta(seconds=0.25)
-    return replace(report, service=with_changes(fork, born_at=born_at), facts={**report.facts, **facts})
+    ready_at = fork.created_at + timedelta(seconds=0.25)
+    return replace(report, service=with_changes(fork, ready_at=ready_at), facts={**report.facts, **facts})
 
 
 def test_a_moment_is_told_with_the_transactions_on_both_sides(tmp_path: Path) -> None:

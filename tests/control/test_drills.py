@@ -36,10 +36,10 @@ def test_a_drill_proves_the_newest_moment_and_leaves_nothing(world: World) -> No
     service = world.create()
     before = datetime.now(UTC)
     proven = drill(world, service)
-    assert proven.proven_at is not None
-    assert before < proven.proven_at < datetime.now(UTC)
+    assert proven.last_verified_at is not None
+    assert before < proven.last_verified_at < datetime.now(UTC)
     assert world.leftovers() == []
-    assert service_shape(proven).metadata.last_proven_restore == proven.proven_at
+    assert service_shape(proven).metadata.last_proven_restore == proven.last_verified_at
 
 
 def test_a_drill_is_never_listed_and_changes_no_status(world: World) -> None:
@@ -54,7 +54,7 @@ def test_damage_is_told_in_metadata_and_log(world: World, caplog: pytest.LogCapt
     world.backend.volumes[service.id].damage = "heap table ledger, block 7: bad"
     with caplog.at_level(logging.ERROR):
         failed = drill(world, service)
-    assert failed.proven_at is None
+    assert failed.last_verified_at is None
     assert "block 7" in (restore_warning(failed) or "")
     assert "block 7" in service_shape(failed).metadata.restore_warning  # type: ignore[operator]
     assert any("restore drill" in record.message for record in caplog.records)
@@ -87,14 +87,14 @@ def test_a_service_is_drilled_an_hour_after_its_birth_and_then_daily(world: Worl
     service = world.create()
     drills(world, timedelta(minutes=59)).submit_due()
     world.worker.run_until_idle()
-    assert look(world, service).proven_at is None
+    assert look(world, service).last_verified_at is None
     drills(world, timedelta(minutes=61)).submit_due()
     world.worker.run_until_idle()
-    first = look(world, service).proven_at
+    first = look(world, service).last_verified_at
     assert first is not None
     drills(world, timedelta(hours=23)).submit_due()
     world.worker.run_until_idle()
-    assert look(world, service).proven_at == first
+    assert look(world, service).last_verified_at == first
 
 
 def test_an_overdue_drill_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:

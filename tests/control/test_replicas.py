@@ -389,7 +389,7 @@ def test_a_service_is_not_paused_while_a_set_is_made(world: World) -> None:
     world.control.stop_service(world.project.id, service.id)
     world.worker.run_until_idle()
     assert not world.backend.volumes[made.id].running
-    assert look(world, made).born_at is not None
+    assert look(world, made).ready_at is not None
 
 
 def test_listing_asks_the_store_as_often_for_many_services_as_for_one(world: World) -> None:

@@ -60,11 +60,11 @@ def end_of(site: Site, service_id: str) -> str:
     """Wait until a fork is READY or has failed; return its failure, or READY."""
 
     def ended() -> list[Any]:
-        return site.rows("SELECT failure, born_at FROM service WHERE id = ? AND operation_id IS NULL", service_id)
+        return site.rows("SELECT failure, ready_at FROM service WHERE id = ? AND operation_id IS NULL", service_id)
 
     eventually(lambda: bool(ended()), PATIENCE_SECONDS, "the fork's end")
-    ((failure, born_at),) = ended()
-    return "READY" if born_at else str(failure)
+    ((failure, ready_at),) = ended()
+    return "READY" if ready_at else str(failure)
 
 
 @contextmanager

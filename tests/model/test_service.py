@@ -38,7 +38,7 @@ SERVICE = Service(
     pg_major=18,
     created_at=NOW,
     verifier=Secret("x"),
-    born_at=NOW,
+    ready_at=NOW,
 )
 
 

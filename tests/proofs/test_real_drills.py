@@ -49,8 +49,8 @@ def test_a_drill_recovers_reads_and_drops_a_real_server(ground: Ground, parent: 
     before, there = datetime.now(UTC), directories(ground)
     proven = drilled(ground, parent)
     assert proven.drill_failure is None
-    assert proven.proven_at is not None
-    assert proven.proven_at > before
+    assert proven.last_verified_at is not None
+    assert proven.last_verified_at > before
     assert directories(ground) == there
 
 

@@ -146,6 +146,7 @@ def test_a_store_of_a_released_schema_is_brought_up_to_date_with_its_rows(url: s
         (living,) = services.all_live_services(tx)
     store.close()
     assert (living.port, living.created_at, living.settings) == (7, MOMENT, {"a": [1, None, "ü"]})
+    assert (living.ready_at, living.last_verified_at) == (MOMENT, MOMENT)
     assert_kept(before, rows_of(url))
 
 

@@ -37,7 +37,7 @@ def test_a_service_comes_back_as_it_was(store: Store, columns: dict[str, object]
 
 def test_changed_columns_come_back(store: Store) -> None:
     changes: dict[str, Any] = {
-        "born_at": NOW,
+        "ready_at": NOW,
         "paused": True,
         "down_reason": "It crashed.",
         "report": {"segments": [1, 2]},
@@ -89,8 +89,8 @@ def test_a_service_shows_the_operation_that_has_it_until_that_is_finished(store:
         assert found.activity is not None
         assert (found.activity.procedure, found.activity.status) == ("create", OperationStatus.RUNNING)
         assert not found.activity.started
-        services.finish_operation(tx, service.id, operation_id, born_at=NOW)
-        assert services.get_service(tx, service.id) == replace(service, born_at=NOW)
+        services.finish_operation(tx, service.id, operation_id, ready_at=NOW)
+        assert services.get_service(tx, service.id) == replace(service, ready_at=NOW)
 
 
 def test_an_operation_whose_service_was_claimed_by_a_later_one_finishes_without_effect(store: Store) -> None:

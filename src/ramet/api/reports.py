@@ -26,7 +26,7 @@ def report_shape(report: ForkReport) -> wire.ForkReport:
     service, origin = report.service, report.origin
     captured, recovered = report.facts["capture"], report.facts["recovery"]
     cut = cut_of(report)
-    born_at = service.born_at
+    ready_at = service.ready_at
     return wire.ForkReport(
         service_id=service.id,
         parent_service_id=origin.service_id,
@@ -40,7 +40,7 @@ def report_shape(report: ForkReport) -> wire.ForkReport:
         first_excluded=_mark(cut.get("first_excluded")),
         excluded_with_earlier_time=cut.get("behind_with_earlier_time", []),
         size_bytes=captured.get("size_bytes", 0),
-        total_seconds=None if born_at is None else round((born_at - service.created_at).total_seconds(), 6),
+        total_seconds=None if ready_at is None else round((ready_at - service.created_at).total_seconds(), 6),
         steps=[wire.StepSeconds(step, seconds) for step, seconds in report.step_seconds.items()],
         phases=captured.get("seconds", {}),
         neutralised=report.facts["neutralised"],

@@ -77,7 +77,7 @@ def _metadata(service: Service, status: Status) -> wire.ServiceMetadata:
         service.environment,
         UNSET if reason is None else reason,
         *(_NO_FORK if origin is None or origin.is_standby else _fork_metadata(origin)),
-        UNSET if service.proven_at is None else service.proven_at,
+        UNSET if service.last_verified_at is None else service.last_verified_at,
         UNSET if warning is None else warning,
         UNSET if service.storage_warning is None else service.storage_warning,
     )

@@ -32,7 +32,7 @@ class ServicePast:
 
 def past_of(control: Control, service: Service, span_seconds: int | None = None) -> ServicePast:
     """Return the past of a service, or of its last seconds; none while it is being made."""
-    if service.born_at is None:
+    if service.ready_at is None:
         return ServicePast()
     try:
         found = window(control, service.project_id, service.id)

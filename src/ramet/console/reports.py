@@ -49,8 +49,8 @@ def report_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -
 
 def story_of(report: ForkReport) -> Story:
     """Return a report as people read it."""
-    born_at = report.service.born_at or report.service.created_at
-    total_seconds = (born_at - report.service.created_at).total_seconds()
+    ready_at = report.service.ready_at or report.service.created_at
+    total_seconds = (ready_at - report.service.created_at).total_seconds()
     return Story(
         _asked(report),
         list(_holds(report)),

@@ -26,7 +26,7 @@ class Spaces:
         """
         until = self._clock() + _BUDGET_SECONDS
         found: dict[str, int | None] = {}
-        for service_id in (service.id for service in services if service.born_at is not None):
+        for service_id in (service.id for service in services if service.ready_at is not None):
             _, at = self._known.get(service_id, (None, float("-inf")))
             if self._clock() < until and self._clock() - at >= _FRESH_SECONDS:
                 self._known[service_id] = (self._ask(service_id), self._clock())

@@ -261,7 +261,7 @@ class Control:
             return None
         with self.store.read() as tx:
             found = self.replay(tx, project_id, key, request)
-        if found is None or found.service.born_at is None or found.initial_password is None:
+        if found is None or found.service.ready_at is None or found.initial_password is None:
             return found
         opens = self.backend.has_password(server_of(found.service), found.initial_password)
         return found if opens else Accepted(found.service, None)

@@ -55,7 +55,7 @@ class Drills:
         return status_of(service) is Status.READY and not time_left(_last(service), pause, self.clock())
 
     def _overdue(self, service: Service) -> str | None:
-        since = service.proven_at or service.born_at or service.created_at
+        since = service.last_verified_at or service.ready_at or service.created_at
         if self.clock() - since < 2 * self.every:
             return None
         return f"No restore has been proven since {shown(since)}."
@@ -69,4 +69,4 @@ class Drills:
 
 
 def _last(service: Service) -> datetime:
-    return service.drilled_at or service.born_at or service.created_at
+    return service.drilled_at or service.ready_at or service.created_at

@@ -74,7 +74,7 @@ class Upkeep:
     def renew_servers(self) -> None:
         """Give each serving service of earlier processes what this release gives to new ones, until that is done."""
         for service in self._serving_services():
-            is_older = service.born_at is not None and service.born_at < self._begun
+            is_older = service.ready_at is not None and service.ready_at < self._begun
             is_due = is_older and service.down_reason is None and service.id not in self._renewed
             if is_due and self.backend.renew(server_of(service)):
                 self._renewed.add(service.id)
@@ -82,7 +82,7 @@ class Upkeep:
 
     def _renew_sets(self, service: Service) -> None:
         with self.store.read() as tx:
-            sets = [each for each in replicas.live_sets(tx, service.id) if each.born_at and not each.activity]
+            sets = [each for each in replicas.live_sets(tx, service.id) if each.ready_at and not each.activity]
         for each in sets:
             renew_set(self.backend, each, service)
 
@@ -123,8 +123,8 @@ class Upkeep:
     def trim_logs(self) -> None:
         """Keep the own logs of all servers within bounds."""
         with self.store.read() as tx:
-            known = [service.id for service in services.all_live_services(tx) if service.born_at is not None]
-            known += [node.id for each in replicas.live_sets(tx) if each.born_at is not None for node in each.nodes]
+            known = [service.id for service in services.all_live_services(tx) if service.ready_at is not None]
+            known += [node.id for each in replicas.live_sets(tx) if each.ready_at is not None for node in each.nodes]
         for service_id in known:
             self.backend.trim_log(service_id)
 
@@ -152,7 +152,7 @@ class Upkeep:
     def _serving_services(self) -> list[Service]:
         with self.store.read() as tx:
             known = services.all_live_services(tx)
-        return [s for s in known if s.born_at is not None and s.activity is None and not s.paused]
+        return [s for s in known if s.ready_at is not None and s.activity is None and not s.paused]
 
     def _is_due(self, service: Service) -> bool:
         with self.store.read() as tx:
@@ -191,7 +191,7 @@ class Upkeep:
     def _observe_replicas(self) -> None:
         """Look at each read replica set that should be serving; restart those that are not, ever less often."""
         with self.store.read() as tx:
-            sets = [each for each in replicas.live_sets(tx) if each.born_at and not each.activity]
+            sets = [each for each in replicas.live_sets(tx) if each.ready_at and not each.activity]
         parents = {service.id: service for service in self._serving_services()} if sets else {}
         for each in sets:
             if each.service_id in parents:

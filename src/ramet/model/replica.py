@@ -51,7 +51,7 @@ class ReplicaSet:
     port: int
     created_at: datetime
     pooler_port: int | None = None
-    born_at: datetime | None = None
+    ready_at: datetime | None = None
     failed_at: datetime | None = None
     failure: str | None = None
     deleted_at: datetime | None = None
@@ -117,7 +117,7 @@ def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
         pooler_port=replica_set.pooler_port,
         created_at=replica_set.created_at,
         verifier=Secret(""),
-        born_at=replica_set.born_at,
+        ready_at=replica_set.ready_at,
         failed_at=replica_set.failed_at,
         failure=replica_set.failure,
         down_reason=replica_set.down_reason,
@@ -126,7 +126,7 @@ def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
         report=None,
         activity=own or inherited,
         replica_sets=(),
-        proven_at=None,
+        last_verified_at=None,
         drilled_at=None,
         drill_failure=None,
         archive_delay=None,

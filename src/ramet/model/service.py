@@ -90,11 +90,11 @@ class Origin(Struct, frozen=True, gc=False):
 class Service(Struct, frozen=True, gc=False):
     """One service as the store knows it. Times are aware UTC datetimes.
 
-    `born_at` is None until it was READY once; `failed_at` is set when its create or fork failed for good.
+    `ready_at` is None until it was READY once; `failed_at` is set when its create or fork failed for good.
     `verifier` is that of the initial password; PostgreSQL alone knows later ones.
     `down_reason` is None while the last observation found the server serving.
     While `storage_warning` says why, its sessions are read-only.
-    `proven_at` is the newest moment that a restore drill has recovered, `drilled_at` when the last drill ended.
+    `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended.
     """
 
     id: str
@@ -112,12 +112,12 @@ class Service(Struct, frozen=True, gc=False):
     verifier: Secret
     pooler_port: int | None = None
     paused: bool = False
-    born_at: datetime | None = None
+    ready_at: datetime | None = None
     failed_at: datetime | None = None
     failure: str | None = None
     deleted_at: datetime | None = None
     down_reason: str | None = None
-    proven_at: datetime | None = None
+    last_verified_at: datetime | None = None
     drilled_at: datetime | None = None
     drill_failure: str | None = None
     archive_delay: str | None = None
@@ -180,7 +180,7 @@ def status_reason(service: Service) -> str | None:
 def is_down(service: Service) -> bool:
     """Tell whether a service was READY once and its server is down: its data is there, and can be forked."""
     restarting = service.activity is None or service.activity.procedure == "restart"
-    return service.born_at is not None and restarting and status_of(service) is Status.UNSTABLE
+    return service.ready_at is not None and restarting and status_of(service) is Status.UNSTABLE
 
 
 def restore_warning(service: Service) -> str | None:

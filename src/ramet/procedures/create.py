@@ -63,7 +63,7 @@ class Create:
             return killed
 
         def record(tx: sa.Connection) -> None:
-            finish(tx, work, born_at=self.tools.clock())
+            finish(tx, work, ready_at=self.tools.clock())
             submit_preparation(tx, work.subject, work.state["snapshot_id"])
 
         return Done(changes=record)

@@ -107,9 +107,9 @@ class Drill:
         services.update_service(tx, work.subject, drilled_at=self.tools.clock(), drill_failure=error)
 
     def _proven(self, tx: sa.Connection, work: Work) -> None:
-        proven_at = datetime.fromisoformat(work.state["target"])
+        last_verified_at = datetime.fromisoformat(work.state["target"])
         services.update_service(
-            tx, work.subject, proven_at=proven_at, drilled_at=self.tools.clock(), drill_failure=None
+            tx, work.subject, last_verified_at=last_verified_at, drilled_at=self.tools.clock(), drill_failure=None
         )
 
     def _server(self, work: Work) -> Server:

@@ -38,7 +38,7 @@ def stop_followers(tools: Tools, service_id: str) -> None:
     with tools.store.read() as tx:
         sets = replicas.live_sets(tx, service_id)
     for each in sets:
-        if each.born_at is not None:
+        if each.ready_at is not None:
             for server in servers_of_set(each, parent):
                 tools.backend.stop(server)
 
@@ -72,7 +72,7 @@ def forget_followers(tx: sa.Connection, tools: Tools, service_id: str) -> None:
 def submit_restarts(tx: sa.Connection, service_id: str) -> None:
     """Submit that the sets of a service are started, those left out that an operation works on."""
     for each in replicas.live_sets(tx, service_id):
-        if each.activity is None and each.born_at is not None:
+        if each.activity is None and each.ready_at is not None:
             submit_for_set(tx, each, RESTART, RESTART_BEGINS, {})
 
 

@@ -106,7 +106,7 @@ class Fork:
             return killed
 
         def record(tx: sa.Connection) -> None:
-            finish(tx, work, born_at=self.tools.clock(), report=_report(work))
+            finish(tx, work, ready_at=self.tools.clock(), report=_report(work))
             submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
             submit(tx, "aftercare", "examine", work.subject, {})
             _replenish(tx, work)

@@ -67,8 +67,8 @@ class Replicas:
             self.tools.backend.start_balancer(found, replica_set.port)
         if replica_set.pooler_port is not None:
             self.tools.backend.start_pooler(found, replica_set.pooler_port)
-        born_at = replica_set.born_at or self.tools.clock()
-        return Done(changes=lambda tx: _finish(tx, work, born_at=born_at, down_reason=None))
+        ready_at = replica_set.ready_at or self.tools.clock()
+        return Done(changes=lambda tx: _finish(tx, work, ready_at=ready_at, down_reason=None))
 
     def _open_all(self, found: list[Server]) -> None:
         for server in found:

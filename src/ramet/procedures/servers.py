@@ -152,9 +152,9 @@ def recording(snapshot: Snapshot) -> Changes:
 
 def seconds_to_rest(tools: Tools, service: Service) -> float:
     """Return how long a fork is left alone yet: many live for seconds only, while others are made beside them."""
-    if service.origin is None or service.born_at is None:
+    if service.origin is None or service.ready_at is None:
         return 0.0
-    return time_left(service.born_at, tools.rest, tools.clock()).total_seconds()
+    return time_left(service.ready_at, tools.rest, tools.clock()).total_seconds()
 
 
 def submit_snapshot(tx: sa.Connection, service_id: str, kind: SnapshotKind, name: str | None = None) -> str:

@@ -42,7 +42,7 @@ def owners(tx: sa.Connection) -> Owners:
     nodes = {node_id: row for row in sets for node_id, _port in row.nodes}
     busy |= {node_id for node_id, row in nodes.items() if row.id in busy or row.service_id in busy}
     return Owners(
-        born=frozenset(row.id for row in rows if row.born_at is not None),
+        born=frozenset(row.id for row in rows if row.ready_at is not None),
         living=frozenset([*(row.id for row in rows), *nodes]),
         paused=frozenset(paused | {node_id for node_id, row in nodes.items() if row.service_id in paused}),
         pooled=frozenset(row.id for row in (*rows, *sets) if row.pooler_port is not None),

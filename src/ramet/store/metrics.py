@@ -117,7 +117,7 @@ def forget_old(tx: sa.Connection, now: datetime) -> None:
 
 
 def _lives(table: sa.Table) -> sa.ColumnElement[bool]:
-    return table.c.born_at.is_not(None) & table.c.deleted_at.is_(None) & table.c.failed_at.is_(None)
+    return table.c.ready_at.is_not(None) & table.c.deleted_at.is_(None) & table.c.failed_at.is_(None)
 
 
 def _usage(*figures: int | None) -> Usage | None:

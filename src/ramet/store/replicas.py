@@ -113,7 +113,7 @@ def _set(row: sa.Row[Any]) -> ReplicaSet:
         port=row.port,
         created_at=row.created_at,
         pooler_port=row.pooler_port,
-        born_at=row.born_at,
+        ready_at=row.ready_at,
         failed_at=row.failed_at,
         failure=row.failure,
         deleted_at=row.deleted_at,

@@ -31,7 +31,7 @@ _STATUSES = {each.value: each for each in OperationStatus}
 # In the order of the fields of Service, with those of Size, Origin and Activity where these stand: `_service` counts.
 _ORDER = """
     id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
-    created_at verifier pooler_port paused born_at failed_at failure deleted_at down_reason proven_at drilled_at
+    created_at verifier pooler_port paused ready_at failed_at failure deleted_at down_reason last_verified_at drilled_at
     drill_failure archive_delay storage_warning
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     settings
@@ -120,8 +120,8 @@ def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) 
 def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, str]]:
     """Return timeline and LSN that the latest forks of a service as of now hold all of, deleted ones among them."""
     fork = (service.c.parent_service_id == service_id) & (service.c.fork_strategy == ForkStrategy.NOW.value)
-    query = sa.select(service.c.report).where(fork, service.c.born_at.is_not(None))
-    reports = tx.execute(query.order_by(service.c.born_at.desc()).limit(_LATEST_FORKS)).scalars()
+    query = sa.select(service.c.report).where(fork, service.c.ready_at.is_not(None))
+    reports = tx.execute(query.order_by(service.c.ready_at.desc()).limit(_LATEST_FORKS)).scalars()
     captures = [report["capture"] for report in reports if report]
     return [(facts["timeline"], facts["end_lsn"]) for facts in captures if "end_lsn" in facts]
 
