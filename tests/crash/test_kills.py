@@ -11,7 +11,7 @@ from prove.journal import rows_of
 from prove.site import Site, connect, eventually
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.process.identity import find_server, inhabitants
+from ramet.backends.local.process.identity import find_server, processes_in
 from ramet.procedures.servers import MOST_KILLS
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -33,7 +33,7 @@ def kill_on_its_way(paths: ServicePaths, victim: str) -> None:
         server = find_server(paths)
         if victim == "server":
             return None if postgres.is_ready(paths) else server
-        return next((pid for pid in inhabitants(paths.data) if server is None), None)
+        return next((pid for pid in processes_in(paths.data) if server is None), None)
 
     def killed() -> bool:
         pid = target()

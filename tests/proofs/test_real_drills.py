@@ -60,7 +60,7 @@ def test_a_drill_finds_an_altered_segment(ground: Ground, parent: Running) -> No
     with connections.connect(paths) as connection:
         connection.execute("SELECT pg_switch_wal()")
     eventually(lambda: any(len(path.name) == 24 for path in paths.archive.iterdir()))
-    digests.note(paths, 10.0)
+    digests.record(paths, 10.0)
     victim = paths.archive / max(digests.digests(paths))
     with victim.open("r+b") as file:
         file.seek(15 * 1024 * 1024 + 4000)

@@ -39,7 +39,7 @@ def place(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Place]:
     password = new_password()
     server = new_server(servers, password, pg_major=request.param)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     yield Place(server, password)
     servers.remove(server.service_id, 10)

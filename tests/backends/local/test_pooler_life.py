@@ -5,7 +5,7 @@ import pytest
 
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.process.identity import inhabitants
+from ramet.backends.local.process.identity import processes_in
 from ramet.errors import Invalid
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.forks import paths_of, run
@@ -34,9 +34,9 @@ def test_it_opens_stops_and_goes_with_its_server(backend: LocalBackend) -> None:
     backend.open(server)
     assert answers(server, password)
     home = paths_of(backend, server).root / "pooler"
-    assert inhabitants(home)
+    assert processes_in(home)
     backend.destroy(server.service_id)
-    assert not inhabitants(home)
+    assert not processes_in(home)
     assert backend.port_is_free(server.pooler_port or 0)
 
 

@@ -128,7 +128,7 @@ def tenant(
         if not has_module:
             patch.setattr(read_only_module, "library_of", lambda major: tmp_path_factory.getbasetemp() / "none.so")
         boot(servers, server)
-        servers.secure(server, newborn=True, quiet=False)
+        servers.secure(server, is_new=True, quiet=False)
         servers.open(server)
     made = Tenant(server, password, has_module)
     made.run(

@@ -32,7 +32,7 @@ def tenant(servers: Servers) -> Iterator[Tenant]:
     password = new_password()
     server = new_server(servers, password)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     yield Tenant(server, password)
     servers.remove(server.service_id, 10)

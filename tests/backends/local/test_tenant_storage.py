@@ -28,7 +28,7 @@ def password() -> Secret:
 def server(servers: Servers, password: Secret) -> Iterator[Server]:
     made = new_server(servers, password)
     boot(servers, made)
-    servers.secure(made, newborn=True, quiet=False)
+    servers.secure(made, is_new=True, quiet=False)
     servers.open(made)
     yield made
     servers.remove(made.service_id, 10)
@@ -63,7 +63,7 @@ def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
     paths, ended = servers.paths(server.service_id), threading.Event()
 
     def held() -> bool:
-        read_only_storage.hold(paths, servers.account)
+        read_only_storage.set_read_only(paths, servers.account)
         return ended.is_set()
 
     with connect(server, password) as connection:
@@ -74,24 +74,24 @@ def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
         try:
             eventually(held)
         finally:
-            read_only_storage.lift(paths)
+            read_only_storage.set_writable(paths)
 
 
 def test_a_session_that_drops_tables_to_make_room_is_not_ended_when_the_clock_has_stepped_back(
     servers: Servers, server: Server, password: Secret
 ) -> None:
     paths = servers.paths(server.service_id)
-    read_only_storage.hold(paths, servers.account)
-    os.utime(paths.hold_file, (time.time() + 3600,) * 2)
+    read_only_storage.set_read_only(paths, servers.account)
+    os.utime(paths.read_only_file, (time.time() + 3600,) * 2)
     try:
         with connect(server, password) as connection:
             connection.execute("SET default_transaction_read_only = off")
             with connection.transaction():
                 connection.execute("CREATE TABLE dropped ()")
-                read_only_storage.hold(paths, servers.account)
+                read_only_storage.set_read_only(paths, servers.account)
                 connection.execute("DROP TABLE dropped")
     finally:
-        read_only_storage.lift(paths)
+        read_only_storage.set_writable(paths)
 
 
 def _sleep(connection: psycopg.Connection[tuple[object, ...]], ended: threading.Event) -> None:

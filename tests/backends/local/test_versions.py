@@ -34,7 +34,7 @@ def test_a_service_lives_through_its_changes(servers: Servers, major: int) -> No
     paths = servers.paths(server.service_id)
     tls = "require" if servers.installations.of(major).has_tls else "disable"
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     with connect(server, first, sslmode=tls) as client:
         client.execute("CREATE TABLE kept AS SELECT 7 AS n")
@@ -45,7 +45,7 @@ def test_a_service_lives_through_its_changes(servers: Servers, major: int) -> No
     servers.start(server, overrides=configuration.first_boot())
     eventually(lambda: servers.await_ready(server, 0.5).ready)
     changed = replace(server, verifier=scram_verifier(second))
-    assert servers.secure(changed, newborn=False, quiet=True)["roles_rotated"] == 1
+    assert servers.secure(changed, is_new=False, quiet=True)["roles_rotated"] == 1
     servers.open(changed)
     with pytest.raises(psycopg.OperationalError):
         connect(changed, first, sslmode=tls)
@@ -76,7 +76,7 @@ def test_the_admin_never_reaches_the_host(servers: Servers, major: int) -> None:
     server = new_server(servers, password, pg_major=major)
     tls = "require" if servers.installations.of(major).has_tls else "disable"
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     attempts = [*ATTEMPTS, *(f"{verb} {role}" for role in HOST_ROLES for verb in ("SET ROLE", "CREATE ROLE"))]
     attempts += [f"GRANT {role} TO {member}" for role in HOST_ROLES for member in ("tsdbadmin", "helper")]

@@ -30,7 +30,7 @@ from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, verify
 from ramet.backends.local.restore.capture import Capturing, check_boot
-from ramet.backends.local.restore.single_user import Standalone
+from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.server import read_only_module, read_only_storage, sessions
 from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
 from ramet.backends.local.server.health import observe
@@ -68,7 +68,7 @@ class LocalBackend(Past, Companions):
     """PostgreSQL servers as processes of this host; obeys ramet.backends.base.Backend."""
 
     name: str = "local"
-    outlook: read_only_storage.Outlook = field(default_factory=read_only_storage.Outlook)
+    free_space: read_only_storage.FreeSpace = field(default_factory=read_only_storage.FreeSpace)
 
     @cached_property
     def reserve(self) -> Reserve:
@@ -157,7 +157,7 @@ class LocalBackend(Past, Companions):
         check_boot(paths)
         self.servers.write_configuration(child, Phase.CLOSED)
         installation = self.servers.installations.of(child.pg_major)
-        place = Standalone(paths.data, paths.config_file, paths.recovery_log, installation, self.servers.account)
+        place = SingleUser(paths.data, paths.config_file, paths.recovery_log, installation, self.servers.account)
         return recovery.recover(place, capture, patience_seconds)
 
     def start(self, server: Server, *, first: bool = False) -> None:
@@ -185,7 +185,7 @@ class LocalBackend(Past, Companions):
 
         A server of a fork whose jobs were held back by its first start is started once more: they run from now on.
         """
-        found = self.servers.secure(server, newborn=newborn, quiet=quiet)
+        found = self.servers.secure(server, is_new=newborn, quiet=quiet)
         if not newborn and has_workers(self.servers.features(server)):
             self._await(server, lambda: self.servers.stop(server, _LOOK_SECONDS))
             self.servers.start(server, Phase.CLOSED)
@@ -215,11 +215,11 @@ class LocalBackend(Past, Companions):
 
     def analyze(self, server: Server, patience_seconds: float) -> str | None:
         """Collect the statistics of a serving server; return how that ended, None while it is under way."""
-        return post_fork.analyze(self.servers.chores, self.servers.paths(server.service_id), patience_seconds)
+        return post_fork.analyze(self.servers.jobs, self.servers.paths(server.service_id), patience_seconds)
 
     def check_data(self, server: Server, patience_seconds: float) -> str | None:
         """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
-        return verify.check_data(self.servers.chores, self.servers.paths(server.service_id), patience_seconds)
+        return verify.check_data(self.servers.jobs, self.servers.paths(server.service_id), patience_seconds)
 
     def open(self, server: Server) -> None:
         """Let clients in, and return when the endpoint answers them, and its pooler if it has one.
@@ -288,11 +288,11 @@ class LocalBackend(Past, Companions):
 
     def shortage(self, *, lasting: bool) -> str | None:
         """Say that so little room is left that writing servers may go down; None while there is enough."""
-        room = self.outlook.look(self.pool)
+        room = self.free_space.measure(self.pool)
         if room.is_all_but_gone:
-            self.reserve.give_back()
+            self.reserve.release()
         elif room.is_ample and not lasting:
-            self.reserve.keep(room.reserve_bytes)
+            self.reserve.fill(room.reserve_bytes)
         return room.shortage(lasting=lasting)
 
     def quota_shortage(self, server: Server, *, lasting: bool) -> str | None:
@@ -310,13 +310,13 @@ class LocalBackend(Past, Companions):
             if self.pool.driver.shares_blocks:
                 wal = paths.data / WAL_DIRECTORY
                 archive.link_waiting(wal / STATUS_DIRECTORY, wal, paths.archive, self.pool.driver.clone_file)
-            read_only_storage.hold(paths, self.servers.account)
+            read_only_storage.set_read_only(paths, self.servers.account)
         else:
-            read_only_storage.lift(paths)
+            read_only_storage.set_writable(paths)
 
     def heed_readers(self, server: Server) -> None:
         """Take the rights to write from roles that tenants marked as read-only since the last call."""
-        self.servers.readers.heed(self.servers.paths(server.service_id))
+        self.servers.read_only_roles.enforce(self.servers.paths(server.service_id))
 
     def observe(self, server: Server) -> Observation:
         """Look at a server that should be serving."""
@@ -343,7 +343,7 @@ class LocalBackend(Past, Companions):
 
     def give_back(self) -> None:
         """Give the disk below a storage image the blocks back that no service uses."""
-        self.pool.trim()
+        self.pool.discard_free_blocks()
 
     def stop_all(self) -> None:
         """Stop every server of this data root cleanly, those of earlier processes too, and let go of its storage."""

@@ -27,7 +27,7 @@ class Past(Host):
     def tend_archive(self, service_id: str) -> str | None:
         """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
         paths = self.servers.paths(service_id)
-        digests.note(paths, _LOOK_SECONDS)
+        digests.record(paths, _LOOK_SECONDS)
         return verify.archive_delay(paths)
 
     def walk_archive(self, service_id: str, after: str) -> str | None:
@@ -84,7 +84,7 @@ class Past(Host):
         """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
         paths = self.servers.paths(service_id)
         count = archive.trim(paths.archive, timeline, before_lsn)
-        digests.forget(paths, timeline, before_lsn)
+        digests.discard(paths, timeline, before_lsn)
         return count
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:

@@ -70,7 +70,7 @@ def test_a_client_can_verify_an_endpoint_and_a_new_host_gets_a_new_certificate(
     password = new_password()
     server = new_server(servers, password)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     (tmp_path / "ca.crt").write_text(servers.authority.pem)
     connect(server, password, sslmode="verify-full", sslrootcert=str(tmp_path / "ca.crt")).close()

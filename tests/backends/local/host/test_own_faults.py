@@ -67,7 +67,7 @@ def test_no_look_at_a_process_says_that_it_is_gone(backend: LocalBackend, pooled
     looks: list[Callable[[], object]] = [
         lambda: identity.find_server(paths),
         lambda: identity.record_of(pid),
-        lambda: identity.inhabitants(paths.data),
+        lambda: identity.processes_in(paths.data),
         lambda: identity.runs(pid, "postgres"),
         lambda: list(identity.children_of(pid)),
         lambda: postgres.is_ready(paths),

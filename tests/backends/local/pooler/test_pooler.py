@@ -55,7 +55,7 @@ def pooled(servers: Servers) -> Iterator[Pooled]:
     password = new_password()
     server = new_server(servers, password, pooler_port=free_port())
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     poolers = Poolers(servers)
     poolers.start([server], port_of(server))

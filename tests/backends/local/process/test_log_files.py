@@ -27,14 +27,14 @@ def _write(paths: ServicePaths, name: str, *messages: str, age: int) -> None:
 def test_last_words_are_the_newest_lines_without_statements(paths: ServicePaths) -> None:
     _write(paths, "server-1.json", "old", age=9)
     _write(paths, "server-2.json", *(f"line {n}" for n in range(30)), age=5)
-    words = log_files.last_words(paths).splitlines()
+    words = log_files.last_lines(paths).splitlines()
     assert words == [f"LOG:  line {n}" for n in range(10, 30)]
 
 
 def test_words_of_a_start_that_failed_early_come_last(paths: ServicePaths) -> None:
     _write(paths, "server-1.json", "of the run before", age=5)
     paths.start_log.write_text("FATAL:  no such library\nSTATEMENT:  secret\n")
-    assert log_files.last_words(paths).splitlines() == ["LOG:  of the run before", "FATAL:  no such library"]
+    assert log_files.last_lines(paths).splitlines() == ["LOG:  of the run before", "FATAL:  no such library"]
 
 
 def test_a_torn_line_is_left_out(paths: ServicePaths) -> None:
@@ -72,4 +72,4 @@ def test_no_file_is_no_fault(paths: ServicePaths) -> None:
 
 
 def test_a_server_that_never_spoke_has_no_last_words(paths: ServicePaths) -> None:
-    assert log_files.last_words(paths) == ""
+    assert log_files.last_lines(paths) == ""

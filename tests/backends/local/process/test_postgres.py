@@ -63,7 +63,7 @@ def test_many_starts_at_once_make_one_server(servers: Servers, running: Server) 
 
 def _strangers(servers: Servers, server: Server) -> set[int]:
     """Return the processes in a data directory that are nobody's child there."""
-    found = identity.inhabitants(servers.paths(server.service_id).data)
+    found = identity.processes_in(servers.paths(server.service_id).data)
     children = {child for pid in found for child, _ in identity.children_of(pid)}
     return set(found) - children
 
@@ -172,14 +172,14 @@ def test_a_stop_is_bounded_by_the_patience_of_the_caller(servers: Servers, runni
     assert not servers.stop(running, 0.05)
     os.kill(_pid(servers, running), signal.SIGCONT)
     eventually(lambda: servers.stop(running, 1))
-    eventually(lambda: identity.inhabitants(paths.data) == [])
+    eventually(lambda: identity.processes_in(paths.data) == [])
 
 
 def test_a_kill_ends_a_server_that_does_not_listen(servers: Servers, running: Server) -> None:
     paths = servers.paths(running.service_id)
     os.kill(_pid(servers, running), signal.SIGSTOP)
     assert postgres.kill(paths, 0.5) or postgres.kill(paths, 10)
-    assert identity.inhabitants(paths.data) == []
+    assert identity.processes_in(paths.data) == []
 
 
 def test_orphans_of_a_killed_server_hold_the_start_back(servers: Servers, running: Server) -> None:
@@ -191,7 +191,7 @@ def test_orphans_of_a_killed_server_hold_the_start_back(servers: Servers, runnin
     with pytest.raises(Unavailable, match="still end"):
         servers.start(running)
     os.kill(checkpointer, signal.SIGCONT)
-    eventually(lambda: identity.inhabitants(paths.data) == [])
+    eventually(lambda: identity.processes_in(paths.data) == [])
     restart(servers, running)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ramet.backends.base import SnapshotFacts
 from ramet.backends.local.restore.base_backup import Base
-from ramet.backends.local.restore.recovery_target import LiveEnd, Moment, WalReader, find_moment
+from ramet.backends.local.restore.recovery_target import LiveEnd, RecoveryEnd, WalReader, find_recovery_end
 from ramet.backends.local.wal.segment import Segment, shown_lsn
 from ramet.backends.local.wal.waldump import TransactionEnd
 from ramet.errors import Failed
@@ -49,16 +49,16 @@ def _base(seconds: float, count: int) -> Base:
     return Base(SnapshotFacts(_at(seconds), lsn, lsn, 1, 700 + count, 0), 1, clean=True, seconds={})
 
 
-def _find(times: list[float], bases: dict[str, Base], target: float, end: LiveEnd) -> Moment:
+def _find(times: list[float], bases: dict[str, Base], target: float, end: LiveEnd) -> RecoveryEnd:
     reader = _Wal(None, "", tuple(times))  # type: ignore[arg-type]
-    return find_moment(reader, list(bases.items()), "early", _at(target), end)
+    return find_recovery_end(reader, list(bases.items()), "early", _at(target), end)
 
 
 def _end_of(times: list[float], now: float | None) -> LiveEnd:
     return LiveEnd(lambda: shown_lsn(len(times) * _BYTES), None if now is None else _at(now))
 
 
-def _included(found: Moment) -> int:
+def _included(found: RecoveryEnd) -> int:
     """Return how many transactions the fork holds that begins with the base and ends with the cut."""
     base = lsn_number(found.base.facts.end_lsn) // _BYTES
     return base if found.cut.recover_to is None else found.cut.recover_to.xid - 699

@@ -9,7 +9,7 @@ import pytest
 
 from ramet.backends.base import Capture, Server
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.process.identity import inhabitants
+from ramet.backends.local.process.identity import processes_in
 from ramet.backends.local.restore import snapshots, warm_copy
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
@@ -101,8 +101,8 @@ def test_what_is_killed_while_it_prepares_goes_on(backend: LocalBackend, parent:
     snapshot_id, _ = snapshot(backend, parent)
     unfinished = snapshots.directory_of(paths_of(backend, parent), snapshot_id) / "prepared.unfinished"
     assert backend.prepare_snapshot(parent, snapshot_id, 0.0, 1) is not None
-    os.kill(inhabitants(unfinished)[0], signal.SIGKILL)
-    eventually(lambda: not inhabitants(unfinished))
+    os.kill(processes_in(unfinished)[0], signal.SIGKILL)
+    eventually(lambda: not processes_in(unfinished))
     eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 

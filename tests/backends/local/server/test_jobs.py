@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.server.jobs import Chores
+from ramet.backends.local.server.jobs import Jobs
 from tests.backends.local.hosts import eventually
 
 PATIENCE_SECONDS = 30.0
@@ -46,12 +46,12 @@ Place = Callable[[str], ServicePaths]
 
 
 @pytest.fixture
-def workers(tmp_path: Path) -> tuple[Chores, Chores]:
+def workers(tmp_path: Path) -> tuple[Jobs, Jobs]:
     """Two control planes on one host, which let one thing be done at a time."""
-    return Chores(tmp_path / "turns", 1), Chores(tmp_path / "turns", 1)
+    return Jobs(tmp_path / "turns", 1), Jobs(tmp_path / "turns", 1)
 
 
-def test_work_is_begun_once_and_told_once(workers: tuple[Chores, Chores], place: Place, work: Work) -> None:
+def test_work_is_begun_once_and_told_once(workers: tuple[Jobs, Jobs], place: Place, work: Work) -> None:
     one, paths = workers[0], place("a")
     assert one.run(paths, "read", work, 0) is None
     assert one.run(paths, "read", work, 0) is None
@@ -63,7 +63,7 @@ def test_work_is_begun_once_and_told_once(workers: tuple[Chores, Chores], place:
 
 
 def test_another_process_begins_nothing_twice_and_is_told_the_end(
-    workers: tuple[Chores, Chores], place: Place, work: Work
+    workers: tuple[Jobs, Jobs], place: Place, work: Work
 ) -> None:
     one, other = workers
     assert one.run(place("a"), "read", work, 0) is None
@@ -74,20 +74,20 @@ def test_another_process_begins_nothing_twice_and_is_told_the_end(
 
 
 def test_what_exceeds_the_bound_of_the_host_waits_for_its_turn(
-    workers: tuple[Chores, Chores], place: Place, work: Work
+    workers: tuple[Jobs, Jobs], place: Place, work: Work
 ) -> None:
     one, other = workers
     later = Work()
     later.may_end.set()
     assert one.run(place("a"), "read", work, 0) is None
-    for chores in workers:
-        assert chores.run(place("b"), "read", later, 0) is None
+    for jobs in workers:
+        assert jobs.run(place("b"), "read", later, 0) is None
     assert later.begun == 0
     work.may_end.set()
     eventually(lambda: other.run(place("b"), "read", later, 0.01) == "done")
 
 
-def test_work_that_fails_says_so(workers: tuple[Chores, Chores], place: Place) -> None:
+def test_work_that_fails_says_so(workers: tuple[Jobs, Jobs], place: Place) -> None:
     def fail() -> str:
         raise OSError("no luck")
 
@@ -95,7 +95,7 @@ def test_work_that_fails_says_so(workers: tuple[Chores, Chores], place: Place) -
 
 
 def test_the_work_of_a_service_that_is_stopped_tells_nothing(
-    workers: tuple[Chores, Chores], place: Place, work: Work
+    workers: tuple[Jobs, Jobs], place: Place, work: Work
 ) -> None:
     one, other = workers
     assert one.run(place("a"), "read", work, 0) is None

@@ -128,7 +128,7 @@ def test_a_real_servers_errors_are_read_and_its_secrets_are_not(servers: Servers
     password = new_password()
     server: Server = new_server(servers, password)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     paths = servers.paths(server.service_id)
     with connect(server, password) as connection:
@@ -154,7 +154,7 @@ def test_statements_that_fail_do_not_show_the_passwords_in_them(servers: Servers
     password = new_password()
     server = new_server(servers, password, pg_major=major)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     paths = servers.paths(server.service_id)
     with connect(server, password, sslmode="prefer") as client:

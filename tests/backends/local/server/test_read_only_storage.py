@@ -44,15 +44,15 @@ def test_room_is_never_short_by_its_fall_alone() -> None:
 def test_a_reserve_takes_room_once_and_gives_it_back(tmp_path: Path) -> None:
     reserve = Reserve([tmp_path])
     for _ in range(2):
-        reserve.keep(MIB)
+        reserve.fill(MIB)
     assert [(path.name, path.stat().st_blocks * 512) for path in tmp_path.iterdir()] == [("reserve", MIB)]
     for _ in range(2):
-        reserve.give_back()
+        reserve.release()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_where_no_reserve_can_be_taken_nothing_is_left_half_made(tmp_path: Path) -> None:
-    Reserve([tmp_path, tmp_path / "missing"]).keep(2**60)
+    Reserve([tmp_path, tmp_path / "missing"]).fill(2**60)
     assert list(tmp_path.iterdir()) == []
 
 

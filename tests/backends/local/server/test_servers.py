@@ -36,7 +36,7 @@ def test_a_server_that_is_resumed_turns_nobody_away(servers: Servers) -> None:
     password = new_password()
     server = new_server(servers, password)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     assert servers.stop(server, 20)
     told: list[str] = []
 
@@ -70,13 +70,13 @@ def test_what_the_platform_looks_at_and_switches_leaves_no_complaint_in_the_log(
     password = new_password()
     server = new_server(servers, password)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     paths = servers.paths(server.service_id)
     assert not probe.refuses_tls("localhost", server.port)
-    read_only_storage.hold(paths, servers.account)
+    read_only_storage.set_read_only(paths, servers.account)
     eventually(lambda: _reads_only(server, password))
-    read_only_storage.lift(paths)
+    read_only_storage.set_writable(paths)
     eventually(lambda: not _reads_only(server, password))
     messages = [entry["message"] for entry in log_files.entries(paths)]
     assert any("ready to accept connections" in message for message in messages)

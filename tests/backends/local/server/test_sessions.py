@@ -23,7 +23,7 @@ PASSWORD = new_password()
 def server(servers: Servers) -> Iterator[Server]:
     made = new_server(servers, PASSWORD)
     boot(servers, made)
-    servers.secure(made, newborn=True, quiet=False)
+    servers.secure(made, is_new=True, quiet=False)
     servers.open(made)
     yield made
     servers.remove(made.service_id, 10)

@@ -17,7 +17,7 @@ def served(servers: Servers) -> Iterator[tuple[Server, Secret]]:
     password = new_password()
     server = new_server(servers, password)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     yield server, password
     servers.remove(server.service_id, 10)

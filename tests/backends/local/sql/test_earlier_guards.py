@@ -58,7 +58,7 @@ def older(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Older]:
     password = new_password()
     server = new_server(servers, password, pg_major=request.param)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     paths = servers.paths(server.service_id)
     for database in ("template1", "tsdb"):
         with connections.connect(paths, database) as platform:
@@ -152,7 +152,7 @@ def test_functions_stay_until_the_statements_end_that_may_call_them(older: Older
 def test_the_credentials_of_a_fork_come_with_databases_without_guards(older: Older) -> None:
     password = new_password()
     older.run("ALTER DATABASE closed WITH ALLOW_CONNECTIONS true")
-    older.servers.secure(replace(older.server, verifier=scram_verifier(password)), newborn=False, quiet=True)
+    older.servers.secure(replace(older.server, verifier=scram_verifier(password)), is_new=False, quiet=True)
     assert {database: older.remains(database) for database in DATABASES} == {key: [] for key in DATABASES}
 
 

@@ -72,7 +72,7 @@ def stepping(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Stepp
         directories = f"extension_control_path = '{share}:$system'\n"
         servers.account.write(servers.paths(server.service_id).sockets / "path.conf", directories)
         restart(servers, server)
-        servers.secure(server, newborn=True, quiet=False)
+        servers.secure(server, is_new=True, quiet=False)
         servers.open(server)
         with connect(server, password, sslmode="prefer") as admin:
             admin.execute("CREATE DATABASE second")

@@ -15,7 +15,7 @@ from tests.backends.local.hosts import boot, new_server
 def server(servers: Servers) -> Iterator[Server]:
     made = new_server(servers)
     boot(servers, made)
-    servers.secure(made, newborn=True, quiet=False)
+    servers.secure(made, is_new=True, quiet=False)
     with connections.connect(servers.paths(made.service_id)) as connection:
         connection.execute('CREATE DATABASE "odd \'name\\" OWNER tsdbadmin')
         connection.execute("CREATE DATABASE closed OWNER tsdbadmin")
@@ -33,7 +33,7 @@ def test_subscriptions_are_detached_in_every_database(servers: Servers, server: 
             )
     with connections.connect(paths) as connection:
         connection.execute("ALTER DATABASE closed ALLOW_CONNECTIONS false")
-    found = servers.secure(server, newborn=False, quiet=False)
+    found = servers.secure(server, is_new=False, quiet=False)
     assert found["subscriptions"] == ["closed.a'b", "odd 'name\\.a'b", "tsdb.a'b"]
     assert found["databases_not_entered"] == ["closed"]
     with connections.connect(paths) as connection:
@@ -55,11 +55,11 @@ def test_prepared_transactions_are_listed_and_rolled_back_only_thoroughly(server
             connection.execute("CREATE TABLE public.prepared ()")
             connection.execute(f"PREPARE TRANSACTION '{name}'".encode())
     listed = ["tsdb: it's", "odd 'name\\: other"]
-    kept = servers.secure(server, newborn=False, quiet=False)
+    kept = servers.secure(server, is_new=False, quiet=False)
     assert (kept["prepared_transactions"], kept["prepared_transactions_rolled_back"]) == (listed, 0)
-    ended = servers.secure(server, newborn=False, quiet=True)
+    ended = servers.secure(server, is_new=False, quiet=True)
     assert (ended["prepared_transactions"], ended["prepared_transactions_rolled_back"]) == (listed, 2)
-    assert servers.secure(server, newborn=False, quiet=True)["prepared_transactions"] == []
+    assert servers.secure(server, is_new=False, quiet=True)["prepared_transactions"] == []
 
 
 def test_foreign_credentials_are_removed_without_asking_the_wrapper(servers: Servers, server: Server) -> None:
@@ -68,8 +68,8 @@ def test_foreign_credentials_are_removed_without_asking_the_wrapper(servers: Ser
         connection.execute("CREATE FOREIGN DATA WRAPPER stubborn")
         connection.execute('CREATE SERVER "far\'away" FOREIGN DATA WRAPPER stubborn')
         connection.execute("CREATE USER MAPPING FOR PUBLIC SERVER \"far'away\" OPTIONS (password 'secret')")
-    assert servers.secure(server, newborn=False, quiet=False).get("user_mappings") is None
-    assert servers.secure(server, newborn=False, quiet=True)["user_mappings"] == 1
+    assert servers.secure(server, is_new=False, quiet=False).get("user_mappings") is None
+    assert servers.secure(server, is_new=False, quiet=True)["user_mappings"] == 1
     with connections.connect(paths, "tsdb") as connection:
         assert connection.execute("SELECT umoptions FROM pg_user_mappings").fetchall() == [(None,)]
 
@@ -78,8 +78,8 @@ def test_scheduled_jobs_are_deactivated(servers: Servers, server: Server) -> Non
     with _cron(servers, server) as connection:
         connection.execute("INSERT INTO cron.job (jobid) VALUES (1), (2)")
         _adopt_into_extension(connection, "pg_cron", "cron.job")
-        assert servers.secure(server, newborn=False, quiet=False).get("jobs") is None
-        found = servers.secure(server, newborn=False, quiet=True)
+        assert servers.secure(server, is_new=False, quiet=False).get("jobs") is None
+        found = servers.secure(server, is_new=False, quiet=True)
         assert found["jobs"] == ["tsdb: pg_cron job 1", "tsdb: pg_cron job 2"]
         assert connection.execute("SELECT bool_or(active) FROM cron.job").fetchone() == (False,)
 
@@ -100,9 +100,9 @@ def test_a_quiet_fork_reports_nothing_to_the_makers_of_timescaledb(servers: Serv
         connection.execute("ALTER DATABASE tsdb SET work_mem = '5MB'")
         connection.execute("ALTER ROLE tsdbadmin SET timescaledb.telemetry_level = 'basic'")
         settings = "SELECT setconfig FROM pg_db_role_setting ORDER BY 1"
-        servers.secure(server, newborn=False, quiet=False)
+        servers.secure(server, is_new=False, quiet=False)
         assert "timescaledb.telemetry_level" in str(connection.execute(settings.encode()).fetchall())
-        found = servers.secure(server, newborn=False, quiet=True)
+        found = servers.secure(server, is_new=False, quiet=True)
         assert found["jobs"] == ["tsdb: timescaledb job 1", "tsdb: timescaledb job 1000"]
         assert connection.execute(settings.encode()).fetchall() == [(["work_mem=5MB"],)]
         connection.execute("ALTER DATABASE tsdb RESET ALL")
@@ -120,7 +120,7 @@ def test_a_table_that_only_looks_like_an_extensions_is_not_touched(servers: Serv
         connection.execute("CREATE TRIGGER t BEFORE UPDATE ON cron.job FOR EACH ROW EXECUTE FUNCTION cron.trap()")
         connection.execute("ALTER TABLE cron.job ENABLE ALWAYS TRIGGER t")
         connection.execute("INSERT INTO cron.job (jobid) VALUES (1)")
-        assert servers.secure(server, newborn=False, quiet=True)["jobs"] == []
+        assert servers.secure(server, is_new=False, quiet=True)["jobs"] == []
         row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = 'tsdbadmin'").fetchone()
         assert row == (False,)
 

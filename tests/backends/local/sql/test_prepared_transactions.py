@@ -28,7 +28,7 @@ CHANGES_OF_ROLES = (
 def server(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Server]:
     made = new_server(servers, pg_major=request.param)
     boot(servers, made)
-    servers.secure(made, newborn=True, quiet=False)
+    servers.secure(made, is_new=True, quiet=False)
     with connections.connect(servers.paths(made.service_id)) as platform:
         platform.execute("CREATE ROLE other")
         platform.execute("CREATE DATABASE shut OWNER tsdbadmin")
@@ -62,7 +62,7 @@ def test_what_changes_roles_or_databases_is_rolled_back_and_told(
     prepare(servers, server, "roles", statement)
     servers.stop(server, 30)
     restart(servers, server)
-    found = servers.secure(server, newborn=False, quiet=quiet)
+    found = servers.secure(server, is_new=False, quiet=quiet)
     assert found["prepared_transactions"] == ["postgres: roles"]
     assert found["prepared_transactions_rolled_back"] == 1
     assert not left(servers, server)
@@ -80,9 +80,9 @@ def test_other_changes_are_kept_unless_the_fork_is_quiet(servers: Servers, serve
             "SELECT count(*) FROM pg_roles",
             database=database,
         )
-    assert servers.secure(server, newborn=False, quiet=False)["prepared_transactions_rolled_back"] == 0
+    assert servers.secure(server, is_new=False, quiet=False)["prepared_transactions_rolled_back"] == 0
     assert left(servers, server) == ["kept in postgres", "kept in tsdb"]
-    assert servers.secure(server, newborn=False, quiet=True)["prepared_transactions_rolled_back"] == 2
+    assert servers.secure(server, is_new=False, quiet=True)["prepared_transactions_rolled_back"] == 2
     assert not left(servers, server)
 
 
@@ -90,7 +90,7 @@ def test_those_of_a_database_that_lets_nobody_in_are_rolled_back_too(servers: Se
     prepare(servers, server, "roles", "ALTER ROLE tsdbadmin CONNECTION LIMIT 0", database="shut")
     with connections.connect(servers.paths(server.service_id)) as platform:
         platform.execute("ALTER DATABASE shut ALLOW_CONNECTIONS false")
-    found = servers.secure(server, newborn=False, quiet=False)
+    found = servers.secure(server, is_new=False, quiet=False)
     assert found["databases_not_entered"] == ["shut"]
     assert not left(servers, server)
     with connections.connect(servers.paths(server.service_id)) as platform:
@@ -103,7 +103,7 @@ def test_no_password_of_the_parent_opens_a_fork_later(servers: Servers, server: 
     password = new_password()
     fork = replace(server, verifier=scram_verifier(password))
     prepare(servers, server, "late", "CREATE ROLE guest LOGIN PASSWORD 'parents'")
-    servers.secure(fork, newborn=False, quiet=False)
+    servers.secure(fork, is_new=False, quiet=False)
     servers.open(fork)
     with (
         connect(fork, password, sslmode="prefer", dbname="postgres") as admin,

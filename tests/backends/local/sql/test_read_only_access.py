@@ -13,7 +13,7 @@ from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.renewal import renew_access
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.read_only_roles import Readers
+from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, eventually, new_server
 
@@ -29,7 +29,7 @@ class Tenant:
     servers: Servers
     server: Server
     password: Secret
-    readers: Readers = field(default_factory=Readers)
+    read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
 
     def run(self, *statements: str, **changes: str) -> list[tuple[object, ...]]:
         secret = changes.pop("password", self.password)
@@ -41,8 +41,8 @@ class Tenant:
     def as_role(self, role: str, *statements: str, **changes: str) -> list[tuple[object, ...]]:
         return self.run(OFF, *statements, user=role, password="secret", **changes)
 
-    def heed(self) -> None:
-        self.readers.heed(self.servers.paths(self.server.service_id))
+    def enforce(self) -> None:
+        self.read_only_roles.enforce(self.servers.paths(self.server.service_id))
 
     def can_write(self, role: str, *statements: str, **changes: str) -> bool:
         try:
@@ -60,7 +60,7 @@ def tenant(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Tenant]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
         boot(servers, server)
-        servers.secure(server, newborn=True, quiet=False)
+        servers.secure(server, is_new=True, quiet=False)
         servers.open(server)
     made = Tenant(servers, server, password)
     made.run("CREATE TABLE orders (id serial PRIMARY KEY, title text)", "INSERT INTO orders (title) VALUES ('one')")
@@ -169,7 +169,7 @@ def test_a_marked_role_loses_its_rights_to_write_and_reads_on(tenant: Tenant) ->
     )
     assert all(tenant.can_write("clerk", write) for write in writes[:4])
     tenant.run(MARK.format("clerk"))
-    tenant.heed()
+    tenant.enforce()
     tenant.run("CREATE TABLE shop.later (id serial)")
     assert [write for write in writes if tenant.can_write("clerk", write)] == []
     assert not tenant.can_write("clerk", "INSERT INTO shop.later VALUES (1)")
@@ -188,7 +188,7 @@ def test_what_a_marked_role_owned_is_under_the_admin(tenant: Tenant) -> None:
     tenant.as_role("baker", "CREATE SCHEMA bread", "CREATE TABLE bread.loaves (id serial)")
     tenant.as_role("baker", "CREATE TABLE ovens (id int)", dbname="bakery")
     tenant.run(MARK.format("baker"))
-    tenant.heed()
+    tenant.enforce()
     for write, database in (
         ("INSERT INTO bread.loaves VALUES (1)", "tsdb"),
         ("GRANT INSERT ON bread.loaves TO baker", "tsdb"),
@@ -227,7 +227,7 @@ def test_the_code_of_a_marked_role_gains_no_right(tenant: Tenant) -> None:
         "GRANT ALL ON works.peek, works.of_lent TO accomplice",
     )
     tenant.run(MARK.format("author"))
-    tenant.heed()
+    tenant.enforce()
     for role in ("author", "accomplice"):
         for gained in (
             "SELECT works.run('INSERT INTO closed VALUES (1)')",
@@ -252,7 +252,7 @@ def test_a_marked_member_of_the_admin_leaves_no_function_with_its_rights(tenant:
     )
     with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
         platform.execute(MARK.format("deputy").encode())
-    tenant.heed()
+    tenant.enforce()
     assert not tenant.can_write("deputy", "SELECT run('INSERT INTO orders VALUES (-5)')")
 
 
@@ -270,7 +270,7 @@ def test_a_marked_role_leaves_the_groups_that_write_and_stays_in_those_that_read
     )
     with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
         platform.execute("GRANT pg_write_all_data TO agent")
-    tenant.heed()
+    tenant.enforce()
     groups = tenant.run("SELECT roleid::regrole::text FROM pg_auth_members WHERE member = 'agent'::regrole ORDER BY 1")
     assert groups == [("reading",)]
     tenant.as_role("agent", "SELECT * FROM orders")
@@ -284,7 +284,7 @@ def test_a_marked_member_of_the_admin_reads_all_and_writes_nothing(tenant: Tenan
         platform.execute("REVOKE helper FROM tsdbadmin CASCADE")  # who made it is its member from PostgreSQL 16 on
         platform.execute("GRANT tsdbadmin TO helper")
         platform.execute(MARK.format("helper").encode())
-    tenant.heed()
+    tenant.enforce()
     tenant.as_role("helper", "SELECT * FROM orders")
     for escape in ("SET ROLE tsdbadmin", "INSERT INTO orders VALUES (-2)", "CREATE ROLE more"):
         assert not tenant.can_write("helper", escape)
@@ -301,7 +301,7 @@ def test_a_session_that_was_a_writing_role_before_the_mark_writes_no_more(tenant
         session.execute("SET ROLE scribe")
         session.execute("INSERT INTO orders VALUES (-6)")
         tenant.run(MARK.format("early"))
-        tenant.heed()
+        tenant.enforce()
         with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.OperationalError)):
             session.execute("INSERT INTO orders VALUES (-7)")
     assert tenant.as_role("early", "SELECT 1") == [(1,)]
@@ -309,21 +309,21 @@ def test_a_session_that_was_a_writing_role_before_the_mark_writes_no_more(tenant
 
 def test_rights_that_come_after_the_mark_are_taken_too(tenant: Tenant) -> None:
     tenant.run("CREATE ROLE late LOGIN PASSWORD 'secret'", MARK.format("late"))
-    tenant.heed()
+    tenant.enforce()
     tenant.run("GRANT SELECT, INSERT ON orders TO late")
-    tenant.heed()
+    tenant.enforce()
     assert not tenant.can_write("late", "INSERT INTO orders VALUES (-3)")
     tenant.run("GRANT INSERT ON orders TO late")
-    replace(tenant, readers=Readers()).heed()  # as half a minute later
+    replace(tenant, read_only_roles=ReadOnlyRoles()).enforce()  # as half a minute later
     assert not tenant.can_write("late", "INSERT INTO orders VALUES (-3)")
 
 
 def test_a_server_at_rest_is_not_written_to(tenant: Tenant) -> None:
     tenant.run("CREATE ROLE still LOGIN PASSWORD 'secret'", MARK.format("still"))
-    tenant.heed()
+    tenant.enforce()
     with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
         before = platform.execute("SELECT pg_current_xact_id(), pg_current_wal_insert_lsn()").fetchone()
-        replace(tenant, readers=Readers()).heed()
+        replace(tenant, read_only_roles=ReadOnlyRoles()).enforce()
         after = platform.execute("SELECT pg_current_xact_id()").fetchone()
     assert before is not None
     assert after is not None
@@ -332,7 +332,7 @@ def test_a_server_at_rest_is_not_written_to(tenant: Tenant) -> None:
 
 def test_the_admin_keeps_its_rights_and_gets_rid_of_its_own_mark(tenant: Tenant) -> None:
     tenant.run(MARK.format("tsdbadmin"))
-    tenant.heed()
+    tenant.enforce()
     password = new_password()
     tenant.servers.set_password(replace(tenant.server, verifier=scram_verifier(password)), scram_verifier(password))
     found = replace(tenant, password=password).run(
@@ -352,7 +352,7 @@ if BUILT:  # which takes a C compiler
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
             boot(servers, server)
-            servers.secure(server, newborn=True, quiet=False)
+            servers.secure(server, is_new=True, quiet=False)
             servers.open(server)
         tenant = Tenant(servers, server, password)
         options = "-c tsdb_admin.read_only_connection=true"
@@ -374,7 +374,7 @@ def test_a_mark_in_capitals_locks_nobody_out(servers: Servers) -> None:
     password = new_password()
     server = new_server(servers, password, pg_major=min(one.major for one in find_installations().found))
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     tenant = Tenant(servers, server, password)
     tenant.run("""ALTER ROLE tsdbadmin SET "TSDB_ADMIN.READ_ONLY_ROLE" = 'false'""")
@@ -387,7 +387,7 @@ def test_a_service_whose_module_is_not_built_any_more_lets_clients_in(servers: S
     server = new_server(servers, password)
     with pytest.MonkeyPatch.context() as patch:
         boot(servers, server)
-        servers.secure(server, newborn=True, quiet=False)
+        servers.secure(server, is_new=True, quiet=False)
         patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
         servers.open(server)
         assert Tenant(servers, server, password).run("SELECT 1") == [(1,)]

@@ -23,14 +23,14 @@ ODD_NAMES = ("Robert'); DROP ROLE x;--", 'quo"te', "back\\slash", "%s {} {verifi
 def server(servers: Servers) -> Iterator[Server]:
     made = new_server(servers)
     boot(servers, made)
-    servers.secure(made, newborn=True, quiet=False)
+    servers.secure(made, is_new=True, quiet=False)
     servers.open(made)
     yield made
     servers.remove(made.service_id, 10)
 
 
 def test_a_newborn_may_be_secured_twice(servers: Servers, server: Server) -> None:
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     with connections.connect(servers.paths(server.service_id)) as connection:
         owner = connection.execute("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'tsdb'").fetchone()
     assert owner == ("tsdbadmin",)
@@ -42,7 +42,7 @@ def test_a_vector_service_is_born_with_its_extension(servers: Servers) -> None:
         pytest.skip("no PostgreSQL of this host has pgvector")
     server = new_server(servers, service_type=ServiceType.VECTOR, pg_major=able[0])
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     with connections.connect(servers.paths(server.service_id), "tsdb") as connection:
         assert connection.execute("SELECT '[1,2]'::public.vector::text").fetchone() == ("[1,2]",)
     servers.remove(server.service_id, 10)
@@ -50,7 +50,7 @@ def test_a_vector_service_is_born_with_its_extension(servers: Servers) -> None:
 
 @pytest.mark.parametrize("text", [string.printable.strip(), "'\"\\", "{}%s$1", "plain"])
 def test_any_printable_password_lets_the_admin_in(servers: Servers, server: Server, text: str) -> None:
-    servers.secure(replace(server, verifier=scram_verifier(Secret(text))), newborn=False, quiet=False)
+    servers.secure(replace(server, verifier=scram_verifier(Secret(text))), is_new=False, quiet=False)
     with connect(server, text) as connection:
         assert connection.execute("SELECT current_user").fetchone() == ("tsdbadmin",)
     with pytest.raises(psycopg.OperationalError):
@@ -64,7 +64,7 @@ def test_all_login_roles_lose_their_passwords(servers: Servers, server: Server) 
             connections.run(connection, "CREATE ROLE {} LOGIN PASSWORD {known}", name, known="known")
     for name in ODD_NAMES:
         connect(server, "known", user=name).close()
-    neutralised = servers.secure(server, newborn=False, quiet=True)
+    neutralised = servers.secure(server, is_new=False, quiet=True)
     assert neutralised["roles_rotated"] == len(ODD_NAMES) + 1
     for name in ODD_NAMES:
         with pytest.raises(psycopg.OperationalError):
@@ -76,11 +76,11 @@ def test_the_admin_of_a_fork_gets_in_whatever_the_parent_did_to_the_role(servers
     with connections.connect(servers.paths(server.service_id)) as connection:
         connection.execute("ALTER ROLE tsdbadmin NOLOGIN CONNECTION LIMIT 0 VALID UNTIL '2001-01-01'")
         connection.execute("REVOKE pg_monitor FROM tsdbadmin")
-    servers.secure(replace(server, verifier=scram_verifier(password)), newborn=False, quiet=True)
+    servers.secure(replace(server, verifier=scram_verifier(password)), is_new=False, quiet=True)
     connect(server, password).close()
     with connections.connect(servers.paths(server.service_id)) as connection:
         connection.execute("ALTER ROLE tsdbadmin RENAME TO somebody")
-    servers.secure(replace(server, verifier=scram_verifier(password)), newborn=False, quiet=True)
+    servers.secure(replace(server, verifier=scram_verifier(password)), is_new=False, quiet=True)
     connect(server, password).close()
 
 
@@ -104,14 +104,14 @@ def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_told(
 ) -> None:
     server = new_server(servers, pg_major=major)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     with connections.connect(servers.paths(server.service_id)) as connection:
         connection.execute("SET ROLE tsdbadmin")
         for setting in ("local_preload_libraries = 'nowhere'", "idle_session_timeout = '1ms'", "work_mem = '5MB'"):
             connection.execute(f"ALTER {whose} SET {setting}".encode())
     password = new_password()
     fork = replace(server, verifier=scram_verifier(password))
-    found = servers.secure(fork, newborn=False, quiet=False)
+    found = servers.secure(fork, is_new=False, quiet=False)
     assert found["settings_removed"] == ["idle_session_timeout=1ms", "local_preload_libraries=nowhere"]
     servers.open(fork)
     with connect(fork, password, sslmode="prefer") as admin:
@@ -138,7 +138,7 @@ def test_no_verifier_reaches_the_log_or_the_statistics(servers: Servers, server:
             connections.run(
                 connection, "ALTER ROLE {} PASSWORD {verifier} NO SUCH", "broken", verifier=verifier.reveal()
             )
-    servers.secure(replace(server, verifier=verifier), newborn=False, quiet=True)
+    servers.secure(replace(server, verifier=verifier), is_new=False, quiet=True)
     with connections.connect(paths, "tsdb") as connection:
         rows = connection.execute("SELECT query FROM public.pg_stat_statements").fetchall()
     assert not any("SCRAM" in row[0] for row in rows)

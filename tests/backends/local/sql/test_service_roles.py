@@ -33,7 +33,7 @@ def admin(servers: Servers, request: pytest.FixtureRequest) -> Iterator[tuple[Se
     password = new_password()
     server = new_server(servers, password, pg_major=request.param)
     boot(servers, server)
-    servers.secure(server, newborn=True, quiet=False)
+    servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     with connect(server, password, sslmode="prefer") as client:
         yield server, client
@@ -102,6 +102,6 @@ def test_roles_that_an_earlier_release_adopted_lose_what_it_gave_them(
         if by == "renewal":
             retire_earlier_roles(platform)
         else:
-            servers.secure(server, newborn=False, quiet=False)
+            servers.secure(server, is_new=False, quiet=False)
         roles = platform.execute("SELECT rolname, rolreplication FROM pg_roles WHERE rolname LIKE 'ramet_%'")
         assert sorted(roles.fetchall()) == [("ramet_replica", False)]

@@ -40,7 +40,7 @@ FROM pg_settings WHERE context = 'user' AND NOT 'NO_RESET_ALL' = ANY(pg_settings
 def server(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Server]:
     made = new_server(servers, pg_major=request.param)
     boot(servers, made)
-    servers.secure(made, newborn=True, quiet=False)
+    servers.secure(made, is_new=True, quiet=False)
     yield made
     servers.remove(made.service_id, 10)
 
@@ -67,7 +67,7 @@ def of_tenants(connection: Any) -> dict[str, str]:
 @pytest.mark.parametrize("harmful", HARMFUL)
 def test_forks_are_secured_whatever_was_set_for_the_database(servers: Servers, server: Server, harmful: str) -> None:
     assert as_owner(servers, server, f"ALTER DATABASE tsdb SET {harmful}") == 1
-    found = servers.secure(server, newborn=False, quiet=True)
+    found = servers.secure(server, is_new=False, quiet=True)
     assert found["roles_rotated"] == 1
     with connections.connect(servers.paths(server.service_id), "tsdb") as platform:
         assert platform.execute("SELECT session_user, current_user").fetchone() == ("ramet", "ramet")

@@ -33,8 +33,8 @@ def paths(tmp_path: Path) -> ServicePaths:
 
 
 def test_each_segment_is_noted_once(paths: ServicePaths) -> None:
-    assert digests.note(paths, LONG) == 3
-    assert digests.note(paths, LONG) == 0
+    assert digests.record(paths, LONG) == 3
+    assert digests.record(paths, LONG) == 0
     assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (3, 4, 5)]
 
 
@@ -43,27 +43,27 @@ def test_the_notes_of_trimmed_segments_go(backend: LocalBackend) -> None:
     paths.archive.mkdir(parents=True)
     for number in (3, 4, 5):
         write_segment(paths.archive, Segment(1, number))
-    digests.note(paths, LONG)
+    digests.record(paths, LONG)
     assert backend.trim_archive(paths.service_id, 1, "0/4000000") == 1
-    digests.note(paths, LONG)
+    digests.record(paths, LONG)
     assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (4, 5)]
 
 
 def test_a_segment_that_vanished_and_came_back_altered_is_found(paths: ServicePaths) -> None:
-    digests.note(paths, LONG)
+    digests.record(paths, LONG)
     path = paths.archive / Segment(1, 3).name
     whole = path.read_bytes()
     path.unlink()
-    digests.note(paths, LONG)
+    digests.record(paths, LONG)
     path.write_bytes(whole)
     overwrite(path, MIDDLE, b"altered")
-    digests.note(paths, LONG)
+    digests.record(paths, LONG)
     assert digests.verify(paths, "", LONG) is None
     assert digests.faults(paths) == {path.name: digests.ALTERED}
 
 
 def test_an_altered_segment_is_found_by_a_walk_that_may_stop_anywhere(paths: ServicePaths) -> None:
-    digests.note(paths, LONG)
+    digests.record(paths, LONG)
     overwrite(paths.archive / Segment(1, 4).name, MIDDLE, b"altered")
     at: str | None = ""
     while at is not None:
@@ -72,7 +72,7 @@ def test_an_altered_segment_is_found_by_a_walk_that_may_stop_anywhere(paths: Ser
 
 
 def test_a_fault_that_was_put_right_is_forgotten(paths: ServicePaths) -> None:
-    digests.note(paths, LONG)
+    digests.record(paths, LONG)
     path = paths.archive / Segment(1, 4).name
     whole = path.read_bytes()
     overwrite(path, MIDDLE, b"altered")
@@ -102,7 +102,7 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
     moment = append(backend, parent, 3)[0]
     second, later = snapshot(backend, parent)
     paths = paths_of(backend, parent)
-    digests.note(paths, LONG)
+    digests.record(paths, LONG)
     for place in (victim, paths.data / "pg_wal" / victim.name):
         if place.exists():
             overwrite(place, 9 * 1024 * 1024 + MIDDLE, b"x")

@@ -81,7 +81,7 @@ class ServicePaths:
         return self.log / "recovery.log"
 
     @cached_property
-    def hold_file(self) -> Path:
+    def read_only_file(self) -> Path:
         """Settings that hold while the storage is nearly full; outside of it, so that there is room for them."""
         return self.sockets / "hold.conf"
 

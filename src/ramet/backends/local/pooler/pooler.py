@@ -149,7 +149,7 @@ def _await_answer(daemon: Daemon, pooling: Pooling) -> None:
             raise Failed(
                 "POOLER_SILENT",
                 f"The pooler on port {pooling.port} does not serve",
-                daemon.last_words(LOG),
+                daemon.last_lines(LOG),
             )
         time.sleep(_LOOK_EVERY_SECONDS)
 

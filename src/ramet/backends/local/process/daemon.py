@@ -20,7 +20,7 @@ from pathlib import Path
 from ramet.backends.local.host.children import adopt
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.process.identity import ProcessRecord, inhabitants, record_of, works_in
+from ramet.backends.local.process.identity import ProcessRecord, processes_in, record_of, works_in
 from ramet.backends.local.process.postgres import ENVIRONMENT
 
 _RECORD = "process.json"
@@ -45,7 +45,7 @@ class Daemon:
         recorded = self._recorded()
         if recorded is not None and record_of(recorded.pid) == recorded and works_in(recorded.pid, self.home):
             return recorded.pid
-        return next(iter(inhabitants(self.home)), None)
+        return next(iter(processes_in(self.home)), None)
 
     def start(self, command: list[str], account: Account) -> int:
         """Start the program, which does not run yet, as `account`; return its pid without waiting for it."""
@@ -75,7 +75,7 @@ class Daemon:
             self._signal(signal.SIGKILL, patience_seconds)
         return self.running() is None
 
-    def last_words(self, log: str) -> str:
+    def last_lines(self, log: str) -> str:
         """Return the last lines that it wrote to its log, or before it had one."""
         lines: list[str] = []
         for name in (_OUTPUT, log):

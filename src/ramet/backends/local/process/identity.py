@@ -64,7 +64,7 @@ def find_server(paths: ServicePaths) -> int | None:
     return pid if _serves(pid, paths) and works_in(pid, paths.data) else None
 
 
-def inhabitants(directory: Path) -> list[int]:
+def processes_in(directory: Path) -> list[int]:
     """Return the processes that work in a directory: a server, or what a killed one left behind."""
     return [pid for pid in _all_processes() if _is_seen_in(pid, directory)]
 

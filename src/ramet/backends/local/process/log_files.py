@@ -28,7 +28,7 @@ def entries(paths: ServicePaths) -> Iterator[dict[str, Any]]:
         yield from _parsed(file.read_bytes())
 
 
-def last_words(paths: ServicePaths) -> str:
+def last_lines(paths: ServicePaths) -> str:
     """Return the last lines of the log: severity and message only, for statements may hold secrets."""
     sources = [(paths.start_log, _start_lines), *((file, _messages) for file in files(paths)[-1:])]
     written = sorted((file.stat().st_mtime_ns, file, lines_of) for file, lines_of in sources if file.exists())
@@ -36,7 +36,7 @@ def last_words(paths: ServicePaths) -> str:
     return "\n".join(lines[-_LAST_LINES:])
 
 
-def has_given_up(paths: ServicePaths, since_ns: int) -> bool:
+def failed_to_start(paths: ServicePaths, since_ns: int) -> bool:
     """Tell whether a server that was started about `since_ns` (of the epoch) says why it ended."""
     if paths.start_log.exists() and any(
         f"{word}: " in line for line in _start_lines(paths.start_log) for word in _GIVING_UP

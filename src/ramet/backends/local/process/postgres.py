@@ -23,7 +23,7 @@ from ramet.backends.local.process.identity import (
     children_of,
     cpu_ticks,
     find_server,
-    inhabitants,
+    processes_in,
     record_of,
     remember,
     runs,
@@ -34,9 +34,9 @@ from ramet.backends.local.process.identity import (
 from ramet.errors import Failed, Unavailable
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
-_LOOK_EVERY_SECONDS = 0.001
+_PAUSE_SECONDS = 0.001
 _EXEC_SECONDS = 5.0
-_LAST_WORDS_SECONDS = 1.0
+_LAST_LINES_SECONDS = 1.0
 
 
 def initialize(paths: ServicePaths, installation: Installation, account: Account, platform_role: str) -> None:
@@ -100,7 +100,7 @@ def _clear_stale_locks(paths: ServicePaths) -> None:
     While processes of a killed server still work in the directory, nothing is touched: a second server beside them
     would destroy the data.
     """
-    left = inhabitants(paths.data) if paths.pid_file.exists() else []
+    left = processes_in(paths.data) if paths.pid_file.exists() else []
     if left:
         raise Unavailable(
             "SERVER_ENDING",
@@ -130,12 +130,12 @@ def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
         _await_word(paths, starting, patience_seconds)
     pid = running(paths)
     if pid is None:
-        _watch(lambda: not inhabitants(paths.data), _LAST_WORDS_SECONDS)  # the log collector ends after its server
-        last_words = log_files.last_words(paths)
-        if log_files.has_given_up(paths, _started_ns(paths)):
-            raise Failed("SERVER_DIED", f"The server of service {paths.service_id} died while starting", last_words)
+        _watch(lambda: not processes_in(paths.data), _LAST_LINES_SECONDS)  # the log collector ends after its server
+        last_lines = log_files.last_lines(paths)
+        if log_files.failed_to_start(paths, _started_ns(paths)):
+            raise Failed("SERVER_DIED", f"The server of service {paths.service_id} died while starting", last_lines)
         raise Unavailable(
-            "SERVER_KILLED", f"The server of service {paths.service_id} was killed while starting", last_words
+            "SERVER_KILLED", f"The server of service {paths.service_id} was killed while starting", last_lines
         )
     return Readiness(True) if is_ready(paths) else Readiness(False, _progress(pid))
 
@@ -172,7 +172,7 @@ def _await_word(paths: ServicePaths, pid: int, patience_seconds: float) -> None:
     pid_file, deadline = paths.pid_file, time.monotonic() + patience_seconds
     with handle_of(pid) as handle:
         while handle is not None and not _says_ready(pid_file, pid) and time.monotonic() < deadline:
-            if has_ended(handle, _LOOK_EVERY_SECONDS):
+            if has_ended(handle, _PAUSE_SECONDS):
                 return
 
 
@@ -182,7 +182,7 @@ def _watch(seen: Callable[[], bool], patience_seconds: float) -> bool:
     while not seen():
         if time.monotonic() >= deadline:
             return False
-        time.sleep(_LOOK_EVERY_SECONDS)
+        time.sleep(_PAUSE_SECONDS)
     return True
 
 
@@ -215,7 +215,7 @@ def kill(paths: ServicePaths, patience_seconds: float) -> bool:
 
 
 def _all_killed(paths: ServicePaths) -> bool:
-    left = {*inhabitants(paths.root), *inhabitants(paths.data), *filter(None, [running(paths)])}
+    left = {*processes_in(paths.root), *processes_in(paths.data), *filter(None, [running(paths)])}
     for pid in left:
         _signal(pid, signal.SIGKILL, partial(_belongs, paths, pid))
     return not left

@@ -13,17 +13,17 @@ from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import Base, Stopwatch, captured, copy_stopped, facts_of
 from ramet.backends.local.restore.recovery_target import (
     LiveEnd,
-    Moment,
+    RecoveryEnd,
     WalReader,
     commit_beyond,
     end_on_disk,
-    find_moment,
+    find_recovery_end,
     last_reachable,
 )
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL
 from ramet.backends.local.volumes.driver import Driver, Exclusions
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
-from ramet.backends.local.wal.digests import noted_files
+from ramet.backends.local.wal.digests import recorded_files
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
 from ramet.backends.local.wal.segment import segment_at, segment_before, segments_between
 from ramet.errors import Failed
@@ -63,7 +63,7 @@ class RollForward:
         try:
             if self.paused and self._was_stopped_before(self.target):
                 return self._copy_stopped(data)
-            moment = find_moment(reader, bases, self.snapshot_id, self.target, self._live_end(reader, bases))
+            moment = find_recovery_end(reader, bases, self.snapshot_id, self.target, self._live_end(reader, bases))
             clock.lap("find")
             return self._fill(data, moment, reader.source, clock)
         except BrokenChain as broken:
@@ -72,10 +72,10 @@ class RollForward:
     def _source(self, bases: Sequence[tuple[str, Base]], first: Base) -> WalSource:
         with_wal = [name for name, base in bases if base.facts.wal_order >= first.facts.wal_order]
         places = [snapshots.data_of(self.parent, name) / WAL_DIRECTORY for name in with_wal]
-        noted = noted_files(self.parent)
+        noted = recorded_files(self.parent)
         return WalSource(self.driver, [*live_and_archived(self.parent), *places], first.system_identifier, noted)
 
-    def _fill(self, data: Path, moment: Moment, source: WalSource, clock: Stopwatch) -> Capture:
+    def _fill(self, data: Path, moment: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
         cut, base = moment.cut, moment.base
         if cut.first_excluded is None and self.paused:
             return self._copy_stopped(data)
@@ -90,7 +90,7 @@ class RollForward:
             return Capture(None, {**facts, "end_lsn": moment.read_until, TO_THE_END: True})
         return Capture(self.target, {**facts, RECOVER_TO_LSN: None if cut.recover_to is None else cut.recover_to.lsn})
 
-    def _place(self, data: Path, moment: Moment, source: WalSource, clock: Stopwatch) -> list[str]:
+    def _place(self, data: Path, moment: RecoveryEnd, source: WalSource, clock: Stopwatch) -> list[str]:
         """Put the base and the WAL behind it into the new tree; return the names of the segments."""
         until_lsn, timeline = _needed_until(moment), moment.base.facts.timeline
         segments = list(segments_between(moment.base.segments[0], segment_before(timeline, until_lsn)))
@@ -110,7 +110,7 @@ class RollForward:
     def _copy_stopped(self, data: Path) -> Capture:
         return captured(copy_stopped(self.driver, self.installation, self.parent, data))
 
-    def _copy_base(self, data: Path, moment: Moment) -> Capture:
+    def _copy_base(self, data: Path, moment: RecoveryEnd) -> Capture:
         """Copy a base that was cleanly stopped and is the wanted state: there is nothing to replay."""
         self.driver.clone_tree(snapshots.data_of(self.parent, moment.base_name), data)
         moment.base.check_copy(data)
@@ -142,7 +142,7 @@ class RollForward:
         )
 
 
-def _needed_until(moment: Moment) -> str:
+def _needed_until(moment: RecoveryEnd) -> str:
     """Return the LSN up to which a fork needs the WAL."""
     if moment.cut.first_excluded is None:
         return moment.read_until

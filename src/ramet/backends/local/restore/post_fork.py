@@ -8,7 +8,7 @@ from ramet.backends.local.host.installation import Installation
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.recovery_target import WalReader
 from ramet.backends.local.server.analyze import collect
-from ramet.backends.local.server.jobs import Chores
+from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.each_database import in_each
 from ramet.backends.local.sql.tenant_code import Allowance
@@ -33,9 +33,9 @@ def examine(
     return found
 
 
-def analyze(chores: Chores, paths: ServicePaths, patience_seconds: float) -> str | None:
+def analyze(jobs: Jobs, paths: ServicePaths, patience_seconds: float) -> str | None:
     """Collect statistics for the planner and autovacuum; return how that ended, None while it is under way."""
-    return chores.run(paths, "analyze", partial(collect, paths, Allowance()), patience_seconds)
+    return jobs.run(paths, "analyze", partial(collect, paths, Allowance()), patience_seconds)
 
 
 def _unlogged_tables(paths: ServicePaths) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ramet.backends.base import Capture, Recovery
 from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
-from ramet.backends.local.restore.single_user import Standalone
+from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.wal.control_file import ControlData
 from ramet.backends.local.wal.segment import segment_at
 from ramet.errors import Failed
@@ -36,7 +36,7 @@ _BAD_RECORD = re.compile(
 )
 
 
-def recover(place: Standalone, capture: Capture, patience_seconds: float) -> Recovery:
+def recover(place: SingleUser, capture: Capture, patience_seconds: float) -> Recovery:
     """Bring a captured data directory to the state that `capture` names, cleanly stopped; watch it for a moment.
 
     Raises Failed when it cannot get there, or stopped elsewhere.
@@ -45,7 +45,7 @@ def recover(place: Standalone, capture: Capture, patience_seconds: float) -> Rec
     return Recovery(None, found) if isinstance(found, str) else Recovery(found[1])
 
 
-def recovered(place: Standalone, capture: Capture, patience_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
+def recovered(place: SingleUser, capture: Capture, patience_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
     """Recover a data directory; return its control file and the proven facts, or how far it is."""
     settings = recovery_settings(capture)
     leaves_timeline = capture.facts["timeline"] if settings else None

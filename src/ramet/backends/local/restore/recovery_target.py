@@ -91,7 +91,7 @@ class _Interrupted(Exception):
 
 
 @dataclass(frozen=True)
-class Moment:
+class RecoveryEnd:
     """The base to begin with, where the fork of a moment ends in the WAL, and how far that was read."""
 
     base_name: str
@@ -111,9 +111,9 @@ class LiveEnd:
     time: datetime | None
 
 
-def find_moment(
+def find_recovery_end(
     reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: str, target: datetime, live_end: LiveEnd
-) -> Moment:
+) -> RecoveryEnd:
     """Return where a fork of the state at `target` ends.
 
     `bases` are the snapshots of the service in the order of the WAL, by name; `chosen` is the one from which the moment
@@ -136,7 +136,7 @@ def find_moment(
             raise fault
         if cut.first_excluded is not None:
             break
-    return Moment(name, base, cut, bound)
+    return RecoveryEnd(name, base, cut, bound)
 
 
 def _bounds(following: Sequence[Base], live_end: LiveEnd) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.children import adopt
 from ramet.backends.local.host.installation import Installation
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.process.identity import cpu_ticks, inhabitants, transferred_bytes
+from ramet.backends.local.process.identity import cpu_ticks, processes_in, transferred_bytes
 from ramet.backends.local.process.postgres import ENVIRONMENT, handle_of, has_ended
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.errors import Failed, Unavailable
@@ -40,7 +40,7 @@ _QUIET = {
 
 
 @dataclass(frozen=True)
-class Standalone:
+class SingleUser:
     """A data directory, the configuration of the service that it belongs to, and where is written what happens."""
 
     data: Path
@@ -61,7 +61,7 @@ class Standalone:
         up, and Unavailable when it was killed: the next call begins anew.
         """
         # To look at all processes of the host takes long, and none is at work here before the first one was started.
-        pid = next(iter(inhabitants(self.data)), None) if self.log.exists() else None
+        pid = next(iter(processes_in(self.data)), None) if self.log.exists() else None
         if pid is None:
             control = self._recovered()
             if control is not None:

@@ -5,7 +5,7 @@ from functools import partial
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.amcheck import read_all
-from ramet.backends.local.server.jobs import Chores
+from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import segment_named
@@ -14,12 +14,12 @@ _LATE_SECONDS = 120.0
 _MANY_SEGMENTS = 64
 
 
-def check_data(chores: Chores, paths: ServicePaths, patience_seconds: float) -> str | None:
+def check_data(jobs: Jobs, paths: ServicePaths, patience_seconds: float) -> str | None:
     """Read every table and index with amcheck; None while that goes on, then what is damaged, or nothing.
 
     Installs the extension amcheck, so it is for throw-away servers.
     """
-    return chores.run(paths, "amcheck", partial(read_all, paths, Allowance()), patience_seconds)
+    return jobs.run(paths, "amcheck", partial(read_all, paths, Allowance()), patience_seconds)
 
 
 def archive_delay(paths: ServicePaths) -> str | None:

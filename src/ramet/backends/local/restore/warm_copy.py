@@ -23,7 +23,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process.identity import boot_id
 from ramet.backends.local.restore import recovery, snapshots
 from ramet.backends.local.restore.base_backup import Base, captured
-from ramet.backends.local.restore.single_user import Standalone
+from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
@@ -75,7 +75,7 @@ def _prepare(
         driver.clone_tree(snapshots.data_of(paths, directory.name), unfinished)
     servers.make_sockets(paths)
     installation = servers.installations.of(server.pg_major)
-    place = Standalone(unfinished, paths.config_file, directory / _LOG, installation, servers.account)
+    place = SingleUser(unfinished, paths.config_file, directory / _LOG, installation, servers.account)
     found = recovery.recovered(place, captured(base), patience_seconds)
     if isinstance(found, str):
         return found

@@ -15,7 +15,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.rows import value
-from ramet.backends.local.sql.tenant_code import Allowance, said, search_paths
+from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
 from ramet.errors import Unavailable
 
 _SHOWN_FAULTS = 20
@@ -105,7 +105,7 @@ class _Checking:
             else:
                 self._index(relation, compared=True)
         except psycopg.Error as error:
-            yield said(error)
+            yield message_of(error)
 
     def _table(self, relation: _Relation) -> Iterator[str]:
         query = SQL(
@@ -130,7 +130,7 @@ class _Checking:
                 self._note(relation, str(error))
                 break
             except psycopg.Error as error:
-                self._note(relation, said(error))
+                self._note(relation, message_of(error))
                 damage = error if _is_damage(error) else damage
                 if self.connection.broken or isinstance(error, psycopg.errors.QueryCanceled):
                     break
@@ -142,8 +142,8 @@ class _Checking:
 
     def _structure(self, relation: _Relation) -> None:
         if self.connection.broken:
-            with connections.connect(self.paths, self.connection.info.dbname, statement_timeout="0") as anew:
-                _Checking(self.paths, anew, self.schema, self.allowance)._index(relation, compared=False)
+            with connections.connect(self.paths, self.connection.info.dbname, statement_timeout="0") as fresh:
+                _Checking(self.paths, fresh, self.schema, self.allowance)._index(relation, compared=False)
         else:
             self._index(relation, compared=False)
 

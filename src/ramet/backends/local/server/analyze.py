@@ -9,7 +9,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
-from ramet.backends.local.sql.tenant_code import Allowance, said, search_paths
+from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
 from ramet.errors import Unavailable
 
 _OVERALL_SECONDS = 3600.0
@@ -79,7 +79,7 @@ def _failure(paths: ServicePaths, connection: Connection, table: _Table, allowan
     except psycopg.errors.UndefinedTable:
         return
     except psycopg.Error as error:
-        yield f"{table.name}: {said(error)}"
+        yield f"{table.name}: {message_of(error)}"
     except TimeoutError as error:
         yield f"{table.name}: {error}"
 

@@ -71,7 +71,7 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
     lines = [f"# Written by Ramet for service {server.service_id}; overwritten at each start."]
     for title, settings in groups.items():
         lines += ["", f"# {title}", *(f"{name} = {_quoted(value)}" for name, value in settings.items())]
-    # `hold_file` lies there, now and then; a missing file that is named is noted in the log by each process.
+    # `read_only_file` lies there, now and then; a missing file that is named is noted in the log by each process.
     lines += ["", f"include_dir = {_quoted(str(paths.sockets))}"]
     return "\n".join(lines) + "\n"
 

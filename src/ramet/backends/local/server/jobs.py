@@ -30,13 +30,13 @@ def cpu_count() -> int:
 
 
 @dataclass(frozen=True)
-class Chores:
-    """The work of this process, by service and name, and its part of the turns of the host.
+class Jobs:
+    """The work of this process, by service and name, and its part of the slots of the host.
 
-    Each byte of the file `turns` stands for one turn; who has locked it works.
+    Each byte of the file `slots` stands for one turn; who has locked it works.
     """
 
-    turns: Path
+    slots: Path
     most: int
     _running: dict[tuple[str, str], threading.Thread] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,7 +70,7 @@ class Chores:
             if running is not None and running.is_alive():
                 return running
             with contextlib.ExitStack() as stack:
-                if not (_owned(stack, paths, name) and self._has_turn(stack)):
+                if not (_owned(stack, paths, name) and self._has_slot(stack)):
                     return None
                 held = stack.pop_all()
             thread = threading.Thread(target=self._do, args=(paths, name, work, held), name=f"{name}-{key[0]}")
@@ -92,8 +92,8 @@ class Chores:
                         files.write_file(paths.sockets, f"{name}.partial", outcome[:_OUTCOME_CHARACTERS])
                         (paths.sockets / f"{name}.partial").replace(paths.sockets / _outcome(name))
 
-    def _has_turn(self, stack: contextlib.ExitStack) -> bool:
-        file = stack.enter_context(self.turns.open("a"))
+    def _has_slot(self, stack: contextlib.ExitStack) -> bool:
+        file = stack.enter_context(self.slots.open("a"))
         for number in range(self.most):
             with contextlib.suppress(BlockingIOError, PermissionError):
                 wanted = _RANGE.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)

@@ -43,7 +43,7 @@ def refuses_tls(host: str, port: int) -> bool:
             if not _offers_tls(plain):
                 return True
             with _encrypted(plain) as encrypted:
-                _take_leave(encrypted)
+                _close_tls(encrypted)
     except OSError:
         pass
     return False
@@ -67,13 +67,13 @@ def _ask(connection: socket.socket, user: str, database: str) -> Answer:
         connection.sendall(struct.pack("!II", 8 + len(fields), _PROTOCOL_3) + fields)
         kind, length = struct.unpack("!cI", _exactly(connection, 5))
         body = _exactly(connection, length - 4)
-        _take_leave(connection)
+        _close_tls(connection)
     if kind == b"R" and struct.unpack("!I", body[:4])[0] in _PASSWORD_REQUESTS:
         return Answer.ASKS_PASSWORD
     return Answer.REFUSES
 
 
-def _take_leave(connection: socket.socket) -> None:
+def _close_tls(connection: socket.socket) -> None:
     """End TLS in order, so that the server logs no lost connection."""
     if isinstance(connection, ssl.SSLSocket):
         with suppress(OSError):

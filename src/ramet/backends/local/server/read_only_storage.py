@@ -20,10 +20,11 @@ _MIB = 1024**2
 _SHARE = 20
 _LEAST_BYTES, _MOST_BYTES = 128 * _MIB, 2048 * _MIB
 _LEAST_TEMP_FILE_MBS, _MOST_TEMP_FILE_MBS = 64, 65536
-_HELD_TEMP_FILE_MBS = 16
+_READ_ONLY_TEMP_FILE_MBS = 16
 # Frequent checkpoints: each gives the room back of WAL that is archived.
 _SETTINGS = (
-    f"default_transaction_read_only = 'on'\ncheckpoint_timeout = '30s'\ntemp_file_limit = '{_HELD_TEMP_FILE_MBS}MB'\n"
+    "default_transaction_read_only = 'on'\ncheckpoint_timeout = '30s'\n"
+    f"temp_file_limit = '{_READ_ONLY_TEMP_FILE_MBS}MB'\n"
 )
 _TEMPORARY = "pgsql_tmp"
 _TEMPORARY_OF = re.compile(r"pgsql_tmp(\d+)\.")
@@ -85,13 +86,13 @@ class Room:
         )
 
 
-class Outlook:
+class FreeSpace:
     """What was seen of the room last, so that its fall is known."""
 
     def __init__(self) -> None:
         self._last: Room | None = None
 
-    def look(self, pool: Pool) -> Room:
+    def measure(self, pool: Pool) -> Room:
         """Return the room of the storage as it is now."""
         now, free, total = time.monotonic(), pool.free_bytes(), pool.total_bytes()
         self._last = Room(now, free, total) if self._last is None else self._last.then(now, free, total)
@@ -114,12 +115,12 @@ def temp_file_mbs(total_bytes: int) -> int:
     return min(max(total_bytes // _SHARE // _MIB, _LEAST_TEMP_FILE_MBS), _MOST_TEMP_FILE_MBS)
 
 
-def hold(paths: ServicePaths, account: Account) -> None:
+def set_read_only(paths: ServicePaths, account: Account) -> None:
     """Make new transactions read-only, and end the sessions that write data or large temporary files. May run again."""
-    if not paths.hold_file.exists():
-        account.write(paths.hold_file, _SETTINGS, durable=False)
+    if not paths.read_only_file.exists():
+        account.write(paths.read_only_file, _SETTINGS, durable=False)
         postgres.reload(paths)
-    since = datetime.fromtimestamp(paths.hold_file.stat().st_mtime, UTC)
+    since = datetime.fromtimestamp(paths.read_only_file.stat().st_mtime, UTC)
     with connections.connect(paths) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -137,7 +138,7 @@ def _sessions_with_large_files(paths: ServicePaths) -> Iterator[int]:
         owner = _TEMPORARY_OF.match(path.relative_to(paths.data / "base" / _TEMPORARY).parts[0])
         if owner is not None:
             sizes[int(owner[1])] = sizes.get(int(owner[1]), 0) + _size_bytes(path)
-    yield from (pid for pid, size in sizes.items() if size > _HELD_TEMP_FILE_MBS * _MIB)
+    yield from (pid for pid, size in sizes.items() if size > _READ_ONLY_TEMP_FILE_MBS * _MIB)
 
 
 def _size_bytes(path: Path) -> int:
@@ -147,8 +148,8 @@ def _size_bytes(path: Path) -> int:
         return 0
 
 
-def lift(paths: ServicePaths) -> None:
+def set_writable(paths: ServicePaths) -> None:
     """Let sessions write again. May run again."""
-    if paths.hold_file.exists():
-        paths.hold_file.unlink()
+    if paths.read_only_file.exists():
+        paths.read_only_file.unlink()
         postgres.reload(paths)

@@ -28,11 +28,11 @@ from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.server import configuration, probe, read_only_module
 from ramet.backends.local.server.configuration import Features, Phase
-from ramet.backends.local.server.jobs import Chores, cpu_count
+from ramet.backends.local.server.jobs import Jobs, cpu_count
 from ramet.backends.local.sql import connections, neutralize, read_only_access, roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
-from ramet.backends.local.sql.read_only_roles import Readers
+from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
 from ramet.errors import Failed, Unavailable
 from ramet.model.credentials import Secret
@@ -59,14 +59,14 @@ class Servers:
     quotas: Quotas = field(default_factory=lambda: NoQuotas("nothing was set"))
 
     @cached_property
-    def chores(self) -> Chores:
+    def jobs(self) -> Jobs:
         """The programs that work on these servers in the background."""
-        return Chores(self.layout.services.parent / "turns.lock", self.background_jobs)
+        return Jobs(self.layout.services.parent / "turns.lock", self.background_jobs)
 
     @cached_property
-    def readers(self) -> Readers:
+    def read_only_roles(self) -> ReadOnlyRoles:
         """What is known of the roles of these servers that are to read only."""
-        return Readers()
+        return ReadOnlyRoles()
 
     def paths(self, service_id: str) -> ServicePaths:
         """Return the places of a service."""
@@ -159,23 +159,23 @@ class Servers:
         self._put(paths.hba_file, configuration.pg_hba_conf(self.features(server), Phase.CLOSED))
         self._reload_until(server, probe.Answer.REFUSES)
 
-    def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
+    def secure(self, server: Server, *, is_new: bool, quiet: bool) -> dict[str, Any]:
         """Give the server credentials of its own, and quiet a fork; return what was neutralised. May run again."""
         paths = self.paths(server.service_id)
-        if newborn:
+        if is_new:
             roles.bootstrap(paths, server.verifier, self._extensions(server))
             return {}
         with connections.connect_inside(paths) as connection:
-            surroundings = neutralize.look(connection)
-            found = neutralize.remarkable(surroundings)
+            surroundings = neutralize.inspect(connection)
+            found = neutralize.findings(surroundings)
             # First of all: a prepared transaction may hold locks on the very rows that are changed below.
             found |= neutralize.end_prepared(paths, connection, surroundings, quiet=quiet)
-            found |= neutralize.calm(paths, connection, surroundings) if quiet else {}
+            found |= neutralize.neutralize(paths, connection, surroundings) if quiet else {}
             with connection.transaction():
                 found["subscriptions"] = neutralize.detach_subscriptions(connection, surroundings)
                 found["settings_removed"] = reset_closing_settings(connection)
                 if quiet:
-                    neutralize.silence(connection)
+                    neutralize.disable_telemetry(connection)
                 found["roles_rotated"] = roles.rotate(connection, server.verifier)
             is_current = connection.info.dbname == DATABASE and read_only_access.is_current(connection)
         if not is_current:
@@ -193,7 +193,7 @@ class Servers:
     def stop(self, server: Server, patience_seconds: float) -> bool:
         """Ask for a clean stop, and watch for at most `patience_seconds`; True when the server is gone."""
         paths = self.paths(server.service_id)
-        self.chores.end(paths)
+        self.jobs.end(paths)
         return postgres.stop(paths, patience_seconds)
 
     def remove(self, service_id: str, patience_seconds: float) -> None:
@@ -202,7 +202,7 @@ class Servers:
         Those two are trees of the volume driver. Raises Unavailable while processes still end.
         """
         paths = self.paths(service_id)
-        self.chores.end(paths)
+        self.jobs.end(paths)
         if not postgres.kill(paths, patience_seconds):
             raise Unavailable("SERVER_ENDING", f"Processes of the server of service {service_id} still end")
         self.limits.remove(service_id)
@@ -289,7 +289,7 @@ class Servers:
                 raise Failed(
                     "ENDPOINT_NOT_SWITCHED",
                     f"The endpoint of service {server.service_id} on port {server.port} {answer} when it should not",
-                    log_files.last_words(paths),
+                    log_files.last_lines(paths),
                 )
             time.sleep(_PROBE_EVERY_SECONDS)
 

@@ -30,7 +30,7 @@ class _JobTable:
 
 
 @dataclass(frozen=True)
-class _Calmed:
+class _Neutralized:
     """What was found in one database."""
 
     user_mappings: int
@@ -47,7 +47,7 @@ _JOB_TABLES = (
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Inspection:
     """The databases of a server, and its prepared transactions, oldest first."""
 
     databases: list[connections.Database]
@@ -59,12 +59,12 @@ class Surroundings:
         return [each for each in self.databases if each.is_open and not each.untouched]
 
 
-def look(connection: Connection) -> Surroundings:
+def inspect(connection: Connection) -> Inspection:
     """Return what is there to be quieted."""
-    return Surroundings(connections.databases(connection), prepared_transactions.find(connection))
+    return Inspection(connections.databases(connection), prepared_transactions.find(connection))
 
 
-def remarkable(found: Surroundings) -> dict[str, Any]:
+def findings(found: Inspection) -> dict[str, Any]:
     """Return what a fork's report should name: prepared transactions, and databases that nobody can enter."""
     names = {each.oid: each.name for each in found.databases}
     return {
@@ -75,19 +75,19 @@ def remarkable(found: Surroundings) -> dict[str, Any]:
     }
 
 
-def calm(paths: ServicePaths, connection: Connection, found: Surroundings) -> dict[str, Any]:
+def neutralize(paths: ServicePaths, connection: Connection, found: Inspection) -> dict[str, Any]:
     """Take foreign credentials and scheduled jobs away, in every database.
 
     Return what was found; `connection` is one that is open already.
     """
-    calmed = in_each(paths, connection, [each.name for each in found.to_enter], _calm_one)
+    neutralized = in_each(paths, connection, [each.name for each in found.to_enter], _neutralize_one)
     return {
-        "user_mappings": sum(one.user_mappings for one in calmed.values()),
-        "jobs": [f"{name}: {job}" for name, one in calmed.items() for job in one.jobs],
+        "user_mappings": sum(one.user_mappings for one in neutralized.values()),
+        "jobs": [f"{name}: {job}" for name, one in neutralized.items() for job in one.jobs],
     }
 
 
-def silence(connection: Connection) -> None:
+def disable_telemetry(connection: Connection) -> None:
     """Take back what tenants set so that TimescaleDB reports to its makers; the configuration says off."""
     connection.execute(
         "UPDATE pg_db_role_setting SET setconfig = ARRAY(SELECT setting FROM unnest(setconfig) AS setting"
@@ -97,18 +97,18 @@ def silence(connection: Connection) -> None:
     connection.execute("DELETE FROM pg_db_role_setting WHERE setconfig = '{}'")
 
 
-def _calm_one(connection: Connection) -> _Calmed:
-    return _Calmed(_clear_user_mappings(connection), _deactivate_jobs(connection))
+def _neutralize_one(connection: Connection) -> _Neutralized:
+    return _Neutralized(_clear_user_mappings(connection), _deactivate_jobs(connection))
 
 
-def end_prepared(paths: ServicePaths, connection: Connection, found: Surroundings, *, quiet: bool) -> dict[str, Any]:
+def end_prepared(paths: ServicePaths, connection: Connection, found: Inspection, *, quiet: bool) -> dict[str, Any]:
     """Roll back the prepared transactions that change roles or databases, and with `quiet` all; return how many."""
     wanted = [each for each in found.prepared if quiet or each.changes_shared]
     prepared_transactions.roll_back(paths, connection, found.databases, wanted)
     return {"prepared_transactions_rolled_back": len(wanted)}
 
 
-def detach_subscriptions(connection: Connection, found: Surroundings) -> list[str]:
+def detach_subscriptions(connection: Connection, found: Inspection) -> list[str]:
     """Disable every subscription, and let go of the publisher and of its slot without telling it; return their names.
 
     May run again.

@@ -83,7 +83,7 @@ class _Role:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Observed:
     """What was seen of a server when its marked roles were looked at, and what when all their rights were."""
 
     wal_ns: int
@@ -93,17 +93,17 @@ class _Look:
 
 
 @dataclass(frozen=True)
-class Readers:
+class ReadOnlyRoles:
     """The marked roles of the servers of one data root."""
 
-    _looks: dict[str, _Look] = field(default_factory=dict)
+    _observed: dict[str, _Observed] = field(default_factory=dict)
 
-    def heed(self, paths: ServicePaths) -> None:
+    def enforce(self, paths: ServicePaths) -> None:
         """Take the rights to write from the marked roles of a serving server, unless that was done already."""
         wal_ns, now = _wal_written_ns(paths), time.monotonic()
-        last = self._looks.get(paths.service_id)
+        last = self._observed.get(paths.service_id)
         if last is None or (now >= last.next_sweep and last.swept_ns != wal_ns):
-            last = _Look(wal_ns, frozenset(), wal_ns, now + _SWEEP_SECONDS)
+            last = _Observed(wal_ns, frozenset(), wal_ns, now + _SWEEP_SECONDS)
         elif last.wal_ns == wal_ns:
             return
         try:
@@ -111,7 +111,7 @@ class Readers:
         except (psycopg.Error, Unavailable) as error:
             _log.warning("the read-only roles of service %s cannot be looked at: %s", paths.service_id, error)
             settled = last.settled
-        self._looks[paths.service_id] = replace(last, wal_ns=wal_ns, settled=settled)
+        self._observed[paths.service_id] = replace(last, wal_ns=wal_ns, settled=settled)
 
 
 def _wal_written_ns(paths: ServicePaths) -> int:

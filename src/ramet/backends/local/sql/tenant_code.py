@@ -96,7 +96,7 @@ def _terminate(paths: ServicePaths, pid: int) -> None:
         _log.warning("service %s: a session of the platform was ended: a function ran for too long", paths.service_id)
 
 
-def said(error: psycopg.Error) -> str:
+def message_of(error: psycopg.Error) -> str:
     """Return what an error says, in one line."""
     if isinstance(error, psycopg.errors.AdminShutdown):
         return "its session was ended, for it ran for too long"

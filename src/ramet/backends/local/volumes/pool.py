@@ -74,7 +74,7 @@ class Pool:
             return ""
         return f" It may grow by {growth // _MIB} MiB, but the disk below it has only {outside // _MIB} MiB left."
 
-    def trim(self) -> None:
+    def discard_free_blocks(self) -> None:
         """Give the blocks that the image's file system does not use back to the disk below it."""
         if self.image is None:
             return

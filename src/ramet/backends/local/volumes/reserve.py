@@ -17,7 +17,7 @@ class Reserve:
 
     directories: Sequence[Path]
 
-    def keep(self, size_bytes: int) -> None:
+    def fill(self, size_bytes: int) -> None:
         """Take the room unless it is taken; where that cannot be done there is no reserve."""
         for directory in self.directories:
             path, partial = directory / _NAME, directory / f"{_NAME}.partial"
@@ -32,7 +32,7 @@ class Reserve:
                 with contextlib.suppress(OSError):
                     partial.unlink(missing_ok=True)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Give the room back, if it is taken."""
         for directory in self.directories:
             with contextlib.suppress(FileNotFoundError):

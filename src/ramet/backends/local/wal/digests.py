@@ -31,12 +31,12 @@ def digests(paths: ServicePaths) -> dict[str, str]:
     return dict(parts for line in lines if len(parts := line.split()) == 2)
 
 
-def noted_files(paths: ServicePaths) -> dict[Path, str]:
+def recorded_files(paths: ServicePaths) -> dict[Path, str]:
     """Return the digests that were noted, by the path of the segment."""
     return {paths.archive / name: digest for name, digest in digests(paths).items()}
 
 
-def note(paths: ServicePaths, seconds: float) -> int:
+def record(paths: ServicePaths, seconds: float) -> int:
     """Note the digests of segments that have none yet, for about `seconds`; return how many were noted. May run twice.
 
     A note is never replaced, nor dropped because its segment is missing: what comes back altered is found out.
@@ -58,7 +58,7 @@ def note(paths: ServicePaths, seconds: float) -> int:
     return added
 
 
-def forget(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
+def discard(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
     """Drop the notes of the segments that `archive.trim` removes for the same timeline and LSN. May run twice."""
     noted, before = digests(paths), lsn_number(before_lsn)
     kept = {name: digest for name, digest in noted.items() if not _is_trimmed(name, timeline, before)}
