@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "resize": (submit_resize, Status.READY),
     "optimize": (submit_optimize, Status.READY),
     "snapshot": (submit_snapshot, Status.READY),
-    "prepare": (submit_snapshot, Status.READY),
+    "prepare": (submit_create, Status.READY),
     "aftercare": (submit_fork, Status.READY),
     "drill": (submit_drill, Status.READY),
     "delete_snapshot": (submit_delete_snapshot, Status.READY),
