@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from ramet.console import watching
+from ramet.console.pages import metrics
 from ramet.control import replicas
 from ramet.control.control import utc_now
 from ramet.control.forks import fork_service
@@ -121,7 +121,7 @@ def test_no_page_weighs_more_than_150_kilobytes_or_is_fetched_twice(
 ) -> None:
     _family(visitor)
     lines = [LogEntry(utc_now(), "LOG", "one of the lines that a busy server writes " * 3) for _ in range(500)]
-    monkeypatch.setattr(watching, "read_logs", lambda *_: LogPage(lines[: _[-1].limit], None))
+    monkeypatch.setattr(metrics, "read_logs", lambda *_: LogPage(lines[: _[-1].limit], None))
     page = enter(context, visitor.link)
     expect(page.locator("#listing .name")).to_have_count(3)
     for path in _paths(visitor):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ramet.console.restoring import AMOUNTS
+from ramet.console.views.restore_settings import AMOUNTS
 from ramet.control import changes, windows
 from ramet.control.windows import list_snapshots
 from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status

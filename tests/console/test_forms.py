@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ramet.console import forms
+import ramet
+from ramet.console.views import forms
 from ramet.errors import Invalid
 from tests.console.visitor import Visitor
 
-SOURCES = Path(forms.__file__).parents[1]
+SOURCES = Path(ramet.__file__).parent
 
 
 def _raised_codes() -> set[str]:

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import pytest
 from msgspec.structs import replace
 
-from ramet.console.changes import VERBS
-from ramet.console.parts import FORM_MARK
+from ramet.console.context import FORM_MARK
+from ramet.console.pages.service_changes import VERBS
 from ramet.control.control import utc_now
 from ramet.control.windows import list_snapshots
 from ramet.errors import Failed

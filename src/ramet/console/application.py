@@ -12,28 +12,28 @@ from litestar.middleware import DefineMiddleware
 from litestar.middleware.compression import CompressionMiddleware
 from litestar.types import ControllerRouterHandler
 
-from ramet.console import (
-    assets,
-    births,
-    changes,
-    history,
+from ramet.console import static_files
+from ramet.console.auth import sign_in
+from ramet.console.auth.browser_secrets import Brake, FormMarks, Links
+from ramet.console.context import AnyRequest, Entry, Parts, dependencies, read
+from ramet.console.error_pages import exception_handlers, on_http_exception
+from ramet.console.live import events
+from ramet.console.live.change_feed import Pulses
+from ramet.console.pages import (
+    fork_report,
+    forks,
+    help,
     lineage,
-    listing,
-    replicas,
-    reports,
+    metrics,
+    operations,
+    replica_sets,
     service,
-    signin,
+    service_changes,
+    services,
     snapshots,
-    streams,
-    watching,
 )
-from ramet.console.help import help_page
-from ramet.console.live import Pulses
-from ramet.console.pages import HEADERS
-from ramet.console.parts import AnyRequest, Entry, Parts, dependencies, read
-from ramet.console.problems import exception_handlers, on_http_exception
-from ramet.console.session import Brake, FormMarks, Links
-from ramet.console.spaces import Spaces
+from ramet.console.views.disk_usage import Spaces
+from ramet.console.views.rendering import HEADERS
 from ramet.control.control import Control
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
@@ -44,34 +44,34 @@ _FORM_BYTES = 64 * 1024
 # from asking for them again and again to measure what they guess. The stream's events must not wait for each other.
 _COMPRESSION = CompressionConfig("gzip", gzip_compress_level=5, exclude=r"/console/events$")
 _PAGES = (
-    assets.static_file,
-    signin.sign_in_page,
-    signin.sign_in,
-    signin.make_link,
-    signin.enter,
-    signin.sign_out,
-    listing.list_page,
+    static_files.static_file,
+    sign_in.sign_in_page,
+    sign_in.sign_in,
+    sign_in.make_link,
+    sign_in.enter,
+    sign_in.sign_out,
+    services.list_page,
     lineage.lineage_page,
-    help_page,
-    streams.events,
-    births.create_page,
-    births.create,
-    births.fork_page,
-    births.fork_preview,
-    births.fork,
+    help.help_page,
+    events.events,
+    forks.create_page,
+    forks.create,
+    forks.fork_page,
+    forks.fork_preview,
+    forks.fork,
     service.service_page,
-    reports.report_page,
-    history.operations_page,
-    replicas.replica_page,
-    replicas.replica_change_page,
-    replicas.replica_change,
+    fork_report.report_page,
+    operations.operations_page,
+    replica_sets.replica_page,
+    replica_sets.replica_change_page,
+    replica_sets.replica_change,
     snapshots.snapshots_page,
     snapshots.snapshot_page,
     snapshots.delete_snapshot,
-    watching.metrics_page,
-    watching.logs_page,
-    changes.change_page,
-    changes.change,
+    metrics.metrics_page,
+    metrics.logs_page,
+    service_changes.change_page,
+    service_changes.change,
 )
 
 
@@ -119,7 +119,7 @@ def open_console(
     return Console(
         (router, home),
         on_http_exception,
-        lambda public_key: f"{signin.LINKS}/{parts.links.make(public_key)}",
+        lambda public_key: f"{sign_in.LINKS}/{parts.links.make(public_key)}",
         parts.pulses.close,
     )
 

@@ -1,0 +1,33 @@
+"""The page that shows which services came from which."""
+
+from litestar import Response
+from litestar.params import FromQuery
+
+from ramet.console.context import ConsoleParts, SignedIn, read
+from ramet.console.pages.services import matches
+from ramet.console.views.lineage_tree import PAGE_SIZE, ROW_HEIGHT, kin_of, part_of, tree
+from ramet.console.views.rendering import page
+
+
+@read("/lineage", sync_to_thread=True)
+def lineage_page(
+    parts: ConsoleParts, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1
+) -> Response[str]:
+    """Show the lineage of a project, or of the services that a search finds, so many rows a page."""
+    services, query = parts.control.list_services(session.project_id), q[:200]
+    found = matches(services, query) if query.strip() else services
+    nodes = tree(kin_of(services, found), parts.control.clock())
+    pages = max(1, -(-len(nodes) // PAGE_SIZE))
+    number = min(max(1, number), pages)
+    return page(
+        "lineage.html",
+        parts,
+        session,
+        nodes=part_of(nodes, number),
+        found={service.id for service in found} if query.strip() else set(),
+        query=query,
+        row_height=ROW_HEIGHT,
+        total=len(services),
+        number=number,
+        pages=pages,
+    )

@@ -1,0 +1,32 @@
+"""All operations of a service, a page at a time, those of one that is gone too."""
+
+from litestar import Response
+from litestar.params import FromQuery
+
+from ramet.console.context import ConsoleParts, ServiceId, SignedIn, read
+from ramet.console.views.operation_steps import grouped
+from ramet.console.views.rendering import page
+from ramet.control.history import former, list_operations
+
+
+@read("/services/{service_id:str}/operations", sync_to_thread=True)
+def operations_page(
+    parts: ConsoleParts,
+    session: SignedIn,
+    service_id: ServiceId,
+    cursor: FromQuery[str] = "",
+    all: FromQuery[str] = "",
+) -> Response[str]:
+    """Show the newest operations, or the next older ones than those of the page that gave `cursor`."""
+    everything = all == "true"
+    found = list_operations(parts.control, session.project_id, service_id, cursor=cursor or None, everything=everything)
+    return page(
+        "operations.html",
+        parts,
+        session,
+        service=former(parts.control, session.project_id, service_id),
+        groups=grouped(found.operations),
+        is_first=not cursor,
+        older=found.cursor,
+        everything=everything,
+    )

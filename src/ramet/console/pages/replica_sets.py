@@ -1,0 +1,128 @@
+"""The page of one read replica set, and the changes to it: resize, environment, pooler, delete."""
+
+from collections.abc import Mapping
+
+from litestar import Response, post
+from litestar.params import FromPath
+
+from ramet.console.context import AnyRequest, ConsoleParts, Fields, ServiceId, SignedIn, read
+from ramet.console.pages.change_form import Place, Values, Verb, ask, find_verb, perform
+from ramet.console.views.forms import Form, environment_of, size_value, split_size
+from ramet.console.views.rendering import page
+from ramet.control import replicas
+from ramet.control.control import Control
+from ramet.errors import NotFound
+from ramet.model.replica import ReplicaSet
+from ramet.model.service import Environment, Service
+
+
+def _resize(control: Control, found: ReplicaSet, values: Values) -> None:
+    cpu, memory = split_size(values.get("size", ""))
+    replicas.resize_set(control, found.project_id, found.service_id, found.id, cpu or "", memory or "")
+
+
+def _set_environment(control: Control, found: ReplicaSet, values: Values) -> None:
+    replicas.set_environment(control, found.project_id, found.service_id, found.id, environment_of(values))
+
+
+def _add_pooler(control: Control, found: ReplicaSet, _: Values) -> None:
+    replicas.enable_pooler(control, found.project_id, found.service_id, found.id)
+
+
+def _remove_pooler(control: Control, found: ReplicaSet, _: Values) -> None:
+    replicas.disable_pooler(control, found.project_id, found.service_id, found.id)
+
+
+def _delete(control: Control, found: ReplicaSet, _: Values) -> None:
+    replicas.delete_set(control, found.project_id, found.service_id, found.id)
+
+
+VERBS: Mapping[str, Verb[ReplicaSet]] = {
+    "resize": Verb(
+        "Resize",
+        "Resize it",
+        "Every node gets this size, and restarts once for it. The service itself goes on.",
+        _resize,
+        hurts=True,
+        fields=("size",),
+    ),
+    "environment": Verb(
+        "Set the environment of",
+        "Set it",
+        "PROD sets are protected: what can hurt them needs their name typed.",
+        _set_environment,
+        hurts=True,
+        fields=("environment",),
+    ),
+    "pool": Verb(
+        "Add a pooler to", "Add it", "An endpoint of its own that lets many clients share few sessions.", _add_pooler
+    ),
+    "unpool": Verb(
+        "Remove the pooler of",
+        "Remove it",
+        "Clients of its endpoint are cut off; the replicas go on.",
+        _remove_pooler,
+        hurts=True,
+    ),
+    "delete": Verb(
+        "Delete",
+        "Delete it for good",
+        "Its endpoint goes, and its clients are cut off. The service and its data are not touched.",
+        _delete,
+        hurts=True,
+        final=True,
+    ),
+}
+
+
+@read("/services/{service_id:str}/replicas/{set_id:str}", sync_to_thread=True)
+def replica_page(
+    request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId, set_id: FromPath[str]
+) -> Response[str]:
+    """Show a set of read replicas."""
+    service = parts.control.get_service(session.project_id, service_id)
+    tls = parts.control.backend.has_tls(service.pg_major)
+    return page("replica_set.html", parts, session, service=service, set=_found(service, set_id), tls=tls)
+
+
+@read("/services/{service_id:str}/replicas/{set_id:str}/{verb:str}", sync_to_thread=True)
+def replica_change_page(
+    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, set_id: FromPath[str], verb: FromPath[str]
+) -> Response[str]:
+    """Ask what a change to a set needs to know."""
+    service = parts.control.get_service(session.project_id, service_id)
+    found = _found(service, set_id)
+    other = Environment.DEV if found.environment is Environment.PROD else Environment.PROD
+    form = Form({"size": size_value(found.size), "environment": other})
+    place = _place(service, found, verb)
+    return ask(parts, session, find_verb(VERBS, verb), found, place, form, own_size=True, present_size=found.size)
+
+
+@post("/services/{service_id:str}/replicas/{set_id:str}/{verb:str}", sync_to_thread=True, status_code=200)
+def replica_change(
+    parts: ConsoleParts,
+    session: SignedIn,
+    service_id: ServiceId,
+    set_id: FromPath[str],
+    verb: FromPath[str],
+    fields: Fields,
+) -> Response[str] | Response[None]:
+    """Make the change, and go back to the set, or to its service when it goes."""
+    service = parts.control.get_service(session.project_id, service_id)
+    found = _found(service, set_id)
+    place = _place(service, found, verb)
+    chosen = find_verb(VERBS, verb)
+    return perform(parts, session, chosen, found, place, fields, own_size=True, present_size=found.size)
+
+
+def _found(service: Service, set_id: str) -> ReplicaSet:
+    found = next((one for one in service.replica_sets if one.id == set_id), None)
+    if found is None:
+        raise NotFound("REPLICA_SET_NOT_FOUND", f"{service.name} has no such read replicas", "They may be deleted.")
+    return found
+
+
+def _place(service: Service, found: ReplicaSet, verb: str) -> Place:
+    above = f"/console/services/{service.id}"
+    base = f"{above}/replicas/{found.id}"
+    return Place([("/console/", "Services"), (above, service.name), (base, found.name)], f"{base}/{verb}")

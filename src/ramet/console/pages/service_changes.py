@@ -1,0 +1,208 @@
+"""Changing a service: one page a verb, which says what it does and asks for confirmation where it can hurt."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Response, post
+from litestar.params import FromPath
+
+from ramet.console.context import ConsoleParts, Fields, Parts, ServiceId, SignedIn, read
+from ramet.console.pages.change_form import Place, Values, Verb, ask, find_verb, perform
+from ramet.console.views.forms import Form, Misfilled, environment_of, size_value, split_size
+from ramet.console.views.restore_settings import AMOUNTS, default_settings, set_restore, typed_settings
+from ramet.control import changes, poolers, replicas, windows
+from ramet.control.control import Control
+from ramet.errors import WrongState
+from ramet.model.credentials import Secret
+from ramet.model.service import Environment, Service, Status, status_of
+
+
+def _pause(control: Control, service: Service, _: Values) -> None:
+    control.stop_service(service.project_id, service.id)
+
+
+def _resume(control: Control, service: Service, _: Values) -> None:
+    control.start_service(service.project_id, service.id)
+
+
+def _delete(control: Control, service: Service, _: Values) -> None:
+    control.delete_service(service.project_id, service.id)
+
+
+def _rename(control: Control, service: Service, values: Values) -> None:
+    changes.rename_service(control, service.project_id, service.id, values.get("name", ""))
+
+
+def _set_environment(control: Control, service: Service, values: Values) -> None:
+    changes.set_environment(control, service.project_id, service.id, environment_of(values))
+
+
+def _resize(control: Control, service: Service, values: Values) -> None:
+    cpu, memory = split_size(values.get("size", ""))
+    changes.resize_service(control, service.project_id, service.id, cpu, memory)
+
+
+def _set_password(control: Control, service: Service, values: Values) -> None:
+    changes.update_password(control, service.project_id, service.id, Secret(values.get("password", "")))
+
+
+def _take_snapshot(control: Control, service: Service, values: Values) -> None:
+    windows.take_snapshot(control, service.project_id, service.id, values.get("name") or None)
+
+
+def _add_pooler(control: Control, service: Service, _: Values) -> None:
+    poolers.enable_pooler(control, service.project_id, service.id)
+
+
+def _remove_pooler(control: Control, service: Service, _: Values) -> None:
+    poolers.disable_pooler(control, service.project_id, service.id)
+
+
+def _optimize(control: Control, service: Service, _: Values) -> None:
+    changes.optimize_service(control, service.project_id, service.id)
+
+
+def _add_replicas(control: Control, service: Service, values: Values) -> None:
+    nodes = values.get("nodes", "")
+    if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 4):
+        raise Misfilled("nodes", "This must be a whole number")
+    cpu, memory = split_size(values.get("size", ""))
+    request = replicas.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or "")
+    replicas.create_set(control, service.project_id, service.id, request)
+
+
+VERBS: Mapping[str, Verb[Service]] = {
+    "pause": Verb(
+        "Pause", "Pause it", "Its server stops cleanly and clients are turned away. The data stays.", _pause, hurts=True
+    ),
+    "resume": Verb("Resume", "Resume it", "Its server starts again at the same endpoint.", _resume),
+    "rename": Verb("Rename", "Rename it", "Only the name changes; id and endpoint stay.", _rename, fields=("name",)),
+    "resize": Verb(
+        "Resize",
+        "Resize it",
+        "CPU and memory change. The server restarts once where PostgreSQL cannot do it live. A paused service resumes.",
+        _resize,
+        hurts=True,
+        fields=("size",),
+    ),
+    "environment": Verb(
+        "Set the environment of",
+        "Set it",
+        "PROD services are protected: what can hurt them needs their name typed.",
+        _set_environment,
+        hurts=True,
+        fields=("environment",),
+    ),
+    "password": Verb(
+        "Reset the password of",
+        "Reset it",
+        "From then on only the new password of tsdbadmin opens it; open sessions go on.",
+        _set_password,
+        hurts=True,
+        fields=("password",),
+        done="The password is changed: only the new one opens it.",
+    ),
+    "snapshot": Verb(
+        "Take a snapshot of",
+        "Take it",
+        "A state to fork from later. It stays until it is deleted; a name helps to find it.",
+        _take_snapshot,
+        fields=("snapshot_name",),
+    ),
+    "pool": Verb(
+        "Add a pooler to", "Add it", "An endpoint of its own that lets many clients share few sessions.", _add_pooler
+    ),
+    "unpool": Verb(
+        "Remove the pooler of",
+        "Remove it",
+        "Clients of its endpoint are cut off; the service itself goes on.",
+        _remove_pooler,
+        hurts=True,
+    ),
+    "optimize": Verb(
+        "Optimize",
+        "Optimize it",
+        "Fresh statistics are collected for the planner. It serves meanwhile; busy tables are read once.",
+        _optimize,
+    ),
+    "window": Verb(
+        "Set the restore window of",
+        "Set it",
+        "How far back it can be restored, and when a snapshot is due. A shorter window lets older snapshots go for"
+        " good; denser snapshots make forks of a moment READY sooner.",
+        set_restore,
+        hurts=True,
+        fields=("window",),
+        done="The restore window is set.",
+    ),
+    "add-replicas": Verb(
+        "Add read replicas to",
+        "Add them",
+        "A set of equal, read-only copies that follow the service, behind one endpoint. The password is the same.",
+        _add_replicas,
+        fields=("name", "nodes", "size"),
+    ),
+    "delete": Verb(
+        "Delete",
+        "Delete it for good",
+        "Its data, snapshots, archive and read replicas are removed. Its forks stay. There is no way back.",
+        _delete,
+        hurts=True,
+        final=True,
+    ),
+}
+
+
+_HELD_ALREADY: Mapping[tuple[str, Status], tuple[str, str]] = {
+    ("pause", Status.PAUSED): ("is paused already", "resume"),
+    ("resume", Status.READY): ("is not paused", "pause"),
+}
+"""What is said where a change would change nothing, and the change that would undo it."""
+
+
+@read("/services/{service_id:str}/{verb:str}", sync_to_thread=True)
+def change_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str]) -> Response[str]:
+    """Ask what the change needs to know."""
+    service = parts.control.get_service(session.project_id, service_id)
+    chosen = find_verb(VERBS, verb)
+    form = Form(_initial(service, verb))
+    return ask(parts, session, chosen, service, _place(service, verb), form, **_offered(parts, service, verb))
+
+
+@post("/services/{service_id:str}/{verb:str}", sync_to_thread=True, status_code=200)
+def change(
+    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str], fields: Fields
+) -> Response[str] | Response[None]:
+    """Make the change, and go back to the service."""
+    service = parts.control.get_service(session.project_id, service_id)
+    chosen = find_verb(VERBS, verb)
+    return perform(parts, session, chosen, service, _place(service, verb), fields, **_offered(parts, service, verb))
+
+
+def _place(service: Service, verb: str) -> Place:
+    base = f"/console/services/{service.id}"
+    return Place([("/console/", "Services"), (base, service.name)], f"{base}/{verb}")
+
+
+def _initial(service: Service, verb: str) -> Values:
+    """Return what a form begins with: what holds now, or for the environment, the other one."""
+    if verb == "window":
+        return typed_settings(service)
+    names = {"rename": service.name, "add-replicas": "replicas"}
+    return {
+        "name": names.get(verb, ""),
+        "nodes": "1",
+        "size": size_value(service.size),
+        "environment": Environment.DEV if service.environment is Environment.PROD else Environment.PROD,
+    }
+
+
+def _offered(parts: Parts, service: Service, verb: str) -> Mapping[str, Any]:
+    """Return what a form offers beyond its values."""
+    if verb == "window":
+        return {"amounts": AMOUNTS, "defaults": default_settings(parts.control)}
+    if (verb, status_of(service)) in _HELD_ALREADY:
+        told, instead = _HELD_ALREADY[verb, status_of(service)]
+        refusal = WrongState("INVALID_STATE", f"{service.name} {told}")
+        return {"refusal": refusal, "instead": (_place(service, instead).path, VERBS[instead].title)}
+    return {"own_size": verb == "add-replicas", "present_size": service.size if verb == "resize" else None}

@@ -1,0 +1,1 @@
+"""What pages show, prepared for the templates: text, forms, charts and trees. Nothing here handles a request."""

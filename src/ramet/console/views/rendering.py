@@ -1,0 +1,108 @@
+"""Pages out of templates: the one place that fills them, with the filters for times, sizes and statuses."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from litestar import MediaType, Response
+from markupsafe import Markup
+
+from ramet import __version__
+from ramet.console.context import Parts, Visit
+from ramet.console.static_files import asset_path
+from ramet.console.views.format import ago_text, bytes_text, seconds_text, size_text
+from ramet.console.views.forms import again_path
+from ramet.console.views.lineage_tree import as_of
+from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
+from ramet.endpoints import address, connection_uri, connection_variables
+from ramet.model.fork import shown
+from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
+from ramet.model.service import Service, is_down, restore_warning, status_of, status_reason
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)")
+_TYPES = {"POSTGRES": "PostgreSQL", "TIMESERIESDB": "Time series", "VECTOR": "Vector"}
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def page(template: str, parts: Parts | None = None, session: Visit | None = None, **values: Any) -> Response[str]:
+    """Return a page; `status_code` among the values is that of the answer."""
+    status_code = values.pop("status_code", 200)
+    token = None if parts is None or session is None else parts.marks.of(session)
+    body = _environment().get_template(template).render(session=session, token=token, **values)
+    return Response(body, media_type=MediaType.HTML, status_code=status_code, headers=dict(HEADERS))
+
+
+def moment(value: datetime | None, style: str = "full") -> Markup:
+    """Return a time in UTC; the script shows it in the viewer's zone. `style`: full, exact, clock or ago."""
+    if value is None:
+        return Markup("–")
+    exact = shown(value)
+    day, clock = exact[:10], exact[11:19]
+    title = f"{day} {exact[11:-1]} UTC"
+    text = {"clock": f"{clock} UTC", "exact": title}.get(style, f"{day} {clock} UTC")
+    if style == "ago":
+        text = ago_text((datetime.now(UTC) - value).total_seconds())
+    return Markup(f'<time datetime="{exact}" data-style="{style}" title="{title}">{text}</time>')  # noqa: S704 - digits
+
+
+def told(message: str) -> Markup:
+    """Return a message of the verbs for a person: its times in the viewer's zone, its field as a word."""
+    parts = _TIME.split(message.replace("target_time ", "The moment ", 1))
+    return Markup("").join(_time_or_text(part) for part in parts)
+
+
+def _time_or_text(text: str) -> str:
+    try:
+        return moment(datetime.fromisoformat(text), "exact") if _TIME.fullmatch(text) else text
+    except ValueError:  # somebody typed what looks like a time
+        return text
+
+
+def connections(service: Service | ReplicaSet, tls: bool) -> list[tuple[str, str, str]]:
+    """Return (id, title, text) of the ways to connect to a service or to a set of its replicas, with TLS or without."""
+    uri = connection_uri(service.host, service.port, tls=tls)
+    env = connection_variables(service.host, service.port, tls=tls)
+    ways = [("psql", "psql", f'psql "{uri}"'), ("uri", "URI", uri), ("env", "env", env)]
+    if service.pooler_port is not None:
+        ways.append(("pool", "pool", connection_uri(service.host, service.pooler_port, tls=tls)))
+    return ways
+
+
+@cache
+def _environment() -> Environment:
+    loader = FileSystemLoader(str(files("ramet.console").joinpath("templates")))
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(moment=moment, told=told, bytes=bytes_text, seconds=seconds_text, size=size_text)
+    functions = (
+        status_of,
+        status_reason,
+        is_down,
+        restore_warning,
+        replica_status,
+        replica_status_reason,
+        connections,
+        steps_of,
+        title_of,
+        seconds_of,
+        as_of,
+        again_path,
+        address,
+    )
+    environment.globals.update({function.__name__: function for function in functions})
+    environment.globals.update(asset=asset_path, utc_text=shown, version=__version__, type_names=_TYPES)
+    return environment

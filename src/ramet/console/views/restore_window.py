@@ -1,0 +1,56 @@
+"""The past of a service as pages show it: window, snapshots, time line. A host that cannot tell spoils no page."""
+
+from dataclasses import dataclass, field
+
+from ramet.console.views.timeline import Timeline, draw, stretch_of
+from ramet.console.views.wal_volume import Written, written_over_time
+from ramet.control.control import Control
+from ramet.control.metrics import wal_growth
+from ramet.control.preview import written_bytes
+from ramet.control.windows import PendingSnapshot, list_snapshots, window
+from ramet.errors import Error, NotFound
+from ramet.model.service import Service
+from ramet.model.snapshot import Snapshot, newest
+from ramet.model.window import RestoreSettings, RestoreWindow
+
+
+@dataclass(frozen=True)
+class ServicePast:
+    """What a service can be forked as of; snapshots newest first, and those that are being made by hand."""
+
+    timeline: Timeline | None = None
+    snapshots: list[Snapshot] = field(default_factory=list)
+    pending: list[PendingSnapshot] = field(default_factory=list)
+    settings: RestoreSettings = field(default_factory=RestoreSettings)
+    problem: str = ""
+
+    @property
+    def newest(self) -> Snapshot | None:
+        """The newest snapshot, or None."""
+        return self.snapshots[0] if self.snapshots else None
+
+
+def past_of(control: Control, service: Service, span_seconds: int | None = None) -> ServicePast:
+    """Return the past of a service, or of its last seconds; none while it is being made."""
+    if service.ready_at is None:
+        return ServicePast()
+    try:
+        found = window(control, service.project_id, service.id)
+        known = sorted(found.snapshots, key=lambda one: one.taken_at, reverse=True)
+        listed = list_snapshots(control, service.project_id, service.id)
+        pending = [one for one in listed if isinstance(one, PendingSnapshot)]
+        drawn = draw(found, _writes(control, service, found, span_seconds), span_seconds)
+        return ServicePast(drawn, known, pending, found.settings)
+    except NotFound:
+        raise
+    except (Error, OSError) as error:
+        return ServicePast(problem=f"Its past cannot be told now: {error}")
+
+
+def _writes(control: Control, service: Service, found: RestoreWindow, span_seconds: int | None) -> list[Written]:
+    stretch = stretch_of(found, span_seconds)
+    if stretch is None:
+        return []
+    growth = wal_growth(control, service.id, *stretch)
+    snapshots = sorted(found.snapshots, key=lambda one: one.taken_at)
+    return written_over_time(snapshots, growth, written_bytes(control, service, newest(snapshots)), stretch[1])

@@ -1,0 +1,43 @@
+"""Space that services occupy alone: asked for within a page's time, and remembered."""
+
+from pathlib import Path
+
+from ramet.console.views.disk_usage import Spaces
+from ramet.errors import Failed
+from tests.worlds import make_world
+
+
+def test_what_a_page_has_no_time_for_is_left_to_the_next_one(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    services = [world.create(name) for name in ("one", "two", "three")]
+    now = [0.0]
+
+    def slow(_: str) -> int:
+        now[0] += 0.015
+        return 7
+
+    world.backend.space_bytes = slow  # type: ignore[method-assign,assignment]
+    spaces = Spaces(world.control, lambda: now[0])
+    first, second, third = (service.id for service in services)
+    assert spaces.of(services) == {first: 7, second: 7}
+    assert spaces.of(services) == {first: 7, second: 7, third: 7}
+    asked = now[0]
+    assert spaces.of(services) == {first: 7, second: 7, third: 7}
+    assert now[0] == asked
+    world.store.close()
+
+
+def test_a_host_that_cannot_tell_is_asked_no_more_than_one_that_can(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    service = world.create()
+    asked = []
+
+    def broken(service_id: str) -> int:
+        asked.append(service_id)
+        raise Failed("BROKEN", "It cannot be told")
+
+    world.backend.space_bytes = broken  # type: ignore[method-assign]
+    spaces = Spaces(world.control, lambda: 0.0)
+    assert [spaces.of([service]) for _ in range(2)] == [{service.id: None}] * 2
+    assert asked == [service.id]
+    world.store.close()

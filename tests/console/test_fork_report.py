@@ -1,0 +1,107 @@
+"""Fork reports as a story, of what a host told about forks of several kinds."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace as with_changes
+
+from ramet.console.pages.fork_report import story_of
+from ramet.control.reports import ForkReport, fork_report
+from ramet.control.requests import ForkRequest
+from ramet.model.fork import ForkStrategy, shown
+from tests.console.visitor import Visitor
+from tests.worlds import make_world
+
+_LAST = {"xid": 745, "lsn": "0/3000100", "time": "2026-01-01T10:29:59.900000Z"}
+_FIRST = {"xid": 746, "lsn": "0/3000200", "time": "2026-01-01T10:30:00.000001Z"}
+_CAPTURE = {
+    "base_time": "2026-01-01T10:20:00.000000Z",
+    "start_lsn": "0/2000028",
+    "size_bytes": 31_000_000,
+    "cut": {"last_included": _LAST, "first_excluded": _FIRST, "behind_with_earlier_time": [747, 748]},
+}
+
+
+def _report(tmp_path: Path, request: ForkRequest, **facts: Any) -> ForkReport:
+    world = make_world(tmp_path)
+    fork = world.fork(world.create(), request)
+    report = fork_report(world.control, world.project.id, fork.id)
+    world.store.close()
+    ready_at = fork.created_at + timedelta(seconds=0.25)
+    return replace(report, service=with_changes(fork, ready_at=ready_at), facts={**report.facts, **facts})
+
+
+def test_a_moment_is_told_with_the_transactions_on_both_sides(tmp_path: Path) -> None:
+    report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture=_CAPTURE, recovery={"wal_replayed_bytes": 2e6})
+    origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T12:30:00+02:00")
+    story = story_of(replace(report, origin=origin, step_seconds={"capture": 0.05, "recover": 0.1}))
+    assert story.asked == "Everything committed up to 2026-01-01T10:30:00.000000Z."
+    holds = dict(story.holds)
+    assert holds["The last transaction"] == "745, of 2026-01-01T10:29:59.900000Z, at 0/3000100"
+    assert holds["The first left out"].startswith("746, of 2026-01-01T10:30:00.000001Z")
+    assert holds["Left out as well"].startswith("2 transactions of an earlier time")
+    assert holds["Grown from"] == "a copy of 2026-01-01T10:20:00.000000Z, 31 MB"
+    assert holds["Replayed"].startswith("2.0 MB of WAL, from 0/2000028")
+    assert [(one.title, one.begin, one.width) for one in story.shares] == [
+        ("Capture the parent's data", 0.0, 20.0),
+        ("Recover to the moment", 20.0, 40.0),
+        ("Between the steps", 60.0, 40.0),
+    ]
+    assert story.total_seconds == 0.25
+    assert any("2026-01-01T10:30:00.000000Z" in check for check in story.checks)
+
+
+def test_a_moment_without_a_commit_since_the_snapshot_says_so(tmp_path: Path) -> None:
+    cut = {"last_included": None, "first_excluded": _FIRST}
+    recovery = {"first_excluded_time": _FIRST["time"], "last_commit_time": None, "timeline": 2}
+    report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture={"cut": cut}, recovery=recovery)
+    origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T10:30:00Z")
+    checks = story_of(replace(report, origin=origin)).checks
+    assert not any("None" in check for check in checks)
+    assert any("No commit was replayed" in check for check in checks)
+
+
+def test_what_is_empty_is_not_told(tmp_path: Path) -> None:
+    nothing = {"prepared_transactions": [], "subscriptions": [], "jobs": [], "user_mappings": 0, "roles_rotated": 1}
+    cut: dict[str, Any] = {"last_included": None, "first_excluded": None, "behind_with_earlier_time": []}
+    story = story_of(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=nothing, capture={"cut": cut}))
+    assert [name for name, _ in story.holds] == ["The first left out"]
+    assert [name for name, _ in story.neutralised] == ["Passwords"]
+    assert "1 login role replaced" in dict(story.neutralised)["Passwords"]
+
+
+def test_what_could_act_on_the_world_is_named(tmp_path: Path) -> None:
+    found = {
+        "prepared_transactions": ["tsdb: two"],
+        "prepared_transactions_rolled_back": 1,
+        "subscriptions": ["tsdb.orders"],
+        "jobs": ["tsdb: pg_cron job 1"],
+        "user_mappings": 2,
+        "databases_not_entered": [f"d{number}" for number in range(25)],
+    }
+    told = dict(story_of(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=found)).neutralised)
+    assert told["Prepared transactions"] == "tsdb: two: rolled back"
+    assert told["Foreign servers"] == "2 user mappings emptied"
+    assert "d19 and 5 more" in told["Not entered"]
+    assert {"Subscriptions", "Scheduled jobs"} <= told.keys()
+
+
+def test_a_snapshot_and_now_are_told_with_their_time(tmp_path: Path) -> None:
+    report = _report(tmp_path, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert report.base is not None
+    assert story_of(report).asked == f"The snapshot of {shown(report.base.taken_at)}."
+    told = story_of(replace(report, origin=with_changes(report.origin, strategy="NOW"))).asked
+    assert shown(report.service.created_at) in told
+
+
+def test_the_report_of_a_fork_has_a_page_and_what_is_no_fork_has_none(visitor: Visitor) -> None:
+    visitor.sign_in()
+    shop = visitor.ready()
+    visitor.send(f"/console/services/{shop.id}/fork", strategy="NOW", name="copy", environment="DEV")
+    fork = visitor.settled("copy")
+    page = visitor.see(f"/console/services/{fork.id}/report")
+    assert "READY after" in page
+    assert f'href="/console/services/{fork.id}/report"' in visitor.see(f"/console/services/{fork.id}")
+    assert "is no fork" in visitor.see(f"/console/services/{shop.id}/report", 404)

@@ -1,0 +1,143 @@
+"""Who gets in: keys, links, sessions, forms of other sites."""
+
+import html
+import re
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from ramet.console.auth.browser_secrets import COOKIE
+from ramet.console.context import FORM_MARK
+from ramet.control.control import utc_now
+from ramet.store.tables import session
+from tests.console.visitor import Visitor
+
+
+def test_nobody_sees_a_page_without_signing_in(visitor: Visitor) -> None:
+    for path in ("/console/", "/console/new", "/console/lineage", "/console/services/abcdefghij", "/console/events"):
+        answer = visitor.client.get(path)
+        assert (answer.status_code, answer.headers["location"].split("?")[0]) == (303, "/console/sign-in")
+    assert visitor.client.get("/").headers["location"] == "/console/"
+
+
+def test_a_key_opens_a_session_in_a_strict_cookie(visitor: Visitor) -> None:
+    answer = visitor.sign_in()
+    cookie = answer.headers["set-cookie"].lower()
+    assert answer.status_code == 200
+    assert all(word in cookie for word in (COOKIE, "httponly", "samesite=strict", "path=/console"))
+    assert "No services yet" in visitor.see("/console/")
+
+
+def test_a_link_signs_in_once(visitor: Visitor) -> None:
+    link = visitor.link
+    assert visitor.client.get(link).status_code == 200
+    assert "No services yet" in visitor.see("/console/")
+    visitor.client.cookies.clear()
+    assert visitor.client.get(link).status_code == 410
+    assert visitor.client.get("/console/").status_code == 303
+
+
+def test_guessing_is_slowed_down_and_the_right_key_gets_through(visitor: Visitor) -> None:
+    wrong = {"public_key": visitor.world.public_key, "secret_key": "wrong"}
+    answers = [visitor.client.post("/console/sign-in", data=wrong) for _ in range(11)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+    assert int(answers[-1].headers["retry-after"]) > 0
+    assert answers[-1].elapsed > timedelta(seconds=1)
+    other = visitor.client.post("/console/sign-in", data={**wrong, "public_key": "RKOTHER"})
+    assert other.status_code == 401
+    assert visitor.sign_in().status_code == 200
+    assert "No services yet" in visitor.see("/console/")
+
+
+def test_nobody_is_signed_in_by_another_site(visitor: Visitor) -> None:
+    keys = {"public_key": visitor.world.public_key, "secret_key": visitor.world.secret.reveal()}
+    here = visitor.origin.removeprefix("http://")
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": visitor.origin},
+        {"Origin": "http://example.org"},
+        {"Origin": f"http://{here}.example.org"},
+        {"Origin": "null"},
+    ):
+        answer = visitor.client.post("/console/sign-in", data=keys, headers=headers)
+        assert (answer.status_code, "set-cookie" in answer.headers) == (403, False), headers
+    for headers in ({"Origin": visitor.origin}, {"Sec-Fetch-Site": "same-origin"}):
+        assert visitor.client.post("/console/sign-in", data=keys, headers=headers).status_code == 200
+    link = visitor.link
+    led = visitor.client.get(link, headers={"Sec-Fetch-Site": "cross-site"})
+    assert (led.status_code, "set-cookie" in led.headers) == (403, False)
+    assert visitor.client.get(link, headers={"Sec-Fetch-Site": "none"}).status_code == 200
+
+
+def test_signing_out_ends_the_session_for_every_copy_of_its_cookie(visitor: Visitor) -> None:
+    visitor.sign_in()
+    copied = {"Cookie": f"{COOKIE}={visitor.client.cookies[COOKIE]}"}
+    token = re.findall(rf'name="{FORM_MARK}" value="([^"]+)"', visitor.see("/console/"))[0]
+    with Visitor(visitor.world) as other:
+        other.sign_in()
+        assert other.client.get("/console/").status_code == 200
+        assert visitor.client.post("/console/sign-out", data={FORM_MARK: token}).status_code == 303
+        visitor.client.cookies.clear()
+        assert visitor.client.get("/console/", headers=copied).status_code == 303
+        assert other.client.get("/console/").status_code == 200
+
+
+def test_a_session_ends_with_its_key(visitor: Visitor) -> None:
+    visitor.sign_in()
+    assert visitor.client.get("/console/").status_code == 200
+    visitor.world.runtime.projects.revoke_key(visitor.world.public_key, utc_now())
+    assert visitor.client.get("/console/").status_code == 303
+
+
+def test_a_changed_cookie_opens_nothing(visitor: Visitor) -> None:
+    visitor.sign_in()
+    token = visitor.client.cookies[COOKIE]
+    with visitor.world.runtime.store.read() as tx:
+        kept = str(tx.execute(sa.select(session.c.digest)).scalar_one())
+    visitor.client.cookies.clear()
+    for text in (f"x{token}", token[:-1], kept, "", "."):
+        assert visitor.client.get("/console/", headers={"Cookie": f"{COOKIE}={text}"}).status_code == 303
+
+
+def test_a_form_of_another_session_changes_nothing(visitor: Visitor) -> None:
+    visitor.sign_in()
+    fields = {"name": "stolen", "service_type": "POSTGRES", "size": "shared", "environment": "DEV"}
+    for token in ({}, {FORM_MARK: ""}, {FORM_MARK: "0" * 64}):
+        assert visitor.client.post("/console/new", data={**fields, **token}).status_code == 403
+    assert visitor.world.runtime.control.list_services(visitor.world.project.id) == []
+
+
+def test_where_to_go_after_signing_in_stays_here(visitor: Visitor) -> None:
+    for elsewhere in ("https://example.org/", "//example.org", "/console//example.org", "/public", "/console/\\x"):
+        page = visitor.client.get("/console/sign-in", params={"next": elsewhere}).text
+        assert 'name="next" value="/console/"' in page
+
+
+def test_signing_in_leads_back_to_the_page_with_its_query(visitor: Visitor) -> None:
+    wanted = "/console/services/abcdefghij/fork?strategy=PITR&target_time=2026-01-15T10:30:00%2B02:00"
+    where = visitor.client.get(wanted).headers["location"]
+    page = visitor.client.get(where).text
+    assert f'name="next" value="{html.escape(wanted)}"' in page
+    part = {"HX-Request": "true", "HX-Current-URL": f"{visitor.origin}/console/?q=shop"}
+    led = visitor.client.get("/console/services/abcdefghij/logs?few", headers=part)
+    door = "/console/sign-in?next=/console/%3Fq%3Dshop&ended=yes"
+    assert (led.status_code, led.headers["hx-redirect"]) == (401, door)
+    assert visitor.client.get("/console/").headers["location"] == "/console/sign-in"
+    assert "Your session has ended" not in visitor.see("/console/sign-in")
+
+
+def test_a_form_of_a_session_that_ended_leads_back_to_the_form(visitor: Visitor) -> None:
+    for path, form in (("/console/services/abcdefghij/fork",) * 2, ("/console/sign-out", "/console/")):
+        answer = visitor.client.post(path, data={"name": "late"})
+        assert answer.status_code == 303
+        page = visitor.see(answer.headers["location"])
+        assert "Your session has ended" in page
+        assert f'name="next" value="{form}"' in page
+
+
+def test_a_form_of_an_older_session_is_opened_again_not_sent_again(visitor: Visitor) -> None:
+    visitor.sign_in()
+    refused = visitor.client.post("/console/new", data={"name": "late"})
+    assert refused.status_code == 403
+    assert 'href="/console/new">Open the form again' in refused.text
+    assert "Open the form again" not in visitor.client.post("/console/sign-out").text

@@ -1,0 +1,238 @@
+"""The geometry of time line, lineage and charts, and what the steps of an operation say."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ramet.console.views.charts import METRICS, chart
+from ramet.console.views.format import ago_text
+from ramet.console.views.lineage_tree import kin_of, part_of, tree
+from ramet.console.views.operation_steps import STEPS, TITLES, grouped, steps_of
+from ramet.console.views.timeline import draw
+from ramet.console.views.wal_volume import Written, written_over_time
+from ramet.control.metrics import Growth
+from ramet.model.credentials import Secret
+from ramet.model.fork import shown
+from ramet.model.metrics import Series
+from ramet.model.resources import Size
+from ramet.model.service import Environment, OperationStatus, Origin, Service, ServiceType
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.window import Gap, RestoreSettings, RestoreWindow
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.store.history import Past
+from ramet.store.operations import Event
+from tests.worlds import make_world
+
+_NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def _at(minutes: float) -> datetime:
+    return _NOON + timedelta(minutes=minutes)
+
+
+def _snapshot(minutes: float, lsn: int) -> Snapshot:
+    end = f"0/{lsn:X}"
+    return Snapshot(f"s{minutes}", "shop000000", SnapshotKind.SCHEDULED, _at(minutes), end, end, 1, lsn, 1)
+
+
+def _window(*gaps: Gap) -> RestoreWindow:
+    return RestoreWindow(_at(0), _at(100), [_snapshot(0, 1000), _snapshot(50, 5000)], gaps, RestoreSettings())
+
+
+def _service(name: str, minutes: float, origin: Origin | None = None) -> Service:
+    return Service(
+        id=name.ljust(10, "0"),
+        project_id="project000",
+        name=name,
+        region_code="local",
+        service_type=ServiceType.POSTGRES,
+        environment=Environment.DEV,
+        size=Size(),
+        volume_type="memory",
+        host="localhost",
+        port=1,
+        pg_major=15,
+        created_at=_at(minutes),
+        verifier=Secret(""),
+        origin=origin,
+    )
+
+
+def _origin(parent: str, strategy: str, target: str | None = None) -> Origin:
+    return Origin("project000", parent.ljust(10, "0"), parent, strategy, target)
+
+
+def _writes(*growth: Growth) -> list[Written]:
+    return written_over_time(_window().snapshots, growth, 1000, _at(100))
+
+
+def test_a_time_line_shows_snapshots_writes_and_gaps_in_their_places() -> None:
+    line = draw(_window(Gap(_at(10), _at(20), "WAL is lost")), _writes(), None)
+    assert line is not None
+    assert [mark.x for mark in line.marks] == [0.0, 500.0]
+    assert [(bar.x, bar.width, bar.size_bytes) for bar in line.bars] == [(0.0, 500.0, 4000), (500.0, 500.0, 1000)]
+    assert line.bars[0].height == 2 * line.bars[1].height
+    assert [(gap.x, gap.width) for gap in line.gaps] == [(100.0, 100.0)]
+    assert line.has_averages
+
+
+def test_writes_are_drawn_when_they_were_measured_and_the_rest_evenly() -> None:
+    writes = _writes(Growth(_at(10), _at(20), 3000), Growth(_at(45), _at(55), 500))
+    told = [(one.begins_at, one.ends_at, round(one.size_bytes), one.measured) for one in writes]
+    assert told == [
+        (_at(0), _at(10), 250, False),
+        (_at(10), _at(20), 3000, True),
+        (_at(20), _at(50), 750, False),
+        (_at(50), _at(100), 1000, False),
+    ]
+    line = draw(_window(), writes, None)
+    assert line is not None
+    assert max(line.bars, key=lambda bar: bar.height).x == 100.0
+    assert [kind for kind, _ in line.paths] == ["even", "measured"]
+
+
+def test_short_averages_hide_nothing_and_long_ones_are_told_apart() -> None:
+    seconds = [replace(_snapshot(0, lsn), taken_at=_at(lsn / 600)) for lsn in range(0, 601, 60)]
+    short = RestoreWindow(_at(0), _at(1), seconds, (), RestoreSettings())
+    line = draw(short, written_over_time(seconds, [Growth(_at(0.1), _at(0.6), 9)], 0, _at(1)), None)
+    assert line is not None
+    assert {(bar.size_bytes, bar.measured) for bar in line.bars} == {(60, True)}
+    assert not line.has_averages
+
+
+def test_a_window_that_was_measured_throughout_hides_nothing_behind_averages() -> None:
+    line = draw(_window(), _writes(*(Growth(_at(n), _at(n + 1), 100) for n in range(100))), None)
+    assert line is not None
+    assert not line.has_averages
+    assert sum(bar.size_bytes for bar in line.bars) == 10_000
+
+
+def test_very_many_samples_make_no_more_bars_than_can_be_seen() -> None:
+    growth = [Growth(_at(n / 100), _at((n + 1) / 100), n % 7) for n in range(10_000)]
+    line = draw(_window(), _writes(*growth), None)
+    assert line is not None
+    assert len(line.bars) <= 251
+    assert all(bar.width >= 4 for bar in line.bars[:-1])
+    assert sum(bar.size_bytes for bar in line.bars) == sum(one.size_bytes for one in growth)
+    assert sum(len(path) for _, path in line.paths) < 10_000
+
+
+def test_a_part_of_a_time_line_ends_with_the_window() -> None:
+    line = draw(_window(), [], 600)
+    assert line is not None
+    assert (line.earliest, line.latest) == (_at(90), _at(100))
+    assert list(line.marks) == []
+    assert line.first_milli == int(_at(90).timestamp() * 1000) + 1
+
+
+def test_without_a_window_there_is_no_time_line() -> None:
+    assert draw(replace(_window(), earliest=None, latest=None), [], None) is None
+
+
+def test_a_tree_keeps_forks_under_their_parents_and_shows_the_moment_they_hold() -> None:
+    listed = [
+        _service("shop", 0),
+        _service("blog", 10),
+        _service("fork", 50, _origin("shop", "PITR", shown(_at(20)))),
+        _service("fork2", 60, _origin("fork", "NOW")),
+    ]
+    nodes = tree(listed, _at(100))
+    assert [(node.name, node.depth, node.parent_row) for node in nodes] == [
+        ("shop", 0, None),
+        ("fork", 1, 0),
+        ("fork2", 2, 1),
+        ("blog", 0, None),
+    ]
+    assert nodes[0].x_born < nodes[3].x_born < (nodes[1].x_data or 0) < nodes[1].x_born
+    assert nodes[2].x_data == nodes[2].x_born
+
+
+def test_a_parent_that_is_gone_keeps_its_place() -> None:
+    nodes = tree([_service("one", 0, _origin("gone", "NOW")), _service("two", 1, _origin("gone", "NOW"))], _at(2))
+    assert [(node.name, node.service is None, node.depth) for node in nodes] == [
+        ("gone", True, 0),
+        ("one", False, 1),
+        ("two", False, 1),
+    ]
+
+
+def test_a_line_of_a_thousand_forks_is_drawn() -> None:
+    listed = [_service("f0000", 0)]
+    listed += [_service(f"f{n:04d}", n, _origin(f"f{n - 1:04d}", "NOW")) for n in range(1, 1000)]
+    assert [node.depth for node in tree(listed, _at(1000))] == list(range(1000))
+
+
+def test_what_a_search_finds_is_shown_with_what_it_came_from() -> None:
+    listed = [
+        _service("shop", 0),
+        _service("blog", 10),
+        _service("fork", 50, _origin("shop", "NOW")),
+        _service("fork2", 60, _origin("fork", "NOW")),
+        _service("fork3", 70, _origin("gone", "NOW")),
+    ]
+    assert [one.name for one in kin_of(listed, [listed[3]])] == ["shop", "fork", "fork2"]
+    assert [one.name for one in kin_of(listed, [listed[4], listed[1]])] == ["blog", "fork3"]
+    assert kin_of(listed, []) == []
+
+
+def test_a_part_of_a_tree_counts_its_rows_anew() -> None:
+    listed = [_service("root", 0)] + [_service(f"f{n:04d}", n, _origin("root", "NOW")) for n in range(1, 150)]
+    nodes = tree(listed, _at(1000))
+    assert [node.parent_row for node in part_of(nodes, 1)] == [None] + [0] * 99
+    rest = part_of(nodes, 2)
+    assert [(node.row, node.parent_row) for node in rest] == [(n, None) for n in range(50)]
+
+
+def test_a_chart_leaves_gaps_open_and_sums_labels() -> None:
+    one = Series({}, [(_at(0), 1.0), (_at(1), None), (_at(2), 3.0)])
+    two = Series({}, [(_at(0), 1.0), (_at(1), None), (_at(2), 1.0)])
+    drawn = chart(METRICS[0], [one, two])
+    assert drawn is not None
+    assert drawn.line.count("M") == 2
+    assert (drawn.last, drawn.highest) == ("4.00 CPU", "4.00 CPU")
+    assert (drawn.begins_at, drawn.ends_at) == (_at(0), _at(2))
+    assert chart(METRICS[0], [Series({}, [(_at(0), None)])]) is None
+
+
+def _past(status: OperationStatus, step: str, *events: Event) -> Past:
+    return Past("op", "s", "shop", "fork", status, step, "redo 0/5", None, _at(0), None, events)
+
+
+def test_steps_tell_what_is_done_what_runs_and_what_is_to_come() -> None:
+    done = Event("op", "capture", "DONE", _at(0), 0.2)
+    states = [step.state for step in steps_of(_past(OperationStatus.RUNNING, "recover", done))]
+    assert states == ["done", "active", "waiting", "waiting", "waiting"]
+    lost = Event("op", "recover", "ABANDONED", _at(0), 0.2, "The disk is full.")
+    undone = Event("op", "capture", "UNDONE", _at(0), 0.2)
+    failed = steps_of(_past(OperationStatus.FAILED, "capture", done, lost, undone))
+    assert [(step.state, step.note) for step in failed[:2]] == [("undone", ""), ("failed", "The disk is full.")]
+
+
+def test_equal_operations_that_went_well_stand_together() -> None:
+    went, failed = _past(OperationStatus.SUCCEEDED, "publish"), _past(OperationStatus.FAILED, "recover")
+    other = replace(went, procedure="snapshot")
+    listed = [went, went, other, went, failed, failed, went]
+    assert grouped(listed, 9) == [(went, 1), (other, 0), (went, 0), (failed, 0), (failed, 0), (went, 0)]
+    assert grouped(listed, 2) == [(went, 1), (other, 0)]
+
+
+def test_the_past_is_told_in_whole_units() -> None:
+    told = [ago_text(seconds) for seconds in (-1, 0, 59.9, 60, 3599, 3600, 86_399, 86_400, 900_000)]
+    assert told == [
+        "0 s ago",
+        "0 s ago",
+        "59 s ago",
+        "1 min ago",
+        "59 min ago",
+        "1 h ago",
+        "23 h ago",
+        "1 d ago",
+        "10 d ago",
+    ]
+
+
+def test_every_procedure_and_each_step_of_a_birth_has_a_name(tmp_path: Path) -> None:
+    assert set(FIRST_STEPS) == set(TITLES)
+    known = {procedure.name: procedure for procedure in make_world(tmp_path).procedures}
+    for name, steps in STEPS.items():
+        assert set(steps) == set(known[name].steps)
