@@ -14,8 +14,8 @@ from demo import checks
 from demo.show import Show
 from demo.stage import DemoFailed, Stage, make_home, start
 from demo.workload import Address, Ledger, Pgbench, address_of, load
-from ramet.api.wire import Service
-from ramet.api.wire_restore import SnapshotStatus
+from ramet.api.schemas.restore import SnapshotStatus
+from ramet.api.schemas.services import Service
 from ramet.backends.local.backend import open_backend
 from ramet.cli.connection import connection_string
 from ramet.cli.passwords import passwords_path, save_password

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.cli.durations import shown_duration
 from ramet.cli.output import status_text
 from ramet.cli.service_views import lineage, shown_endpoint

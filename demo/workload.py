@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from demo.stage import DemoFailed, program
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.cli.connection import speaks_tls
 from ramet.endpoints import ADMIN, DATABASE, ssl_mode
 

@@ -9,12 +9,14 @@ import pytest
 
 import ramet.api
 from ramet.api.body import parse
-from ramet.api.wire import Body, ForkServiceCreate, ServiceCreate
-from ramet.api.wire_metrics import MetricsSeriesRequest
+from ramet.api.schemas.forks import ForkServiceCreate
+from ramet.api.schemas.metrics import MetricsSeriesRequest
+from ramet.api.schemas.services import ServiceCreate
+from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
 
-for _module in pkgutil.iter_modules(ramet.api.__path__):
-    importlib.import_module(f"ramet.api.{_module.name}")
+for _module in pkgutil.walk_packages(ramet.api.__path__, "ramet.api."):
+    importlib.import_module(_module.name)
 BODIES = sorted(Body.__subclasses__(), key=lambda struct: struct.__name__)
 NO_FIELD_TAKES = [1.5, [1], {"a": {"b": 1}}, "x" * 5000, True]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.api.wire import Endpoint
+from ramet.api.schemas.shared import Endpoint
 from ramet.cli.connection import connection_string
 from ramet.cli.passwords import find_password, forget_password, passwords_path, save_password
 

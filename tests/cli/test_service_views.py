@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from ramet.api import wire
+from ramet.api.schemas.services import ForkedFrom, HaReplicas, Service, ServiceMetadata
+from ramet.api.schemas.shared import Endpoint
 from ramet.cli.service_views import COLUMNS, lineage, print_service, print_services
 from ramet.model.service import Environment, ServiceType, Status
 
 
-def _service(service_id: str, parent: str | None = None) -> wire.Service:
-    return wire.Service(
+def _service(service_id: str, parent: str | None = None) -> Service:
+    return Service(
         service_id=service_id,
         project_id="p",
         name=service_id,
@@ -21,12 +22,12 @@ def _service(service_id: str, parent: str | None = None) -> wire.Service:
         paused=False,
         status=Status.READY,
         resources=[],
-        metadata=wire.ServiceMetadata(Environment.DEV),
-        endpoint=wire.Endpoint("localhost", 15432),
+        metadata=ServiceMetadata(Environment.DEV),
+        endpoint=Endpoint("localhost", 15432),
         vpcEndpoint=None,
         vpc_endpoint=None,
-        forked_from=None if parent is None else wire.ForkedFrom("p", parent, False),
-        ha_replicas=wire.HaReplicas(0, 0),
+        forked_from=None if parent is None else ForkedFrom("p", parent, False),
+        ha_replicas=HaReplicas(0, 0),
         connection_pooler=None,
         read_replica_sets=[],
         metrics=None,
@@ -58,7 +59,7 @@ def test_a_table_in_a_pipe_has_no_trailing_blanks_and_no_colours(capsys: pytest.
 
 def test_a_service_without_room_says_that_it_is_read_only_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     warning = "The storage has 7 MiB left."
-    full = replace(_service("a"), metadata=wire.ServiceMetadata(Environment.DEV, storage_warning=warning))
+    full = replace(_service("a"), metadata=ServiceMetadata(Environment.DEV, storage_warning=warning))
     print_services([full, replace(full, service_id="b"), _service("c")], "table")
     listed = capsys.readouterr()
     assert [("READY, read-only" in line) for line in listed.out.splitlines()] == [False, True, True, False]

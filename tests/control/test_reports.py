@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramet.api.reports import report_shape
+from ramet.api.routes.forks import report_shape
 from ramet.control.forks import fork_service
 from ramet.control.reports import fork_report
 from ramet.control.requests import ForkRequest

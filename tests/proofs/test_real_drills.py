@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from prove.ground import Ground, Running
-from ramet.api.reports import report_shape
+from ramet.api.routes.forks import report_shape
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal import digests
 from ramet.control.control import utc_now

@@ -10,24 +10,24 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
-from ramet.api.analytics import identify_user, track_event
 from ramet.api.auth import key_guard
-from ramet.api.auth_info import get_auth_info, logout
 from ramet.api.body import LIMIT_BYTES, WireRequest
-from ramet.api.changes import changes_router
-from ramet.api.logs import logs_router
+from ramet.api.errors import exception_handlers, on_http_exception
 from ramet.api.methods import Application
-from ramet.api.metrics import metrics_router
 from ramet.api.openapi import document
-from ramet.api.operations import operations_router
 from ramet.api.parameters import check_parameters
-from ramet.api.poolers import poolers_router
-from ramet.api.problems import exception_handlers, on_http_exception
-from ramet.api.projects import list_projects
-from ramet.api.replicas import replicas_router
-from ramet.api.restore import restore_router
-from ramet.api.services import services_router
-from ramet.api.vpcs import vpcs_router
+from ramet.api.routes.account import get_auth_info, logout
+from ramet.api.routes.analytics import identify_user, track_event
+from ramet.api.routes.changes import changes_router
+from ramet.api.routes.logs import logs_router
+from ramet.api.routes.metrics import metrics_router
+from ramet.api.routes.operations import operations_router
+from ramet.api.routes.poolers import poolers_router
+from ramet.api.routes.projects import list_projects
+from ramet.api.routes.replica_sets import replicas_router
+from ramet.api.routes.restore import restore_router
+from ramet.api.routes.services import services_router
+from ramet.api.routes.vpcs import vpcs_router
 from ramet.control.control import Control
 from ramet.control.projects import Projects
 

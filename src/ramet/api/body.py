@@ -11,7 +11,7 @@ from litestar.exceptions import HTTPException
 from msgspec.structs import FieldInfo
 
 from ramet.api.jsontext import SHOWN_CHARACTERS, read_object, shown
-from ramet.api.wire import Body
+from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
 from ramet.model.project import ApiKey
 

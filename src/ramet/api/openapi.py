@@ -10,49 +10,70 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, License, SecurityScheme, Server, Tag
 from litestar.types import ControllerRouterHandler
 
-from ramet.api import wire, wire_changes, wire_logs, wire_metrics, wire_operations, wire_replicas, wire_restore
 from ramet.api.parameter_schemas import SCHEMAS
+from ramet.api.schemas.account import AuthInfo, Logout
+from ramet.api.schemas.analytics import AnalyticsResult, IdentifyUser, TrackEvent
+from ramet.api.schemas.forks import ForkPlan, ForkReport, ForkServiceCreate
+from ramet.api.schemas.logs import ServiceLogs
+from ramet.api.schemas.metrics import MetricSeries, MetricsSeriesRequest
+from ramet.api.schemas.operations import Operations
+from ramet.api.schemas.projects import Project
+from ramet.api.schemas.replica_sets import ReadReplicaSetCreate
+from ramet.api.schemas.restore import RestoreSettings, RestoreWindow, Snapshot, SnapshotCreate
+from ramet.api.schemas.services import (
+    ExtensionsInput,
+    ExtensionUpdate,
+    ResizeInput,
+    Service,
+    ServiceCreate,
+    ServiceRename,
+    SetEnvironmentInput,
+    SetHAReplicaInput,
+    UpdatePasswordInput,
+)
+from ramet.api.schemas.shared import ErrorBody, Success
+from ramet.api.schemas.vpcs import VPC, Peering, PeeringCreate, ServiceVPCInput, VPCCreate, VPCRename
 
 _DESCRIPTION = (
     "Ramet manages PostgreSQL services on machines of your own; its first verb is fork. "
     "Every error has one shape. An answer with status 202 accepts work that goes on: poll the service to see its end."
 )
 _SCHEMAS = (
-    wire.Service,
-    wire.Project,
-    wire.AuthInfo,
-    wire.AnalyticsResult,
-    wire.ErrorBody,
-    wire.ServiceCreate,
-    wire.ForkServiceCreate,
-    wire.Logout,
-    wire.IdentifyUser,
-    wire.TrackEvent,
-    wire_changes.Success,
-    wire_changes.ServiceRename,
-    wire_changes.ResizeInput,
-    wire_changes.ExtensionsInput,
-    wire_changes.ExtensionUpdate,
-    wire_changes.UpdatePasswordInput,
-    wire_changes.SetEnvironmentInput,
-    wire_changes.SetHAReplicaInput,
-    wire_changes.ServiceVPCInput,
-    wire_changes.VPC,
-    wire_changes.VPCCreate,
-    wire_changes.VPCRename,
-    wire_changes.Peering,
-    wire_changes.PeeringCreate,
-    wire_operations.Operations,
-    wire_logs.ServiceLogs,
-    wire_metrics.MetricsSeriesRequest,
-    wire_metrics.MetricSeries,
-    wire_replicas.ReadReplicaSetCreate,
-    wire_restore.RestoreWindow,
-    wire_restore.RestoreSettings,
-    wire_restore.Snapshot,
-    wire_restore.SnapshotCreate,
-    wire_restore.ForkReport,
-    wire_restore.ForkPlan,
+    Service,
+    Project,
+    AuthInfo,
+    AnalyticsResult,
+    ErrorBody,
+    ServiceCreate,
+    ForkServiceCreate,
+    Logout,
+    IdentifyUser,
+    TrackEvent,
+    Success,
+    ServiceRename,
+    ResizeInput,
+    ExtensionsInput,
+    ExtensionUpdate,
+    UpdatePasswordInput,
+    SetEnvironmentInput,
+    SetHAReplicaInput,
+    ServiceVPCInput,
+    VPC,
+    VPCCreate,
+    VPCRename,
+    Peering,
+    PeeringCreate,
+    Operations,
+    ServiceLogs,
+    MetricsSeriesRequest,
+    MetricSeries,
+    ReadReplicaSetCreate,
+    RestoreWindow,
+    RestoreSettings,
+    Snapshot,
+    SnapshotCreate,
+    ForkReport,
+    ForkPlan,
 )
 _TAGS = (
     "Services", "Restore", "Observation", "Operations", "VPCs", "Projects", "Authentication", "Analytics",

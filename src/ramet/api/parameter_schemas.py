@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ramet.api.logs import MOST_TERMS
+from ramet.api.routes.logs import MOST_TERMS
 from ramet.control.history import LARGEST_PAGE, PAGE
 from ramet.model.logs import SEVERITIES
 

@@ -6,7 +6,7 @@ from litestar.openapi import ResponseSpec
 from litestar.params import QueryParameter
 
 from ramet.api.restore_shapes import snapshot_shape
-from ramet.api.wire_restore import ForkPlan
+from ramet.api.schemas.forks import ForkPlan
 from ramet.control.preview import Preview
 
 DryRun = Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
 from ramet.cli.options import (
     ENVIRONMENT,

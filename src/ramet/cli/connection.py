@@ -1,6 +1,6 @@
 """Connection strings of services: always with TLS, but on loopback where the server's build has none."""
 
-from ramet.api.wire import Endpoint
+from ramet.api.schemas.shared import Endpoint
 from ramet.backends.local.server.probe import refuses_tls
 from ramet.endpoints import ADMIN, connection_uri, is_loopback
 

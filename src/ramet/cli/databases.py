@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from ramet.api.wire import Endpoint, Service
+from ramet.api.schemas.services import Service
+from ramet.api.schemas.shared import Endpoint
 from ramet.backends.local.host.installation import Installation, find_installations
 from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.options import credentials_option, find_service, open_client, service_argument

@@ -12,7 +12,7 @@ import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ramet.api.wire import ErrorBody
+from ramet.api.schemas.shared import ErrorBody
 from ramet.cli.admission import Admission
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ramet.api.wire_logs import ServiceLogEntry
+from ramet.api.schemas.logs import ServiceLogEntry
 from ramet.cli.durations import absolute_time
 from ramet.cli.options import credentials_option, find_service, open_client, output_option, service_argument
 from ramet.cli.output import print_data

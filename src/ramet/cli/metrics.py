@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from ramet.api.wire import Service
-from ramet.api.wire_metrics import MetricSeries
+from ramet.api.schemas.metrics import MetricSeries
+from ramet.api.schemas.services import Service
 from ramet.cli.durations import Duration
 from ramet.cli.options import credentials_option, find_service, open_client, output_option, service_argument
 from ramet.cli.output import print_data, print_pairs, print_rows

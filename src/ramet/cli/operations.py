@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from ramet.api.wire_operations import Operation
+from ramet.api.schemas.operations import Operation
 from ramet.cli.durations import shown_duration
 from ramet.cli.options import credentials_option, find_service, open_client, output_option
 from ramet.cli.output import print_data, print_rows

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.cli.credentials import CREDENTIALS_VARIABLE, find_credentials
 from ramet.cli.output import FORMATS
 from ramet.cli.preferences import preferred_output

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ramet.api.wire import Endpoint
+from ramet.api.schemas.shared import Endpoint
 from ramet.cli.credentials import config_dir
 from ramet.cli.files import write_private
 from ramet.endpoints import ADMIN, DATABASE

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.cli.durations import Duration
 from ramet.cli.output import say
 from ramet.cli.progress import showing_progress

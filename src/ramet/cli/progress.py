@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.cli.durations import shown_duration
 from ramet.cli.output import plain_console, say
 

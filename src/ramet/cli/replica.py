@@ -7,7 +7,7 @@ import click
 from msgspec import UNSET
 from rich.text import Text
 
-from ramet.api.wire import ReadReplicaSet
+from ramet.api.schemas.replica_sets import ReadReplicaSet
 from ramet.cli.options import (
     ENVIRONMENT,
     credentials_option,

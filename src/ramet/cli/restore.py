@@ -7,7 +7,8 @@ import click
 from msgspec import UNSET, UnsetType
 from rich.text import Text
 
-from ramet.api.wire_restore import ForkPlan, ForkReport, RestoreWindow, Snapshot, TransactionMark
+from ramet.api.schemas.forks import ForkPlan, ForkReport, TransactionMark
+from ramet.api.schemas.restore import RestoreWindow, Snapshot
 from ramet.cli.durations import Duration, shown_duration
 from ramet.cli.options import credentials_option, find_service, open_client, output_option, service_argument
 from ramet.cli.output import print_data, print_pairs, print_rows, say

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ramet.api.wire_restore import SnapshotStatus
+from ramet.api.schemas.restore import SnapshotStatus
 from ramet.cli.durations import absolute_time
 from ramet.client import Client
 from ramet.errors import Invalid, NotFound, WrongState

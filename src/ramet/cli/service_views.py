@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 from rich.text import Text
 
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.cli.output import print_data, print_pairs, print_rows, say, status_text
 from ramet.endpoints import address
 

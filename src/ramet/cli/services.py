@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.cli.options import (
     credentials_option,
     find_service,

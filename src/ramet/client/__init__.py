@@ -7,15 +7,15 @@ with Client(base_url, project_id, public_key, secret_key) as ramet:
 
 from ramet.client.account import Account
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
-from ramet.client.networks import Networks
 from ramet.client.observation import Observation
-from ramet.client.past import Past
-from ramet.client.replicas import ReplicaSets
+from ramet.client.replica_sets import ReplicaSets
+from ramet.client.restore import Restore
 from ramet.client.services import Services
+from ramet.client.vpcs import Vpcs
 from ramet.client.waiting import Waiting
 
 __all__ = ["ApiError", "Client", "TimedOut", "WaitFailed"]
 
 
-class Client(Account, Services, Past, Observation, ReplicaSets, Networks, Waiting):
+class Client(Account, Services, Restore, Observation, ReplicaSets, Vpcs, Waiting):
     """One project, through one API key. May be shared between threads."""

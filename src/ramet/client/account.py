@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from ramet.api.wire import AnalyticsResult, AuthInfo, Project
+from ramet.api.schemas.account import AuthInfo
+from ramet.api.schemas.analytics import AnalyticsResult
+from ramet.api.schemas.projects import Project
 from ramet.client.connection import Connection
 
 

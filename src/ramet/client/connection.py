@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import msgspec
 
-from ramet.api.wire import ErrorBody
+from ramet.api.schemas.shared import ErrorBody
 from ramet.client.errors import ApiError, TimedOut
 from ramet.errors import Invalid, Unavailable
 from ramet.model.credentials import Secret

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from ramet.api.wire_logs import ServiceLogs
-from ramet.api.wire_metrics import MetricSeries
-from ramet.api.wire_operations import Operations
+from ramet.api.schemas.logs import ServiceLogs
+from ramet.api.schemas.metrics import MetricSeries
+from ramet.api.schemas.operations import Operations
 from ramet.client.connection import Connection, query_of
 
 

@@ -1,7 +1,7 @@
 """Services: listed, made, forked, changed and deleted."""
 
-from ramet.api.wire import Service
-from ramet.api.wire_changes import ExtensionUpdate, Success
+from ramet.api.schemas.services import ExtensionUpdate, Service
+from ramet.api.schemas.shared import Success
 from ramet.client.connection import Connection, given
 from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy

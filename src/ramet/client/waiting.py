@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import httpx
 
-from ramet.api.wire import Service
+from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.errors import Error, Unavailable

@@ -11,7 +11,7 @@ from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 
-from ramet.api.wire import ErrorBody
+from ramet.api.schemas.shared import ErrorBody
 from ramet.errors import (
     Error,
     Exhausted,

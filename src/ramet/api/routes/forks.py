@@ -4,8 +4,9 @@ from typing import Any
 
 from litestar import Response, get
 
-from ramet.api import wire_restore as wire
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.schemas import forks as schemas
+from ramet.api.schemas.forks import BaseSnapshot, NotCarriedOver, StepSeconds, TransactionMark, WalRange
 from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, left_behind
 
 
@@ -16,18 +17,20 @@ from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, le
     responses=errors(400, 403, 404),
     sync_to_thread=False,
 )
-def get_fork_report(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[wire.ForkReport]:
+def get_fork_report(
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
+) -> Response[schemas.ForkReport]:
     """What a fork holds: the exact border of its history, how it was made, and what was checked."""
     return answer(report_shape(fork_report(control, project_id, service_id)))
 
 
-def report_shape(report: ForkReport) -> wire.ForkReport:
+def report_shape(report: ForkReport) -> schemas.ForkReport:
     """Return what clients see of a report."""
     service, origin = report.service, report.origin
     captured, recovered = report.facts["capture"], report.facts["recovery"]
     cut = cut_of(report)
     ready_at = service.ready_at
-    return wire.ForkReport(
+    return schemas.ForkReport(
         service_id=service.id,
         parent_service_id=origin.service_id,
         parent_name=origin.name,
@@ -41,24 +44,24 @@ def report_shape(report: ForkReport) -> wire.ForkReport:
         excluded_with_earlier_time=cut.get("behind_with_earlier_time", []),
         size_bytes=captured.get("size_bytes", 0),
         total_seconds=None if ready_at is None else round((ready_at - service.created_at).total_seconds(), 6),
-        steps=[wire.StepSeconds(step, seconds) for step, seconds in report.step_seconds.items()],
+        steps=[StepSeconds(step, seconds) for step, seconds in report.step_seconds.items()],
         phases=captured.get("seconds", {}),
         neutralised=report.facts["neutralised"],
-        not_carried_over=[wire.NotCarriedOver(one.what, one.names, one.remedy) for one in left_behind(report)],
+        not_carried_over=[NotCarriedOver(one.what, one.names, one.remedy) for one in left_behind(report)],
         checks=checks_of(report),
     )
 
 
-def _base(report: ForkReport) -> wire.BaseSnapshot:
+def _base(report: ForkReport) -> BaseSnapshot:
     captured, base = report.facts["capture"], report.base
     kind = None if base is None else base.kind
-    return wire.BaseSnapshot(report.origin.snapshot_id, captured.get("base_time", ""), kind)
+    return BaseSnapshot(report.origin.snapshot_id, captured.get("base_time", ""), kind)
 
 
-def _wal(captured: dict[str, Any], recovered: dict[str, Any]) -> wire.WalRange:
+def _wal(captured: dict[str, Any], recovered: dict[str, Any]) -> WalRange:
     segments = captured.get("segments") or [None]
     end_lsn = captured.get("end_lsn", "0/0")
-    return wire.WalRange(
+    return WalRange(
         first_segment=segments[0],
         last_segment=segments[-1],
         start_lsn=captured.get("start_lsn", "0/0"),
@@ -67,5 +70,5 @@ def _wal(captured: dict[str, Any], recovered: dict[str, Any]) -> wire.WalRange:
     )
 
 
-def _mark(mark: dict[str, Any] | None) -> wire.TransactionMark | None:
-    return None if mark is None else wire.TransactionMark(mark["xid"], mark["lsn"], mark["time"])
+def _mark(mark: dict[str, Any] | None) -> TransactionMark | None:
+    return None if mark is None else TransactionMark(mark["xid"], mark["lsn"], mark["time"])

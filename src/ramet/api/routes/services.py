@@ -9,10 +9,11 @@ from litestar import Response, Router, delete, get, post
 from litestar.params import HeaderParameter, JSONBody
 from msgspec import UNSET, UnsetType
 
-from ramet.api import wire
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.errors import POLLED
 from ramet.api.plans import PLANNED, DryRun, plan_shape
-from ramet.api.problems import POLLED
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.schemas.forks import ForkServiceCreate
+from ramet.api.schemas.services import Addon, Service, ServiceCreate, ServiceTypeWanted
 from ramet.api.shapes import service_shape
 from ramet.control import forks
 from ramet.control.metrics import usage_now, usages_now
@@ -36,7 +37,7 @@ IdempotencyKey = Annotated[
 
 
 @get("/", operation_id="getServices", summary="List all services", responses=errors(403), sync_to_thread=False)
-def list_services(control: ControlVerbs, project_id: ProjectId) -> Response[list[wire.Service]]:
+def list_services(control: ControlVerbs, project_id: ProjectId) -> Response[list[Service]]:
     """Every service of the project, in the order of their creation."""
     usages = usages_now(control, project_id)
     return answer([service_shape(each, None, usages.get(each.id)) for each in control.list_services(project_id)])
@@ -53,9 +54,9 @@ def list_services(control: ControlVerbs, project_id: ProjectId) -> Response[list
 def create_service(
     control: ControlVerbs,
     project_id: ProjectId,
-    data: JSONBody[wire.ServiceCreate],
+    data: JSONBody[ServiceCreate],
     idempotency_key: IdempotencyKey = None,
-) -> Response[wire.Service]:
+) -> Response[Service]:
     """Accept a new, empty service. It is READY later; its password is in this answer only."""
     request = CreateRequest(
         name=data.name,
@@ -65,7 +66,7 @@ def create_service(
         cpu_millis=_amount(data.cpu_millis),
         memory_gbs=_amount(data.memory_gbs),
         environment=_given(data.environment_tag) or Environment.DEV,
-        with_vectors=wire.Addon.AI in (_given(data.addons) or []),
+        with_vectors=Addon.AI in (_given(data.addons) or []),
     )
     return _accepted(control.create_service(project_id, request, _checked_key(idempotency_key)))
 
@@ -78,7 +79,7 @@ def create_service(
     opt={POLLED: True},
     sync_to_thread=False,
 )
-def get_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[wire.Service]:
+def get_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """One service. Poll this to see it become READY."""
     service = control.get_service(project_id, service_id)
     return answer(service_shape(service, usage=usage_now(control, service.id)))
@@ -106,7 +107,7 @@ def delete_service(control: ControlVerbs, project_id: ProjectId, service_id: Ser
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def start_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[wire.Service]:
+def start_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept the resumption of a PAUSED service."""
     return answer(service_shape(control.start_service(project_id, service_id)), 202)
 
@@ -119,7 +120,7 @@ def start_service(control: ControlVerbs, project_id: ProjectId, service_id: Serv
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def stop_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[wire.Service]:
+def stop_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept the pause of a service: its server stops, its data stays, and it can be forked all the same."""
     return answer(service_shape(control.stop_service(project_id, service_id)), 202)
 
@@ -136,10 +137,10 @@ def fork_service(
     control: ControlVerbs,
     project_id: ProjectId,
     service_id: ServiceId,
-    data: JSONBody[wire.ForkServiceCreate],
+    data: JSONBody[ForkServiceCreate],
     idempotency_key: IdempotencyKey = None,
     dry_run: DryRun = False,
-) -> Response[wire.Service]:
+) -> Response[Service]:
     """Accept a new service with the data of this one: as of now, of its last snapshot, or of a past moment.
 
     With dry_run the answer is 200 and tells what would be made; nothing is.
@@ -172,10 +173,10 @@ def _amount(value: str | int | UnsetType) -> Amount:
     return None if value is UNSET else value
 
 
-def _service_type(data: JSONBody[wire.ServiceCreate]) -> ServiceType:
+def _service_type(data: JSONBody[ServiceCreate]) -> ServiceType:
     """Return the type that addons ask for; time series include vectors, so both together are TIMESERIESDB."""
     addons = _given(data.addons)
-    if wire.Addon.TIME_SERIES in (addons or []):
+    if Addon.TIME_SERIES in (addons or []):
         meant = ServiceType.TIMESERIESDB
     else:
         meant = ServiceType.VECTOR if addons else ServiceType.POSTGRES
@@ -189,8 +190,8 @@ def _service_type(data: JSONBody[wire.ServiceCreate]) -> ServiceType:
     return named
 
 
-def _named_type(wanted: wire.ServiceTypeWanted) -> ServiceType:
-    if wanted is wire.ServiceTypeWanted.TIMESCALEDB:
+def _named_type(wanted: ServiceTypeWanted) -> ServiceType:
+    if wanted is ServiceTypeWanted.TIMESCALEDB:
         return ServiceType.TIMESERIESDB
     return ServiceType(wanted.value)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from litestar import Request, Response, get
 
-from ramet.api import wire
-from ramet.api.answers import ProjectVerbs, answer, errors
+from ramet.api.responses import ProjectVerbs, answer, errors
+from ramet.api.schemas.projects import Project
 from ramet.api.shapes import project_shape
 from ramet.model.project import ApiKey
 
@@ -18,6 +18,6 @@ from ramet.model.project import ApiKey
     responses=errors(),
     sync_to_thread=False,
 )
-def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[list[wire.Project]]:
+def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[list[Project]]:
     """The project of the key that the request is made with."""
     return answer([project_shape(projects.get_project(request.auth.project_id))])

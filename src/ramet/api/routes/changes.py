@@ -4,8 +4,18 @@ from litestar import Response, Router, post
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api import wire, wire_changes
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.schemas.services import (
+    ExtensionsInput,
+    ExtensionUpdate,
+    ResizeInput,
+    Service,
+    ServiceRename,
+    SetEnvironmentInput,
+    SetHAReplicaInput,
+    UpdatePasswordInput,
+)
+from ramet.api.schemas.shared import Success
 from ramet.api.shapes import service_shape
 from ramet.control import changes
 from ramet.model.credentials import Secret
@@ -22,8 +32,8 @@ _ERRORS = (400, 403, 404, 413, 415)
     sync_to_thread=True,
 )
 def rename_service(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.ServiceRename]
-) -> Response[wire.Service]:
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceRename]
+) -> Response[Service]:
     """Give the service another name. Its endpoint, its forks and who is connected do not notice."""
     return answer(service_shape(changes.rename_service(control, project_id, service_id, data.name)))
 
@@ -37,8 +47,8 @@ def rename_service(
     sync_to_thread=True,
 )
 def resize_service(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.ResizeInput]
-) -> Response[wire.Service]:
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ResizeInput]
+) -> Response[Service]:
     """Accept another size. It is in force without a break where PostgreSQL can do that, else after a short restart."""
     return answer(
         service_shape(changes.resize_service(control, project_id, service_id, data.cpu_millis, data.memory_gbs)), 202
@@ -53,7 +63,7 @@ def resize_service(
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def optimize_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[wire.Service]:
+def optimize_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept the collection of fresh statistics for the planner. The service is OPTIMIZING, and serves meanwhile."""
     return answer(service_shape(changes.optimize_service(control, project_id, service_id)), 202)
 
@@ -67,8 +77,8 @@ def optimize_service(control: ControlVerbs, project_id: ProjectId, service_id: S
     sync_to_thread=True,
 )
 def update_extensions(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.ExtensionsInput]
-) -> Response[list[wire_changes.ExtensionUpdate]]:
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ExtensionsInput]
+) -> Response[list[ExtensionUpdate]]:
     """Update extensions, in all databases, to the versions that are installed on the host, as the platform.
 
     The answer names each one that was not at that version; one with a problem stays as it was.
@@ -77,7 +87,7 @@ def update_extensions(
     made = changes.update_extensions(control, project_id, service_id, name)
     return answer(
         [
-            wire_changes.ExtensionUpdate(
+            ExtensionUpdate(
                 database=each.database,
                 extension=each.extension,
                 from_version=each.from_version,
@@ -101,7 +111,7 @@ def update_password(
     control: ControlVerbs,
     project_id: ProjectId,
     service_id: ServiceId,
-    data: JSONBody[wire_changes.UpdatePasswordInput],
+    data: JSONBody[UpdatePasswordInput],
 ) -> Response[None]:
     """Change the password of tsdbadmin. Sessions go on; from the answer on only the new one opens new ones."""
     changes.update_password(control, project_id, service_id, Secret(data.password))
@@ -120,11 +130,11 @@ def set_environment(
     control: ControlVerbs,
     project_id: ProjectId,
     service_id: ServiceId,
-    data: JSONBody[wire_changes.SetEnvironmentInput],
-) -> Response[wire_changes.Success]:
+    data: JSONBody[SetEnvironmentInput],
+) -> Response[Success]:
     """Say how much is at stake. Memory settings that depend on it follow at the next start of the server."""
     changed = changes.set_environment(control, project_id, service_id, data.environment)
-    return answer(wire_changes.Success(f"Service {changed.id} is a {changed.environment} service now."))
+    return answer(Success(f"Service {changed.id} is a {changed.environment} service now."))
 
 
 @post(
@@ -136,8 +146,8 @@ def set_environment(
     sync_to_thread=True,
 )
 def set_ha(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.SetHAReplicaInput]
-) -> Response[wire.Service]:
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[SetHAReplicaInput]
+) -> Response[Service]:
     """Accept zero, which is what every service on one host has, and refuse more."""
     given = {"sync_replica_count": data.sync_replica_count, "replica_count": data.replica_count}
     counts = {name: count for name, count in given.items() if count is not UNSET}

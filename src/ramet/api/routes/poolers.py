@@ -2,8 +2,8 @@
 
 from litestar import Response, Router, post
 
-from ramet.api import wire_changes
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.schemas.shared import Success
 from ramet.control import poolers
 from ramet.control.control import Control
 
@@ -18,13 +18,11 @@ PATIENCE_SECONDS = 10.0
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def enable_pooler(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
-) -> Response[wire_changes.Success]:
+def enable_pooler(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
     """Give the service a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
     operation_id = poolers.enable_pooler(control, project_id, service_id)
     poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
-    return answer(wire_changes.Success(enabled(control, f"service {service_id}")))
+    return answer(Success(enabled(control, f"service {service_id}")))
 
 
 @post(
@@ -35,13 +33,11 @@ def enable_pooler(
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def disable_pooler(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
-) -> Response[wire_changes.Success]:
+def disable_pooler(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
     """Take the pooler away, and end the sessions of its clients. The endpoint stays as it is."""
     operation_id = poolers.disable_pooler(control, project_id, service_id)
     poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
-    return answer(wire_changes.Success(f"The pooler of service {service_id} is disabled."))
+    return answer(Success(f"The pooler of service {service_id} is disabled."))
 
 
 def enabled(control: Control, whose: str) -> str:

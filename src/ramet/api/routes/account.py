@@ -5,8 +5,8 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
-from ramet.api import wire
-from ramet.api.answers import ProjectVerbs, answer, empty, errors
+from ramet.api.responses import ProjectVerbs, answer, empty, errors
+from ramet.api.schemas.account import AuthInfo, Logout
 from ramet.api.shapes import auth_info_shape
 from ramet.model.project import ApiKey
 
@@ -19,7 +19,7 @@ from ramet.model.project import ApiKey
     responses=errors(),
     sync_to_thread=False,
 )
-def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[wire.AuthInfo]:
+def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[AuthInfo]:
     """The key that the request is made with, and its project."""
     return answer(auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))
 
@@ -32,6 +32,6 @@ def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) ->
     status_code=204,
     responses=errors(400, 413, 415),
 )
-async def logout(data: JSONBody[wire.Logout | None] = None) -> Response[None]:
+async def logout(data: JSONBody[Logout | None] = None) -> Response[None]:
     """Do nothing: API keys have no session to end. Revoke the key to end its use."""
     return empty(204)

@@ -6,8 +6,8 @@ from litestar import Response, Router, get, post
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api import wire_metrics
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, MetricSeries, MetricsSeriesRequest
 from ramet.control import metrics
 from ramet.errors import Invalid
 from ramet.model.metrics import Series
@@ -38,8 +38,8 @@ def read_series(
     control: ControlVerbs,
     project_id: ProjectId,
     service_id: ServiceId,
-    data: JSONBody[wire_metrics.MetricsSeriesRequest],
-) -> Response[list[wire_metrics.MetricSeries]]:
+    data: JSONBody[MetricsSeriesRequest],
+) -> Response[list[MetricSeries]]:
     """One series for each combination of labels, in buckets; a bucket in which nothing was measured is null."""
     found = metrics.read_series(
         control,
@@ -55,7 +55,7 @@ def read_series(
     return answer([_shape(series) for series in found])
 
 
-def _labels(filters: Sequence[wire_metrics.MetricLabelFilter]) -> dict[str, str]:
+def _labels(filters: Sequence[MetricLabelFilter]) -> dict[str, str]:
     """Return the labels that must match. Raises Invalid."""
     found: dict[str, str] = {}
     for one in filters:
@@ -69,10 +69,8 @@ def _labels(filters: Sequence[wire_metrics.MetricLabelFilter]) -> dict[str, str]
     return found
 
 
-def _shape(series: Series) -> wire_metrics.MetricSeries:
-    return wire_metrics.MetricSeries(
-        series.labels, [wire_metrics.MetricDataPoint(at, value) for at, value in series.points]
-    )
+def _shape(series: Series) -> MetricSeries:
+    return MetricSeries(series.labels, [MetricDataPoint(at, value) for at, value in series.points])
 
 
 metrics_router = Router(

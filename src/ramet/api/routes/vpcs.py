@@ -5,8 +5,9 @@ from typing import Annotated
 from litestar import Response, Router, delete, get, post
 from litestar.params import JSONBody, PathParameter
 
-from ramet.api import wire_changes
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.schemas.shared import Success
+from ramet.api.schemas.vpcs import VPC, Peering, PeeringCreate, ServiceVPCInput, VPCCreate, VPCRename
 from ramet.control.changes import no_vpc
 from ramet.errors import NotFound
 
@@ -16,19 +17,19 @@ _CHANGING = (400, 403, 404, 413, 415)
 
 
 @get("/vpcs", operation_id="getVPCs", summary="List VPCs", responses=errors(403))
-async def list_vpcs(project_id: ProjectId) -> Response[list[wire_changes.VPC]]:
+async def list_vpcs(project_id: ProjectId) -> Response[list[VPC]]:
     """None: this backend has no private networks."""
     return answer([])
 
 
 @post("/vpcs", operation_id="createVPC", summary="Create a VPC", status_code=201, responses=errors(*_CHANGING))
-async def create_vpc(project_id: ProjectId, data: JSONBody[wire_changes.VPCCreate]) -> Response[wire_changes.VPC]:
+async def create_vpc(project_id: ProjectId, data: JSONBody[VPCCreate]) -> Response[VPC]:
     """Refused: this backend has no private networks."""
     raise no_vpc("A VPC")
 
 
 @get("/vpcs/{vpc_id:str}", operation_id="getVPC", summary="Get a VPC", responses=errors(403, 404))
-async def get_vpc(project_id: ProjectId, vpc_id: VpcId) -> Response[wire_changes.VPC]:
+async def get_vpc(project_id: ProjectId, vpc_id: VpcId) -> Response[VPC]:
     """Not found: this backend has no private networks."""
     raise _unknown(vpc_id)
 
@@ -46,9 +47,7 @@ async def delete_vpc(project_id: ProjectId, vpc_id: VpcId) -> None:
     status_code=200,
     responses=errors(*_CHANGING),
 )
-async def rename_vpc(
-    project_id: ProjectId, vpc_id: VpcId, data: JSONBody[wire_changes.VPCRename]
-) -> Response[wire_changes.Success]:
+async def rename_vpc(project_id: ProjectId, vpc_id: VpcId, data: JSONBody[VPCRename]) -> Response[Success]:
     """Not found: this backend has no private networks."""
     raise _unknown(vpc_id)
 
@@ -59,7 +58,7 @@ async def rename_vpc(
     summary="List the peerings of a VPC",
     responses=errors(403, 404),
 )
-async def list_peerings(project_id: ProjectId, vpc_id: VpcId) -> Response[list[wire_changes.Peering]]:
+async def list_peerings(project_id: ProjectId, vpc_id: VpcId) -> Response[list[Peering]]:
     """None: this backend has no private networks, so no network has peerings."""
     return answer([])
 
@@ -71,9 +70,7 @@ async def list_peerings(project_id: ProjectId, vpc_id: VpcId) -> Response[list[w
     status_code=201,
     responses=errors(*_CHANGING),
 )
-async def create_peering(
-    project_id: ProjectId, vpc_id: VpcId, data: JSONBody[wire_changes.PeeringCreate]
-) -> Response[wire_changes.Peering]:
+async def create_peering(project_id: ProjectId, vpc_id: VpcId, data: JSONBody[PeeringCreate]) -> Response[Peering]:
     """Refused: this backend has no private networks."""
     raise no_vpc("A peering")
 
@@ -84,7 +81,7 @@ async def create_peering(
     summary="Get a peering of a VPC",
     responses=errors(403, 404),
 )
-async def get_peering(project_id: ProjectId, vpc_id: VpcId, peering_id: PeeringId) -> Response[wire_changes.Peering]:
+async def get_peering(project_id: ProjectId, vpc_id: VpcId, peering_id: PeeringId) -> Response[Peering]:
     """Not found: this backend has no private networks."""
     raise _unknown(vpc_id)
 
@@ -109,8 +106,8 @@ async def delete_peering(project_id: ProjectId, vpc_id: VpcId, peering_id: Peeri
     sync_to_thread=True,
 )
 def attach_to_vpc(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.ServiceVPCInput]
-) -> Response[wire_changes.Success]:
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceVPCInput]
+) -> Response[Success]:
     """Refused: this backend has no private networks."""
     control.get_service(project_id, service_id)
     raise no_vpc("To attach a service")
@@ -125,8 +122,8 @@ def attach_to_vpc(
     sync_to_thread=True,
 )
 def detach_from_vpc(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_changes.ServiceVPCInput]
-) -> Response[wire_changes.Success]:
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceVPCInput]
+) -> Response[Success]:
     """Refused: this backend has no private networks."""
     control.get_service(project_id, service_id)
     raise no_vpc("To detach a service")

@@ -2,12 +2,13 @@
 
 from msgspec import UNSET, UnsetType
 
-from ramet.api.wire_restore import ForkPlan, ForkReport, RestoreWindow, Snapshot
+from ramet.api.schemas.forks import ForkPlan, ForkReport
+from ramet.api.schemas.restore import RestoreWindow, Snapshot
 from ramet.client.connection import Connection, given
 from ramet.model.fork import ForkStrategy
 
 
-class Past(Connection):
+class Restore(Connection):
     """What a service can be restored to, and what a fork holds."""
 
     def restore_window(self, service_id: str) -> RestoreWindow:

@@ -6,9 +6,9 @@ from litestar import Response, Router, get
 from litestar.params import QueryParameter
 from msgspec import UNSET
 
-from ramet.api import wire_operations
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
 from ramet.api.queries import flag, whole_number
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.schemas.operations import Operation, Operations, OperationStep
 from ramet.control import history
 from ramet.control.history import HistoryPage
 from ramet.store.history import Past
@@ -37,7 +37,7 @@ All = Annotated[
 )
 def list_project_operations(
     control: ControlVerbs, project_id: ProjectId, limit: Limit = None, cursor: Cursor = None, everything: All = None
-) -> Response[wire_operations.Operations]:
+) -> Response[Operations]:
     """What runs, ran and failed on all services of the project, those that are gone included, newest first."""
     wanted = whole_number("limit", limit, history.PAGE)
     found = history.list_operations(control, project_id, None, wanted, cursor, everything=flag("all", everything))
@@ -58,7 +58,7 @@ def list_service_operations(
     limit: Limit = None,
     cursor: Cursor = None,
     everything: All = None,
-) -> Response[wire_operations.Operations]:
+) -> Response[Operations]:
     """What runs, ran and failed on a service, with the seconds of each step; also when the service is gone."""
     wanted = whole_number("limit", limit, history.PAGE)
     is_all = flag("all", everything)
@@ -67,14 +67,14 @@ def list_service_operations(
     )
 
 
-def _page_shape(page: HistoryPage) -> wire_operations.Operations:
+def _page_shape(page: HistoryPage) -> Operations:
     shapes = [_operation_shape(past) for past in page.operations]
-    return wire_operations.Operations(shapes, UNSET if page.cursor is None else page.cursor)
+    return Operations(shapes, UNSET if page.cursor is None else page.cursor)
 
 
-def _operation_shape(past: Past) -> wire_operations.Operation:
+def _operation_shape(past: Past) -> Operation:
     finished = past.finished_at
-    return wire_operations.Operation(
+    return Operation(
         id=past.id,
         service_id=past.service_id,
         service_name=past.service_name,
@@ -86,7 +86,7 @@ def _operation_shape(past: Past) -> wire_operations.Operation:
         created=past.created_at,
         finished=finished,
         seconds=None if finished is None else (finished - past.created_at).total_seconds(),
-        steps=[wire_operations.OperationStep(e.step, e.outcome, e.at, e.seconds, e.error) for e in past.events],
+        steps=[OperationStep(e.step, e.outcome, e.at, e.seconds, e.error) for e in past.events],
     )
 
 

@@ -1,16 +1,16 @@
-"""The shapes of a service's log."""
+"""The schemas of a service's log."""
 
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ramet.api.wire import Moment, twin_of
+from ramet.api.schemas.shared import Timestamp, twin_of
 
 
 class ServiceLogEntry(Struct, frozen=True):
     """One message of a server; severity is PostgreSQL's own word."""
 
-    timestamp: Moment
+    timestamp: Timestamp
     message: str
     severity: str
 

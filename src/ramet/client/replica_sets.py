@@ -1,7 +1,7 @@
 """Read replica sets."""
 
-from ramet.api.wire import ReadReplicaSet
-from ramet.api.wire_changes import Success
+from ramet.api.schemas.replica_sets import ReadReplicaSet
+from ramet.api.schemas.shared import Success
 from ramet.client.connection import Connection
 from ramet.model.service import Environment
 

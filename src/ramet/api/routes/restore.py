@@ -6,10 +6,10 @@ from litestar import Response, Router, delete, get, post, put
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET
 
-from ramet.api import wire_restore
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
-from ramet.api.reports import get_fork_report
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
 from ramet.api.restore_shapes import snapshot_shape, window_shape
+from ramet.api.routes.forks import get_fork_report
+from ramet.api.schemas.restore import RestoreSettings, RestoreWindow, Snapshot, SnapshotCreate
 from ramet.control import windows
 
 SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapshot.")]
@@ -22,9 +22,7 @@ SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapsho
     responses=errors(403, 404),
     sync_to_thread=True,
 )
-def get_restore_window(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
-) -> Response[wire_restore.RestoreWindow]:
+def get_restore_window(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[RestoreWindow]:
     """The moments that a PITR fork of this service can have, the snapshots in between, the gaps and their reasons."""
     return answer(window_shape(windows.window(control, project_id, service_id)))
 
@@ -37,8 +35,8 @@ def get_restore_window(
     sync_to_thread=True,
 )
 def update_restore_settings(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[wire_restore.RestoreSettings]
-) -> Response[wire_restore.RestoreWindow]:
+    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[RestoreSettings]
+) -> Response[RestoreWindow]:
     """Set how far back this service can be restored, and when a snapshot is due: after so long, or so much WAL."""
     names = ("window_days", "snapshot_interval_seconds", "snapshot_wal_bytes")
     changes = {name: value for name in names if (value := getattr(data, name)) is not UNSET}
@@ -52,9 +50,7 @@ def update_restore_settings(
     responses=errors(403, 404),
     sync_to_thread=False,
 )
-def list_snapshots(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
-) -> Response[list[wire_restore.Snapshot]]:
+def list_snapshots(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[list[Snapshot]]:
     """Every snapshot of the service, oldest first, and after them those that are being made by hand."""
     return answer([snapshot_shape(one) for one in windows.list_snapshots(control, project_id, service_id)])
 
@@ -71,8 +67,8 @@ def create_snapshot(
     control: ControlVerbs,
     project_id: ProjectId,
     service_id: ServiceId,
-    data: JSONBody[wire_restore.SnapshotCreate | None] = None,
-) -> Response[wire_restore.Snapshot]:
+    data: JSONBody[SnapshotCreate | None] = None,
+) -> Response[Snapshot]:
     """Accept a manual snapshot. It is AVAILABLE a moment later, and stays until it is deleted."""
     name = None if data is None or data.name is UNSET else data.name
     return answer(snapshot_shape(windows.take_snapshot(control, project_id, service_id, name)), 202)

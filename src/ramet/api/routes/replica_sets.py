@@ -3,9 +3,11 @@
 from litestar import Response, Router, delete, get, post
 from litestar.params import JSONBody
 
-from ramet.api import wire, wire_changes, wire_replicas
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, SetId, answer, empty, errors
-from ramet.api.poolers import PATIENCE_SECONDS, enabled
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, SetId, answer, empty, errors
+from ramet.api.routes.poolers import PATIENCE_SECONDS, enabled
+from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate
+from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
+from ramet.api.schemas.shared import Success
 from ramet.api.shapes import replica_set_shape
 from ramet.control import poolers
 from ramet.control import replicas as verbs
@@ -17,9 +19,7 @@ _BODY_ERRORS = (400, 403, 404, 413, 415)
     "/", operation_id="getReplicaSets", summary="List read replica sets", responses=errors(403, 404),
     sync_to_thread=False,
 )  # fmt: skip
-def list_sets(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
-) -> Response[list[wire.ReadReplicaSet]]:
+def list_sets(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[list[ReadReplicaSet]]:
     """Every read replica set of the service, in the order of their creation."""
     return answer([replica_set_shape(each) for each in verbs.list_sets(control, project_id, service_id)])
 
@@ -32,8 +32,8 @@ def create_set(
     control: ControlVerbs,
     project_id: ProjectId,
     service_id: ServiceId,
-    data: JSONBody[wire_replicas.ReadReplicaSetCreate],
-) -> Response[wire.ReadReplicaSet]:
+    data: JSONBody[ReadReplicaSetCreate],
+) -> Response[ReadReplicaSet]:
     """Accept a set of read-only copies that follow the service. With several nodes its endpoint takes them in turns."""
     request = verbs.ReplicaSetRequest(data.name, data.nodes, data.cpu_millis, data.memory_gbs)
     return answer(replica_set_shape(verbs.create_set(control, project_id, service_id, request)), 202)
@@ -60,11 +60,11 @@ def resize_set(
     project_id: ProjectId,
     service_id: ServiceId,
     replica_set_id: SetId,
-    data: JSONBody[wire_changes.ResizeInput],
-) -> Response[wire_changes.Success]:
+    data: JSONBody[ResizeInput],
+) -> Response[Success]:
     """Accept another size for every node of the set, which restarts for a moment."""
     verbs.resize_set(control, project_id, service_id, replica_set_id, data.cpu_millis, data.memory_gbs)
-    return answer(wire_changes.Success(f"Read replica set {replica_set_id} is being resized."), 202)
+    return answer(Success(f"Read replica set {replica_set_id} is being resized."), 202)
 
 
 @post(
@@ -77,11 +77,11 @@ def set_environment(
     project_id: ProjectId,
     service_id: ServiceId,
     replica_set_id: SetId,
-    data: JSONBody[wire_changes.SetEnvironmentInput],
-) -> Response[wire_changes.Success]:
+    data: JSONBody[SetEnvironmentInput],
+) -> Response[Success]:
     """Say how much is at stake. Memory settings that depend on it follow at the next start of the nodes."""
     changed = verbs.set_environment(control, project_id, service_id, replica_set_id, data.environment)
-    return answer(wire_changes.Success(f"Read replica set {changed.id} is a {changed.environment} one now."))
+    return answer(Success(f"Read replica set {changed.id} is a {changed.environment} one now."))
 
 
 @post(
@@ -91,11 +91,11 @@ def set_environment(
 )  # fmt: skip
 def enable_pooler(
     control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
-) -> Response[wire_changes.Success]:
+) -> Response[Success]:
     """Give the set a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
     operation_id = verbs.enable_pooler(control, project_id, service_id, replica_set_id)
     poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
-    return answer(wire_changes.Success(enabled(control, f"read replica set {replica_set_id}")))
+    return answer(Success(enabled(control, f"read replica set {replica_set_id}")))
 
 
 @post(
@@ -105,11 +105,11 @@ def enable_pooler(
 )  # fmt: skip
 def disable_pooler(
     control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
-) -> Response[wire_changes.Success]:
+) -> Response[Success]:
     """Take the pooler away, and end the sessions of its clients. The endpoint stays as it is."""
     operation_id = verbs.disable_pooler(control, project_id, service_id, replica_set_id)
     poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
-    return answer(wire_changes.Success(f"The pooler of read replica set {replica_set_id} is disabled."))
+    return answer(Success(f"The pooler of read replica set {replica_set_id} is disabled."))
 
 
 replicas_router = Router(

@@ -3,10 +3,10 @@
 from litestar import Response, post
 from litestar.params import JSONBody
 
-from ramet.api import wire
-from ramet.api.answers import answer, errors
+from ramet.api.responses import answer, errors
+from ramet.api.schemas.analytics import AnalyticsResult, IdentifyUser, TrackEvent
 
-_THANKS = wire.AnalyticsResult("success")
+_THANKS = AnalyticsResult("success")
 
 
 @post(
@@ -17,7 +17,7 @@ _THANKS = wire.AnalyticsResult("success")
     status_code=200,
     responses=errors(400, 413, 415),
 )
-async def identify_user(data: JSONBody[wire.IdentifyUser | None] = None) -> Response[wire.AnalyticsResult]:
+async def identify_user(data: JSONBody[IdentifyUser | None] = None) -> Response[AnalyticsResult]:
     """Forget it at once."""
     return answer(_THANKS)
 
@@ -30,6 +30,6 @@ async def identify_user(data: JSONBody[wire.IdentifyUser | None] = None) -> Resp
     status_code=200,
     responses=errors(400, 413, 415),
 )
-async def track_event(data: JSONBody[wire.TrackEvent]) -> Response[wire.AnalyticsResult]:
+async def track_event(data: JSONBody[TrackEvent]) -> Response[AnalyticsResult]:
     """Forget it at once."""
     return answer(_THANKS)

@@ -1,15 +1,17 @@
-"""The shapes of a service's metrics."""
+"""The schemas of a service's metrics."""
 
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from ramet.api.wire import Body, Moment
+from ramet.api.schemas.shared import Body, Timestamp
 from ramet.model.metrics import SERIES, Function
 
 SeriesName = Annotated[
     str, Meta(description="One of the series that available-series lists.", examples=[next(iter(SERIES))])
 ]
+
+
 Bound = Annotated[
     str,
     Meta(
@@ -17,6 +19,8 @@ Bound = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
+
+
 BucketSeconds = Annotated[
     int,
     Meta(
@@ -24,6 +28,8 @@ BucketSeconds = Annotated[
         extra_json_schema={"minimum": 60},
     ),
 ]
+
+
 FunctionName = Annotated[
     Function,
     Meta(description=f"One of {', '.join(Function)}; by default AVG for gauges and RATE for counters."),
@@ -57,7 +63,7 @@ class MetricsSeriesRequest(Body, frozen=True, kw_only=True, forbid_unknown_field
 class MetricDataPoint(Struct, frozen=True):
     """A bucket by its beginning; value is null when nothing was measured in it."""
 
-    time: Moment
+    time: Timestamp
     value: float | None
 
 

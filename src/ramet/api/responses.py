@@ -9,7 +9,7 @@ from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import PathParameter, SkipValidation
 
-from ramet.api.wire import ErrorBody
+from ramet.api.schemas.shared import ErrorBody
 from ramet.control.control import Control
 from ramet.control.projects import Projects
 

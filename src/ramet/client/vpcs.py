@@ -1,10 +1,11 @@
 """Private networks and their peerings; the backend of one host has none, and says so."""
 
-from ramet.api.wire_changes import VPC, Peering, Success
+from ramet.api.schemas.shared import Success
+from ramet.api.schemas.vpcs import VPC, Peering
 from ramet.client.connection import Connection
 
 
-class Networks(Connection):
+class Vpcs(Connection):
     """The verbs over private networks."""
 
     def list_vpcs(self) -> list[VPC]:

@@ -1,85 +1,57 @@
-"""The shapes of a service's past: restore window, snapshots, fork reports and plans."""
+"""The schemas of forks: the request, the plan of a dry run, and the report."""
 
 from datetime import datetime
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ramet.api.wire import Body, Identifier, Moment, Name
+from ramet.api.schemas.restore import Snapshot
+from ramet.api.schemas.shared import Body, Cpu, Identifier, Memory, Name, Tag
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Environment
 from ramet.model.snapshot import SnapshotKind
 
-MaybeMoment = Annotated[datetime | None, Meta(description="RFC 3339, in UTC; null when there is none.")]
-Days = Annotated[int, Meta(description="An integer, days from 1 to 365; null for the default.")]
-Seconds = Annotated[int, Meta(description="An integer, seconds from 60 to 604800; null for the default.")]
-Bytes = Annotated[int, Meta(description="An integer, bytes from 16777216 to 1099511627776; null for the default.")]
+ParentRegion = Annotated[str, Meta(description="The parent's region code as a string; may be left out.")]
 
 
-class SnapshotStatus(StrEnum):
-    """How far a snapshot is."""
-
-    CREATING = "CREATING"
-    AVAILABLE = "AVAILABLE"
-
-
-class Snapshot(Struct, frozen=True):
-    """An image of a service that a fork can grow from. While it is being made, time, lsn and size are null."""
-
-    id: Identifier
-    service_id: Identifier
-    name: str | None
-    kind: SnapshotKind
-    status: SnapshotStatus
-    time: MaybeMoment
-    lsn: str | None
-    size_bytes: int | None
+TargetTime = Annotated[
+    str,
+    Meta(
+        description="With PITR, and only then: RFC 3339 with an offset, for example 2026-01-15T10:30:00Z.",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
 
 
-class Gap(Struct, frozen=True, rename={"begins_at": "from", "ends_at": "to"}):
-    """Moments that cannot be had, between two that can; `to` is null for a gap that reaches until now."""
-
-    begins_at: Moment
-    ends_at: MaybeMoment
-    reason: str
+SnapshotWanted = Annotated[
+    str, Meta(description="With LAST_SNAPSHOT: the id of the snapshot to take instead of the newest, a string.")
+]
 
 
-class ClockStep(Struct, frozen=True):
-    """The clock of the service went back, as two snapshots show that follow each other."""
-
-    before: Moment
-    after: Moment
+Quiet = Annotated[
+    bool, Meta(description="true or false: whether jobs, credentials and the like are disabled; for DEV they are.")
+]
 
 
-class RestoreWindow(Struct, frozen=True):
-    """Forks can be made of the moments from earliest to latest, but for the gaps.
-
-    Where the clock went back a moment occurs twice; it means its last occurrence.
-    """
-
-    earliest: MaybeMoment
-    latest: MaybeMoment
-    snapshots: list[Snapshot]
-    gaps: list[Gap]
-    clock_steps: list[ClockStep]
-    window_days: int
-    snapshot_interval_seconds: int
-    snapshot_wal_bytes: int
+Strategy = Annotated[ForkStrategy, Meta(description="One of LAST_SNAPSHOT, NOW, PITR.")]
 
 
-class RestoreSettings(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out stays as it is; null takes the default of the installation."""
+class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fork of a service. Type, region and storage are the parent's; name and size too unless they are given."""
 
-    window_days: Days | UnsetType | None = UNSET
-    snapshot_interval_seconds: Seconds | UnsetType | None = UNSET
-    snapshot_wal_bytes: Bytes | UnsetType | None = UNSET
+    inherited: ClassVar[frozenset[str]] = frozenset(
+        ("service_type", "storage", "storage_gbs", "volume_type", "disk_gbs", "addons")
+    )
 
-
-class SnapshotCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A snapshot made by hand; it stays until it is deleted."""
-
-    name: Name | UnsetType | None = UNSET
+    fork_strategy: Strategy
+    name: Name | UnsetType = UNSET
+    region_code: ParentRegion | UnsetType = UNSET
+    cpu_millis: Cpu | UnsetType = UNSET
+    memory_gbs: Memory | UnsetType = UNSET
+    target_time: TargetTime | UnsetType = UNSET
+    environment_tag: Tag | UnsetType = UNSET
+    snapshot_id: SnapshotWanted | UnsetType = UNSET
+    quiet: Quiet | UnsetType = UNSET
 
 
 class TransactionMark(Struct, frozen=True):

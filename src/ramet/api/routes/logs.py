@@ -6,9 +6,9 @@ from litestar import Response, Router, get
 from litestar.params import QueryParameter
 from msgspec import UNSET
 
-from ramet.api import wire_logs
-from ramet.api.answers import ControlVerbs, ProjectId, ServiceId, answer, errors
 from ramet.api.queries import whole_number
+from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.schemas.logs import ServiceLogEntry, ServiceLogs
 from ramet.control import logs
 from ramet.errors import Invalid
 from ramet.model.logs import SEVERITIES, LogPage, LogQuery
@@ -58,7 +58,7 @@ def get_logs(
     since: Since = None,
     search: Search = None,
     severities: Severities = None,
-) -> Response[wire_logs.ServiceLogs]:
+) -> Response[ServiceLogs]:
     """What the server of the service wrote, newest first, up to 500 entries; last_cursor leads to older ones."""
     query = LogQuery(
         since=None if since is None else parse_moment("since", since),
@@ -95,11 +95,11 @@ def _severities(texts: list[str] | None) -> list[str]:
     return terms
 
 
-def _shape(page: LogPage) -> wire_logs.ServiceLogs:
+def _shape(page: LogPage) -> ServiceLogs:
     cursor = UNSET if page.cursor is None else page.cursor
-    return wire_logs.ServiceLogs(
+    return ServiceLogs(
         logs=[entry.message for entry in page.entries],
-        entries=[wire_logs.ServiceLogEntry(entry.at, entry.message, entry.severity) for entry in page.entries],
+        entries=[ServiceLogEntry(entry.at, entry.message, entry.severity) for entry in page.entries],
         last_cursor=cursor,
         lastCursor=cursor,
     )

@@ -1,11 +1,11 @@
-"""The shapes of what was done to services."""
+"""The schemas of operations."""
 
 from datetime import datetime
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ramet.api.wire import Identifier, Moment
+from ramet.api.schemas.shared import Identifier, Timestamp
 from ramet.model.service import OperationStatus
 
 Finished = Annotated[datetime | None, Meta(description="RFC 3339, in UTC; null while it is under way.")]
@@ -16,7 +16,7 @@ class OperationStep(Struct, frozen=True):
 
     step: str
     outcome: str
-    at: Moment
+    at: Timestamp
     seconds: float
     error: str | None
 
@@ -32,7 +32,7 @@ class Operation(Struct, frozen=True):
     step: Annotated[str, Meta(description="The present step, or the last one.")]
     progress: Annotated[str, Meta(description="What the step waits for; empty when it does not wait.")]
     error: str | None
-    created: Moment
+    created: Timestamp
     finished: Finished
     seconds: Annotated[float | None, Meta(description="From the request to the end; null while it is under way.")]
     steps: list[OperationStep]

@@ -1,0 +1,24 @@
+"""The schemas of the analytics that clients send."""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from ramet.api.schemas.shared import Body, Ignored, Properties
+
+
+class AnalyticsResult(Struct, frozen=True):
+    """The answer to what is not recorded anywhere."""
+
+    status: str
+
+
+class IdentifyUser(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client would tell about its user."""
+
+    properties: Properties | UnsetType = UNSET
+
+
+class TrackEvent(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client would tell about its use."""
+
+    event: Ignored
+    properties: Properties | UnsetType = UNSET

@@ -1,0 +1,82 @@
+"""The schemas of restore windows, their settings, and snapshots."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ramet.api.schemas.shared import Body, Identifier, Name, OptionalTimestamp, Timestamp
+from ramet.model.snapshot import SnapshotKind
+
+Days = Annotated[int, Meta(description="An integer, days from 1 to 365; null for the default.")]
+
+
+Seconds = Annotated[int, Meta(description="An integer, seconds from 60 to 604800; null for the default.")]
+
+
+Bytes = Annotated[int, Meta(description="An integer, bytes from 16777216 to 1099511627776; null for the default.")]
+
+
+class SnapshotStatus(StrEnum):
+    """How far a snapshot is."""
+
+    CREATING = "CREATING"
+    AVAILABLE = "AVAILABLE"
+
+
+class Snapshot(Struct, frozen=True):
+    """An image of a service that a fork can grow from. While it is being made, time, lsn and size are null."""
+
+    id: Identifier
+    service_id: Identifier
+    name: str | None
+    kind: SnapshotKind
+    status: SnapshotStatus
+    time: OptionalTimestamp
+    lsn: str | None
+    size_bytes: int | None
+
+
+class Gap(Struct, frozen=True, rename={"begins_at": "from", "ends_at": "to"}):
+    """Moments that cannot be had, between two that can; `to` is null for a gap that reaches until now."""
+
+    begins_at: Timestamp
+    ends_at: OptionalTimestamp
+    reason: str
+
+
+class ClockStep(Struct, frozen=True):
+    """The clock of the service went back, as two snapshots show that follow each other."""
+
+    before: Timestamp
+    after: Timestamp
+
+
+class RestoreWindow(Struct, frozen=True):
+    """Forks can be made of the moments from earliest to latest, but for the gaps.
+
+    Where the clock went back a moment occurs twice; it means its last occurrence.
+    """
+
+    earliest: OptionalTimestamp
+    latest: OptionalTimestamp
+    snapshots: list[Snapshot]
+    gaps: list[Gap]
+    clock_steps: list[ClockStep]
+    window_days: int
+    snapshot_interval_seconds: int
+    snapshot_wal_bytes: int
+
+
+class RestoreSettings(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays as it is; null takes the default of the installation."""
+
+    window_days: Days | UnsetType | None = UNSET
+    snapshot_interval_seconds: Seconds | UnsetType | None = UNSET
+    snapshot_wal_bytes: Bytes | UnsetType | None = UNSET
+
+
+class SnapshotCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A snapshot made by hand; it stays until it is deleted."""
+
+    name: Name | UnsetType | None = UNSET
