@@ -18,7 +18,7 @@ from ramet.api.schemas.restore import SnapshotStatus
 from ramet.api.schemas.services import Service
 from ramet.backends.local.backend import open_backend
 from ramet.cli.connection import connection_string
-from ramet.cli.passwords import passwords_path, save_password
+from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client
 from ramet.errors import Error
 from ramet.model.fork import ForkStrategy

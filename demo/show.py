@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ramet.api.schemas.services import Service
-from ramet.cli.durations import shown_duration
-from ramet.cli.output import status_text
-from ramet.cli.service_views import lineage, shown_endpoint
+from ramet.cli.ui.durations import shown_duration
+from ramet.cli.ui.output import status_text
+from ramet.cli.ui.service_views import lineage, shown_endpoint
 
 _MIB = 1024**2
 _WIDTH = 34

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import uvicorn
 
-from ramet.cli.http_protocol import Bounds
-from ramet.cli.serving import Server, bounded_protocol, listen
+from ramet.cli.host.http_protocol import Bounds
+from ramet.cli.host.serving import Server, bounded_protocol, listen
 from ramet.settings import load_settings
 
 MOST, OF_ADDRESS = 40, 20

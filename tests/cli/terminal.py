@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ramet.cli.commands import cli
-from ramet.cli.exits import run
+from ramet.cli.ui.exit_codes import run
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import uvicorn
 
 from ramet.app import Runtime, open_store, wire
 from ramet.backends.memory import MemoryBackend
-from ramet.cli.serving import base_url, listen
+from ramet.cli.host.serving import base_url, listen
 from ramet.client import Client
 from ramet.control.control import utc_now
 from ramet.model.credentials import Secret

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from prove.siege import Siege
-from ramet.cli.http_protocol import Bounds
+from ramet.cli.host.http_protocol import Bounds
 from tests.backends.local.hosts import eventually
 from tests.cli.served import Served, serving
 

@@ -1,0 +1,51 @@
+"""`ramet console`: a link into the console of a server that runs."""
+
+from pathlib import Path
+
+import click
+import httpx
+import msgspec
+
+from ramet.api.application import BASE_PATH
+from ramet.cli.ui.options import credentials_option
+from ramet.cli.user_files.credentials import Credentials, find_credentials
+from ramet.client import ApiError
+from ramet.errors import Unavailable
+
+_SECONDS = 30.0
+
+
+@click.command("console")
+@credentials_option
+def console(credentials_file: Path | None) -> None:
+    """Print a link to the console that signs in once, within an hour, with the key that commands use.
+
+    \b
+    Example:
+      ramet console
+    """
+    found = find_credentials(credentials_file)
+    origin = found.base_url.rstrip("/").removesuffix(BASE_PATH)
+    click.echo(origin + _ask(origin, found))
+
+
+def _ask(origin: str, found: Credentials) -> str:
+    """Return the path of a new link. Raises Unavailable, ApiError."""
+    try:
+        answer = httpx.post(
+            f"{origin}/console/link",
+            data={"public_key": found.public_key, "secret_key": found.secret_key},
+            timeout=_SECONDS,
+            trust_env=False,
+        )
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Unavailable(
+            "SERVER_UNREACHABLE", f"No Ramet answers at {origin}", f"Start one with 'ramet up'. ({error})"
+        ) from error
+    try:
+        body = msgspec.json.decode(answer.content, type=dict[str, str])
+        if answer.is_success:
+            return body["path"]
+        raise ApiError(answer.status_code, body["code"], body["message"])
+    except (msgspec.DecodeError, KeyError) as error:
+        raise ApiError(answer.status_code, "UNKNOWN_ANSWER", f"What answers at {origin} is no console") from error

@@ -1,0 +1,164 @@
+"""`ramet db`: connection strings, and psql."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ramet.api.schemas.services import Service
+from ramet.api.schemas.shared import Endpoint
+from ramet.backends.local.host.installation import Installation, find_installations
+from ramet.cli.connection import connection_string, speaks_tls
+from ramet.cli.ui.options import credentials_option, find_service, open_client, service_argument
+from ramet.cli.user_files.passwords import find_password, passwords_path, save_password
+from ramet.client import Client
+from ramet.endpoints import ADMIN, address
+from ramet.errors import Error, Failed, Invalid, NotFound
+from ramet.model.service import Status
+
+_READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
+_pooled_option = click.option("--pooled", is_flag=True, help="Through the pooler of the service: its session pool.")
+_role_option = click.option("--role", default=ADMIN, show_default=True, help="The role to connect as.")
+
+
+@click.group("db")
+def database_group() -> None:
+    """Connect to the databases of services."""
+
+
+@database_group.command("connection-string")
+@service_argument
+@click.option("--with-password", is_flag=True, help="Put the kept password into it.")
+@_pooled_option
+@_role_option
+@credentials_option
+def show_connection_string(
+    service: str, with_password: bool, pooled: bool, role: str, credentials_file: Path | None
+) -> None:
+    """Print the URI of a service for psql and drivers.
+
+    \b
+    Examples:
+      psql "$(ramet db connection-string shop --with-password)"
+      DATABASE_URL=$(ramet db connection-string preview-42 --with-password) make test
+      ramet db connection-string shop --role reporting --pooled
+    """
+    if with_password and role != ADMIN:
+        raise click.UsageError(f"Only the password of {ADMIN} is kept, so --with-password goes without --role.")
+    with open_client(credentials_file) as client:
+        endpoint = endpoint_of(client, find_service(client, service), pooled)
+    password = find_password(endpoint) if with_password else None
+    if with_password and password is None:
+        raise NotFound(
+            "PASSWORD_NOT_KEPT",
+            f"The password of {address(endpoint.host, endpoint.port)} is not in {passwords_path()}",
+            "It is kept there by 'ramet service create' and 'ramet service fork', for the user who ran them.",
+        )
+    click.echo(connection_string(endpoint, password, role))
+
+
+@database_group.command("connect", context_settings={"ignore_unknown_options": True})
+@service_argument
+@click.argument("psql_arguments", nargs=-1, type=click.UNPROCESSED)
+@_pooled_option
+@click.option("--read-only", is_flag=True, help="In a session that cannot write; see docs/read-only.md.")
+@_role_option
+@credentials_option
+def connect(
+    service: str,
+    psql_arguments: tuple[str, ...],
+    pooled: bool,
+    read_only: bool,
+    role: str,
+    credentials_file: Path | None,
+) -> None:
+    """Open psql on a service, with the password that was kept for it. Further arguments go to psql.
+
+    Through the pooler of a service only a role can be read-only; through that of a replica set every session is.
+
+    \b
+    Examples:
+      ramet db connect shop
+      ramet db connect --pooled shop
+      ramet db connect --read-only shop
+      ramet db connect --pooled --role reporting shop
+      ramet db connect shop -- -c 'SELECT count(*) FROM orders'
+    """
+    with open_client(credentials_file) as client:
+        found = find_service(client, service)
+        endpoint = endpoint_of(client, found, pooled)
+    if found.status is Status.PAUSED:
+        raise Invalid("SERVICE_PAUSED", f"{found.name} is PAUSED", _resume(found))
+    if read_only and pooled and not _is_replica(found):
+        raise _shared_sessions(found)
+    program = find_psql(needs_tls=speaks_tls(endpoint))
+    environ = {**os.environ, **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
+    if find_password(endpoint) is not None:
+        environ["PGPASSFILE"] = str(passwords_path())
+    os.execve(program, ["psql", connection_string(endpoint, role=role), *psql_arguments], environ)  # noqa: S606 - no shell is meant
+
+
+def _resume(service: Service) -> str:
+    origin = service.forked_from
+    stopped = origin.service_id if origin is not None and origin.is_standby else service.service_id
+    return f"Resume it first: ramet service start {stopped}"
+
+
+def _shared_sessions(service: Service) -> Invalid:
+    return Invalid(
+        "POOLED_READ_ONLY",
+        f"The pooler of {service.name} shares its sessions, so none of them can be read-only",
+        f"Leave out --pooled; or make a role that reads only ('ramet db create role {service.service_id} NAME "
+        "--read-only') and connect with --pooled --role NAME.",
+    )
+
+
+def _is_replica(service: Service) -> bool:
+    return service.forked_from is not None and service.forked_from.is_standby
+
+
+def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoint:
+    """Return where to connect, with the password of the service kept for that address too.
+
+    The pooler of a service, its replicas and their poolers open with the same passwords at other ports.
+    """
+    endpoint = found.endpoint
+    if pooled:
+        if found.connection_pooler is None:
+            raise NotFound(
+                "NO_POOLER", f"{found.name} has no pooler", f"Make one: ramet service pooler enable {found.service_id}"
+            )
+        endpoint = found.connection_pooler.endpoint
+    origin = found.forked_from
+    owner = client.get_service(origin.service_id).endpoint if origin and origin.is_standby else found.endpoint
+    password = find_password(owner)
+    if password is not None and endpoint != owner:
+        save_password(endpoint, password)
+    return endpoint
+
+
+def find_psql(*, needs_tls: bool) -> str:
+    """Return the path of psql: the user's, else that of an installed server, the wheel's included.
+
+    Raises Failed when there is none, or none that can do TLS where the endpoint demands it.
+    """
+    found = shutil.which("psql")
+    if found is not None:
+        return found
+    there = [one for one in _installations() if os.access(one.bin / "psql", os.X_OK)]
+    usable = [one for one in there if one.has_tls or not needs_tls]
+    if usable:
+        return str(usable[0].bin / "psql")
+    remedy = "Install it (Debian: postgresql-client)."
+    if there:
+        raise Failed("PSQL_WITHOUT_TLS", f"{there[0].bin / 'psql'} has no TLS, and the endpoint demands it", remedy)
+    raise Failed("NO_PSQL", "psql is not installed on this host", remedy)
+
+
+def _installations() -> Sequence[Installation]:
+    try:
+        return find_installations().found
+    except Error:
+        return ()

@@ -1,0 +1,193 @@
+"""`ramet project` and `ramet key`: work on the store of a data directory, so they need no key themselves."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from ramet.app import has_store, open_store
+from ramet.cli.host import instance
+from ramet.cli.host.serving import default_url
+from ramet.cli.ui.options import FILE, data_option, output_option
+from ramet.cli.ui.output import print_data, print_pairs, print_rows, say
+from ramet.cli.user_files.credentials import Credentials, write_credentials
+from ramet.control.control import utc_now
+from ramet.control.projects import Projects
+from ramet.errors import Invalid, NotFound
+from ramet.model.project import ApiKey, Project
+from ramet.settings import load_settings
+
+
+@click.group("project")
+def project_group() -> None:
+    """Make and list projects; on the host of the data directory."""
+
+
+@click.group("key")
+def key_group() -> None:
+    """Make, list and revoke API keys; on the host of the data directory."""
+
+
+@project_group.command("list")
+@output_option
+@data_option
+def list_projects(output: str, data_dir: Path | None) -> None:
+    """List all projects.
+
+    \b
+    Example:
+      ramet project list
+    """
+    with _projects(data_dir) as projects:
+        found = projects.list_projects()
+    if output != "table":
+        print_data([_project(one) for one in found], output)
+        return
+    print_rows(("id", "name", "created"), [(one.id, one.name, _shown(one.created_at)) for one in found])
+
+
+@project_group.command("create")
+@click.argument("name")
+@output_option
+@data_option
+def create_project(name: str, output: str, data_dir: Path | None) -> None:
+    """Make a project. It needs a key before anybody can use it.
+
+    \b
+    Example:
+      ramet project create analytics
+    """
+    with _projects(data_dir) as projects:
+        made = projects.create_project(name, utc_now())
+    if output != "table":
+        print_data(_project(made), output)
+        return
+    print_pairs([("id", made.id), ("name", made.name)])
+    say(f"Make a key to it: ramet key create --project {made.id}")
+
+
+@key_group.command("list")
+@click.option("--project", help="The project's name or id.  [default: the only one]")
+@output_option
+@data_option
+def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
+    """List the keys of a project, revoked ones too.
+
+    \b
+    Example:
+      ramet key list
+    """
+    with _projects(data_dir) as projects:
+        found = projects.list_keys(_project_id(projects, project))
+    if output != "table":
+        print_data([_key(one) for one in found], output)
+        return
+    rows = [(one.public_key, one.name, _shown(one.created_at), _shown(one.revoked_at)) for one in found]
+    print_rows(("public key", "name", "created", "revoked"), rows)
+
+
+@key_group.command("create")
+@click.option("--project", help="The project's name or id.  [default: the only one]")
+@click.option("--name", default="ramet key create", help="Whose key it is.")
+@click.option("--credentials-file", type=FILE, help="Write it there instead of showing it.")
+@output_option
+@data_option
+def create_key(
+    project: str | None, name: str, credentials_file: Path | None, output: str, data_dir: Path | None
+) -> None:
+    """Make a key that opens one project. Its secret is shown this once.
+
+    \b
+    Examples:
+      ramet key create --name ci
+      ramet key create --project rp1pz7uyae --credentials-file ci.json
+    """
+    with _projects(data_dir) as projects:
+        key, secret = projects.create_key(_project_id(projects, project), name, utc_now())
+    made = Credentials(_address(data_dir), key.project_id, key.public_key, secret.reveal())
+    if credentials_file is not None:
+        write_credentials(credentials_file, made)
+        say(f"The key is in {credentials_file}.")
+    elif output != "table":
+        print_data(made, output)
+    else:
+        print_pairs([("project", made.project_id), ("public key", made.public_key), ("secret key", made.secret_key)])
+        say("The secret is shown this once.")
+
+
+@key_group.command("revoke")
+@click.argument("public_key")
+@data_option
+def revoke_key(public_key: str, data_dir: Path | None) -> None:
+    """Revoke a key: it opens nothing from now on.
+
+    \b
+    Example:
+      ramet key revoke RK3X9…
+    """
+    with _projects(data_dir) as projects:
+        projects.revoke_key(public_key, utc_now())
+    say(f"{public_key} is revoked.")
+
+
+@contextmanager
+def _projects(data_dir: Path | None) -> Iterator[Projects]:
+    settings = load_settings(data_dir=data_dir)
+    if not has_store(settings):
+        raise NotFound(
+            "NO_DATA_DIR",
+            f"{settings.data_dir} is no data directory of Ramet",
+            "Name one with --data, or make it with 'ramet up'.",
+        )
+    store = open_store(settings)
+    try:
+        yield Projects(store)
+    finally:
+        store.close()
+
+
+def _project_id(projects: Projects, given: str | None) -> str:
+    known = projects.list_projects()
+    if given is not None:
+        return _named(known, given).id
+    if len(known) != 1:
+        raise Invalid("PROJECT_NEEDED", f"There are {len(known)} projects", "Give --project with a name or an id.")
+    return known[0].id
+
+
+def _named(known: Sequence[Project], given: str) -> Project:
+    by_id = [one for one in known if one.id == given]
+    found = by_id or [one for one in known if one.name == given]
+    if not found:
+        raise NotFound("PROJECT_NOT_FOUND", f"no project has the name or id {given!r}", "See: ramet project list")
+    if len(found) > 1:
+        ids = ", ".join(one.id for one in found)
+        raise Invalid("PROJECT_AMBIGUOUS", f"{len(found)} projects are named {given!r}: {ids}", "Give --project an id.")
+    return found[0]
+
+
+def _address(data_dir: Path | None) -> str:
+    settings = load_settings(data_dir=data_dir)
+    found = instance.running(settings.data_dir)
+    return default_url(settings.host, settings.port) if found is None else found.base_url
+
+
+def _project(project: Project) -> dict[str, str]:
+    return {"id": project.id, "name": project.name, "created": project.created_at.isoformat()}
+
+
+def _key(key: ApiKey) -> dict[str, str | None]:
+    revoked = None if key.revoked_at is None else key.revoked_at.isoformat()
+    return {
+        "public_key": key.public_key,
+        "project_id": key.project_id,
+        "name": key.name,
+        "created": key.created_at.isoformat(),
+        "revoked": revoked,
+    }
+
+
+def _shown(moment: datetime | None) -> str:
+    return "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

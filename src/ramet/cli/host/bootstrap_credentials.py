@@ -1,0 +1,69 @@
+"""The key that `ramet up` hands to the user who starts it, so that the next command just works."""
+
+import getpass
+import logging
+from pathlib import Path
+
+from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
+from ramet.control.control import utc_now
+from ramet.control.projects import Projects
+from ramet.errors import Failed, Invalid, Unauthorized
+from ramet.model.credentials import Secret
+
+_log = logging.getLogger(__name__)
+
+
+def ensure_credentials(projects: Projects, base_url: str, path: Path) -> None:
+    """Make a file hold credentials that work: those it holds if they do, else a new key."""
+    kept = _read(path)
+    if kept is not None and _opens(projects, kept):
+        made = Credentials(base_url, kept.project_id, kept.public_key, kept.secret_key)
+    else:
+        made = _new_key(projects, base_url)
+    if made != kept:
+        write_credentials(path, made)
+
+
+def ensure_user_credentials(projects: Projects, base_url: str, given: Path | None) -> None:
+    """Make the user's own file hold credentials that work.
+
+    With a file `given` for a program's own use, a user's file that leads to another Ramet is left alone.
+    """
+    path = config_path()
+    try:
+        if given is None:
+            ensure_credentials(projects, base_url, path)
+        elif not path.exists():
+            write_credentials(path, read_credentials(given) or _new_key(projects, base_url))
+        elif (kept := _read(path)) is not None and _opens(projects, kept):
+            ensure_credentials(projects, base_url, path)
+    except Failed as error:
+        _log.warning("no credentials are kept for the command line: %s", error)
+
+
+def _read(path: Path) -> Credentials | None:
+    try:
+        return read_credentials(path)
+    except Invalid:
+        return None
+
+
+def _opens(projects: Projects, kept: Credentials) -> bool:
+    try:
+        return projects.authenticate(kept.public_key, Secret(kept.secret_key)).project_id == kept.project_id
+    except Unauthorized:
+        return False
+
+
+def _new_key(projects: Projects, base_url: str) -> Credentials:
+    known = projects.list_projects()
+    project = known[0] if known else projects.create_project("default", utc_now())
+    key, secret = projects.create_key(project.id, f"ramet up by {_user()}", utc_now())
+    return Credentials(base_url, project.id, key.public_key, secret.reveal())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "a user without a name"

@@ -1,0 +1,109 @@
+"""What `ramet up`, `serve`, `worker` and `down` do, on a data directory that they hold."""
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ramet.api.application import BASE_PATH
+from ramet.app import Runtime, has_storage, local_backend
+from ramet.cli.host import instance
+from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
+from ramet.cli.host.serving import base_url, listen, serve
+from ramet.cli.ui.output import say
+from ramet.cli.user_files.credentials import config_path, read_credentials
+from ramet.console.application import PATH as CONSOLE_PATH
+from ramet.endpoints import is_loopback
+from ramet.errors import Error, NotFound
+from ramet.settings import Settings
+
+_END_SECONDS = 60.0
+_log = logging.getLogger(__name__)
+
+
+def run_all(settings: Settings, credentials_file: Path | None) -> None:
+    """Serve HTTP and run operations until a signal says to end; the caller holds the data directory alone."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(listen(settings.host, settings.port))
+        runtime = stack.enter_context(_open(settings))
+        address = base_url(listening, settings.host)
+
+        def on_ready() -> None:
+            instance.announce(settings.data_dir, address)
+            if credentials_file is not None:
+                ensure_credentials(runtime.projects, address, credentials_file)
+            ensure_user_credentials(runtime.projects, address, given=credentials_file)
+            _tell(settings, runtime, address, credentials_file or config_path())
+
+        runtime.start(alone=True)
+        stack.callback(runtime.stop)
+        serve(runtime, listening, on_ready)
+        say("Ramet has ended; its databases go on. 'ramet down' stops them.")
+
+
+def run_http(settings: Settings) -> None:
+    """Serve HTTP until a signal says to end; the caller shares the data directory."""
+    with _open(settings) as runtime, listen(settings.host, settings.port) as socket:
+        address = base_url(socket, settings.host)
+        serve(runtime, socket, lambda: say(f"HTTP is served at {address}"))
+
+
+def run_operations(settings: Settings) -> None:
+    """Run operations and duties until a signal says to end; the caller shares the data directory."""
+    with _open(settings) as runtime:
+        runtime.start()
+        say("Operations are run here.")
+        _wait_for_signal()
+        runtime.stop()
+
+
+def end_all(settings: Settings) -> None:
+    """End the `ramet up` of a data directory, and stop all its databases."""
+    if not has_storage(settings):
+        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet", "Name one with --data.")
+    ended = instance.end(settings.data_dir, _END_SECONDS)
+    if ended is not None:
+        say(f"ramet up (pid {ended.process.pid}) has ended.")
+    with instance.alone(settings.data_dir):
+        backend = local_backend(settings)
+        backend.stop_all()
+        backend.close()
+    say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
+
+
+@contextmanager
+def _open(settings: Settings) -> Iterator[Runtime]:
+    runtime = Runtime.open(settings)
+    try:
+        yield runtime
+    finally:
+        runtime.close()
+
+
+def _wait_for_signal() -> None:
+    told = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told.set())
+    told.wait()
+
+
+def _tell(settings: Settings, runtime: Runtime, address: str, credentials: Path) -> None:
+    say(f"Ramet is ready at {address}", "bold green")
+    say(f"  console    {address.removesuffix(BASE_PATH)}{_console_link(runtime, credentials)}")
+    say(f"  data       {settings.data_dir}, storage {runtime.backend.volume_type()}")
+    say("  next       ramet service create shop", "dim")
+    if not is_loopback(settings.host):
+        _log.warning("HTTP listens on %s without TLS: put a TLS proxy before it", settings.host)
+
+
+def _console_link(runtime: Runtime, credentials: Path) -> str:
+    """Return the path of a link that signs in once with the key kept in a file; of the sign-in page when it cannot."""
+    try:
+        kept = read_credentials(credentials)
+        if kept is None:
+            return CONSOLE_PATH
+        return runtime.console.make_link(runtime.projects.active_key(kept.public_key).public_key)
+    except Error:
+        return CONSOLE_PATH

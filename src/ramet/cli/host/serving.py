@@ -1,0 +1,134 @@
+"""HTTP for one process: the socket, uvicorn over it, and an end by signal that counts as success."""
+
+import asyncio
+import contextlib
+import gc
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import uvicorn
+
+from ramet.api.application import BASE_PATH
+from ramet.app import Runtime
+from ramet.cli.host.admission import Admission
+from ramet.cli.host.http_protocol import BoundedProtocol, Bounds
+from ramet.endpoints import address
+from ramet.errors import Failed
+from ramet.settings import Settings
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_BACKLOG = 2048
+_GRACE_SECONDS = 5
+_COLLECT_AFTER = 50_000
+_SWITCH_SECONDS = 0.0005
+_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a wildcard is reached from this host
+_TICKS_A_LOOK = 10  # a tick is 0.1 s
+
+
+class Server(uvicorn.Server):
+    """uvicorn that tells when it is ready and when it ends, and does not raise the signal again that ended it."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+        self._on_end = on_end
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and tell so."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close the connections that are overdue, once a second."""
+        if counter % _TICKS_A_LOOK == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, BoundedProtocol):
+                    connection.look(now)
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell what never ends by itself to end, then wait for all requests."""
+        self._on_end()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End in order at the first signal, at once at a second SIGINT."""
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raises Failed, naming host and port, when there can be none."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        raise Failed(
+            "CANNOT_LISTEN",
+            f"HTTP cannot listen on {host} port {port}: {error.strerror}",
+            "Choose another --port, or 0 for a free one.",
+        ) from error
+    return listening
+
+
+def base_url(listening: socket.socket, host: str) -> str:
+    """Return where clients on this host reach what is served on the socket."""
+    return default_url(host, listening.getsockname()[1])
+
+
+def default_url(host: str, port: int) -> str:
+    """Return where clients on this host reach a server that listens there when it is up."""
+    shown = _LOOPBACKS.get(host, host)
+    return f"http://{address(shown, port)}{BASE_PATH}"
+
+
+def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Answer requests until a signal says to end."""
+    config = uvicorn.Config(
+        runtime.http(),
+        loop="uvloop",
+        http=bounded_protocol(runtime.settings),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    _tune_interpreter()
+    Server(config, on_ready, runtime.console.close).run([listening])
+
+
+def bounded_protocol(settings: Settings, bounds: Bounds | None = None) -> Any:
+    """Return what makes the protocol of each connection; all of them share the bounds on their number."""
+    most = min(settings.http_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    admission = Admission(most, settings.http_connections_per_address)
+    return partial(BoundedProtocol, bounds or Bounds(), admission)
+
+
+def _tune_interpreter() -> None:
+    """Set the interpreter up for many small answers beside threads that work.
+
+    What was loaded at the start is left out when cycles are looked for, and the look comes less often: a listing makes
+    thousands of values and no cycles. A thread that wants the interpreter gets it ten times sooner than usually: each
+    statement of a transaction, which others wait for, lets go of it once.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
+    sys.setswitchinterval(_SWITCH_SECONDS)

@@ -1,0 +1,66 @@
+"""From errors to exit codes: those of existing command lines for this interface, so that scripts keep working."""
+
+import errno
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+import click
+
+from ramet.cli.ui.output import say
+from ramet.client import ApiError, TimedOut
+from ramet.errors import Error, Exhausted, Forbidden, Invalid, NotFound, Unauthorized, WrongState
+
+TIMED_OUT = 2
+INVALID = 3
+_INTERRUPTED = 130
+_CANNOT_WRITE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+_BY_STATUS = {400: INVALID, 401: 4, 403: 5, 404: 6, 408: TIMED_OUT, 504: TIMED_OUT}
+_BY_KIND: dict[type[Error], int] = {
+    TimedOut: TIMED_OUT,
+    Invalid: INVALID,
+    WrongState: INVALID,
+    Exhausted: INVALID,
+    Unauthorized: 4,
+    Forbidden: 5,
+    NotFound: 6,
+}
+
+
+def exit_code(error: Error) -> int:
+    """Return the exit code that an error becomes."""
+    if isinstance(error, ApiError):
+        return _BY_STATUS.get(error.status, 1)
+    return next((_BY_KIND[kind] for kind in type(error).__mro__ if kind in _BY_KIND), 1)
+
+
+def run(command: Callable[[], object]) -> int:
+    """Run a click command made with standalone_mode off, and return the exit code of this process."""
+    try:
+        result = command()
+    except Error as error:
+        say(f"Error: {error}", "red")
+        return exit_code(error)
+    except click.UsageError as error:
+        error.show()
+        return INVALID
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as interrupt:
+        say(str(interrupt) or "Aborted.")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing may be flushed into the pipe at exit.
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
+            say(f"Error: The output could not be written: {error.strerror}.", "red")
+            return 1
+        if logging.root.handlers or os.environ.get("RAMET_LOG_LEVEL", "").upper() == "DEBUG":
+            logging.getLogger(__name__).exception("the command failed")
+        say(f"Error: BUG: {type(error).__name__}: {error}. RAMET_LOG_LEVEL=DEBUG shows where.", "red")
+        return 1
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,73 @@
+"""What goes to standard output: tables for people, JSON or YAML for programs. All else goes to standard error."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+import msgspec
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ramet.cli.ui.tables import GAP, make_table, plain
+
+FORMATS = ("table", "json", "yaml")
+_PIPE_WIDTH = 10_000
+_COLOURS = {
+    "READY": "green",
+    "PAUSED": "cyan",
+    "UNSTABLE": "red",
+    "DELETING": "red",
+}
+
+
+def plain_console(*, stderr: bool = False, soft_wrap: bool = False, width: int | None = None) -> Console:
+    """Return a console that shows text as it is: a name or a message is never markup, and never an emoji."""
+    return Console(markup=False, emoji=False, highlight=False, stderr=stderr, soft_wrap=soft_wrap, width=width)
+
+
+def say(message: str, style: str = "") -> None:
+    """Tell a person something that is no data."""
+    plain_console(stderr=True, soft_wrap=True).print(Text(message, style=style))
+
+
+def print_data(value: object, output: str) -> None:
+    """Print a value as JSON or YAML."""
+    plain = msgspec.to_builtins(value)
+    if output == "yaml":
+        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True)
+    else:
+        sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """Print a table; a narrow terminal gets its most important columns, and standard error names the others."""
+    room = plain_console().width if sys.stdout.isatty() else None
+    table, layout = make_table(columns, rows, room)
+    _print(table)
+    if layout.left_out:
+        say(f"Not shown in {room} columns: {', '.join(layout.left_out)}. '-o json' shows all.", "dim")
+
+
+def print_pairs(pairs: Sequence[tuple[str, str | Text]]) -> None:
+    """Print names and values below each other."""
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, GAP, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        table.add_row(plain(name), plain(value))
+    _print(table)
+
+
+def status_text(status: str) -> Text:
+    """Return a status in its colour."""
+    return Text(status, style=_COLOURS.get(status, "yellow"))
+
+
+def _print(table: Table) -> None:
+    """Print a table as wide as the terminal; into a pipe, as wide as its content."""
+    console = plain_console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    with console.capture() as capture:
+        console.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))

@@ -1,0 +1,126 @@
+"""How services look on a terminal: the list with its lineage, and one service in full."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+from rich.text import Text
+
+from ramet.api.schemas.services import Service
+from ramet.cli.ui.output import print_data, print_pairs, print_rows, say, status_text
+from ramet.endpoints import address
+
+COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
+
+
+def print_services(services: Sequence[Service], output: str) -> None:
+    """Print services; the table shows forks below their parents."""
+    if output != "table":
+        print_data(services, output)
+        return
+    print_rows(COLUMNS, [row_of(service, branch) for branch, service in lineage(services)])
+    for warning in dict.fromkeys(service.metadata.storage_warning for service in services):
+        if warning is not UNSET:
+            say(warning)
+
+
+def row_of(service: Service, branch: str = "") -> list[str | Text]:
+    """Return a service as a row of the table; `branch` is drawn before its name."""
+    return [
+        Text(branch, style="dim").append(service.name, style="not dim"),
+        service.service_id,
+        _status(service),
+        str(service.metadata.environment),
+        str(service.service_type),
+        shown_size(service),
+        shown_endpoint(service),
+        shown_space(service),
+        service.created.astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+    ]
+
+
+def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]] = ()) -> None:
+    """Print one service in full; `extra` lines stand at the end of the table."""
+    if output != "table":
+        print_data(service, output)
+        return
+    pairs: list[tuple[str, str | Text]] = [
+        ("name", service.name),
+        ("id", service.service_id),
+        ("status", status_text(service.status)),
+        *_optional("reason", service.metadata.status_reason),
+        *_optional("read-only", service.metadata.storage_warning),
+        *_optional("restore", service.metadata.restore_warning),
+        ("environment", str(service.metadata.environment)),
+        ("type", str(service.service_type)),
+        ("size", shown_size(service)),
+        ("endpoint", shown_endpoint(service)),
+        ("region", service.region_code),
+        ("storage", service.resources[0].spec.volume_type if service.resources else ""),
+        ("created", service.created.isoformat()),
+        *_origin(service),
+        *extra,
+    ]
+    print_pairs(pairs)
+
+
+def _status(service: Service) -> Text:
+    status = status_text(service.status)
+    return status if service.metadata.storage_warning is UNSET else status.append(", read-only", style="red")
+
+
+def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:
+    """Return the services as trees of forks, each with the branch drawn before it; orphans stand at the root."""
+    known = {service.service_id for service in services}
+    children: dict[str | None, list[Service]] = {}
+    for service in services:
+        origin = service.forked_from
+        parent = origin.service_id if origin is not None and origin.service_id in known else None
+        children.setdefault(parent, []).append(service)
+    rows: list[tuple[str, Service]] = []
+    # A stack instead of recursion: forks of forks may go deep.
+    stack = [("", "", service) for service in reversed(children.get(None, []))]
+    while stack:
+        branch, below, service = stack.pop()
+        rows.append((branch, service))
+        forks = children.get(service.service_id, [])
+        for place, fork in reversed(list(enumerate(forks, 1))):
+            is_last = place == len(forks)
+            stack.append((below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  "), fork))
+    return rows
+
+
+def shown_size(service: Service) -> str:
+    """Return the size in words."""
+    spec = service.resources[0].spec if service.resources else None
+    if spec is None or spec.cpu_millis is None:
+        return "shared"
+    return f"{spec.cpu_millis / 1000:g} cpu / {spec.memory_gbs} GB"
+
+
+def shown_endpoint(service: Service) -> str:
+    """Return host:port."""
+    return address(service.endpoint.host, service.endpoint.port)
+
+
+def shown_space(service: Service) -> str:
+    """Return what the service occupies alone, where that is known."""
+    megabytes = None if service.metrics is None else service.metrics.storage_mb
+    return "-" if megabytes is None else f"{megabytes} MB"
+
+
+def _origin(service: Service) -> list[tuple[str, str | Text]]:
+    if service.forked_from is None:
+        return []
+    metadata = service.metadata
+    name = metadata.parent_name if isinstance(metadata.parent_name, str) else ""
+    return [
+        ("forked from", f"{name} ({service.forked_from.service_id})".lstrip()),
+        *_optional("strategy", metadata.fork_strategy),
+        *_optional("target time", metadata.target_time),
+        *_optional("data as of", metadata.data_time),
+        *_optional("snapshot", metadata.snapshot_id),
+    ]
+
+
+def _optional(name: str, value: object) -> list[tuple[str, str | Text]]:
+    return [] if value is UNSET else [(name, str(value))]

@@ -1,0 +1,1 @@
+"""The user's own files: credentials, passwords of services, preferences."""

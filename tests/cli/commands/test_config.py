@@ -1,0 +1,131 @@
+"""`ramet config`: what is in force, where it comes from, and how it is changed."""
+
+import json
+import stat
+
+import pytest
+
+from ramet.cli.user_files.credentials import Credentials, write_credentials
+from tests.cli.terminal import Terminal
+from tests.cli.world import World
+
+
+def keep(user: Terminal, world: World) -> None:
+    for name, value in (
+        ("base_url", world.base_url),
+        ("project_id", world.project.id),
+        ("public_key", world.public_key),
+    ):
+        assert user.ramet("config", "set", name, value).code == 0
+    assert user.ramet("config", "set", "secret_key", typed=f"{world.secret.reveal()}\n").code == 0
+
+
+def test_what_is_set_opens_the_project_and_is_private(stranger: Terminal, world: World) -> None:
+    keep(stranger, world)
+    assert stranger.ramet("service", "list").code == 0
+    path = stranger.config / "credentials.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text())["project_id"] == world.project.id
+
+
+def test_the_secret_is_shown_nowhere(stranger: Terminal, world: World) -> None:
+    keep(stranger, world)
+    for words in ([], ["-o", "json"], ["-o", "yaml"]):
+        said = stranger.ramet("config", "show", *words)
+        assert world.public_key in said.out
+        assert world.secret.reveal() not in said.out + said.err
+    assert stranger.made("config", "show")["secret_key"]["value"] == "***"
+
+
+def test_where_a_value_comes_from_is_told(stranger: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger.ramet("config", "set", "project_id", "rp1pz7uyae")
+    monkeypatch.setenv("RAMET_PUBLIC_KEY", "RKENV")
+    told = stranger.made("config", "show")
+    assert told["project_id"] == {"value": "rp1pz7uyae", "from": str(stranger.config / "credentials.json")}
+    assert told["public_key"] == {"value": "RKENV", "from": "RAMET_PUBLIC_KEY"}
+    assert told["base_url"] == {"value": None, "from": "not set"}
+    assert told["output"] == {"value": "table", "from": "default"}
+    said = stranger.ramet("config", "set", "public_key", "RKFILE")
+    assert "RAMET_PUBLIC_KEY is set" in said.err
+
+
+def test_a_named_file_goes_before_everything_that_is_shown(
+    stranger: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = stranger.home / "ci.json"
+    credentials = Credentials("http://ci.example", "rp1pz7uyae", "RKCI", "hidden-of-ci")
+    write_credentials(named, credentials)
+    keep(stranger, world)
+    monkeypatch.setenv("RAMET_PUBLIC_KEY", "RKENV")
+    for words in (["--credentials-file", str(named)], []):
+        if not words:
+            monkeypatch.setenv("RAMET_CREDENTIALS_FILE", str(named))
+        told = stranger.made("config", "show", *words)
+        assert told["public_key"] == {"value": "RKCI", "from": str(named)}
+        assert told["base_url"] == {"value": "http://ci.example/public/api/v1", "from": str(named)}
+        assert told["secret_key"] == {"value": "***", "from": str(named)}
+    assert "RAMET_CREDENTIALS_FILE is set" in stranger.ramet("config", "set", "public_key", "RKFILE").err
+
+
+def test_the_address_of_a_host_is_enough_in_a_variable_too(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAMET_BASE_URL", world.base_url.removesuffix("/public/api/v1"))
+    assert terminal.ramet("service", "list").code == 0
+    assert terminal.made("config", "show")["base_url"]["value"] == world.base_url
+
+
+def test_a_page_for_browsers_is_not_printed_as_an_error(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAMET_BASE_URL", world.base_url.removesuffix("/public/api/v1") + "/console")
+    said = terminal.ramet("service", "list")
+    assert said.code != 0
+    assert "<" not in said.err
+    assert "check the address" in said.err
+
+
+def test_the_address_of_a_host_is_enough(stranger: Terminal) -> None:
+    stranger.ramet("config", "set", "base_url", "http://db.example.com:8080/")
+    assert stranger.made("config", "show")["base_url"]["value"] == "http://db.example.com:8080/public/api/v1"
+    stranger.ramet("config", "set", "base_url", "https://example.com/ramet/v1")
+    assert stranger.made("config", "show")["base_url"]["value"] == "https://example.com/ramet/v1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("base_url", "db.example.com", "'db.example.com' is no address"),
+        ("project_id", "P", "project_id cannot be 'P'"),
+        ("public_key", "", "public_key cannot be ''"),
+        ("output", "xml", "output cannot be 'xml'"),
+        ("colour", "red", "'colour'"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_not_kept(stranger: Terminal, name: str, value: str, told: str) -> None:
+    said = stranger.ramet("config", "set", name, value)
+    assert (said.code, told in said.err) == (3, True)
+    assert not stranger.config.exists()
+
+
+def test_a_secret_on_the_command_line_is_refused(stranger: Terminal) -> None:
+    assert stranger.ramet("config", "set", "secret_key", "hunter2").code == 3
+    said = stranger.ramet("config", "set", "secret_key", typed="two words\n")
+    assert (said.code, "two words" in said.err) == (3, False)
+    assert not stranger.config.exists()
+
+
+def test_the_output_that_was_set_is_used_where_none_is_said(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert terminal.ramet("config", "set", "output", "json").code == 0
+    assert isinstance(terminal.ramet("service", "list").data, list)
+    assert terminal.ramet("service", "list", "-o", "table").out.startswith("service")
+    monkeypatch.setenv("RAMET_OUTPUT", "yaml")
+    assert terminal.ramet("config", "show").out.startswith("base_url:")
+    monkeypatch.setenv("RAMET_OUTPUT", "xml")
+    assert terminal.ramet("service", "list").code == 3
+    monkeypatch.delenv("RAMET_OUTPUT")
+    (terminal.config / "preferences.json").write_text("torn")
+    assert "preferences.json" in terminal.ramet("service", "list").err
+    assert terminal.ramet("service", "list", "--help").code == 0

@@ -1,0 +1,42 @@
+"""Which psql `ramet db connect` runs where the user has none."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.local.host.installation import find_installations
+from ramet.cli.commands.databases import find_psql
+from ramet.errors import Failed
+
+SERVER_PROGRAMS = ("postgres", "initdb", "pg_config", "pg_controldata")
+
+
+@pytest.fixture
+def without_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host whose preferred PostgreSQL has only the programs of the server, and whose path has no psql."""
+    usual = find_installations().default
+    server_only = tmp_path / "bin"
+    server_only.mkdir()
+    for program in SERVER_PROGRAMS:
+        (server_only / program).symlink_to(usual.bin / program)
+    monkeypatch.setenv("RAMET_PG_BIN", str(server_only))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return server_only
+
+
+def test_that_of_another_installation_is_found(without_client: Path) -> None:
+    assert find_installations().default.bin == without_client
+    program = find_psql(needs_tls=False)
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("psql (PostgreSQL)")
+
+
+def test_one_without_tls_is_not_run_against_an_endpoint_that_demands_it(without_client: Path) -> None:
+    assert without_client.is_dir()
+    if any(one.has_tls and (one.bin / "psql").exists() for one in find_installations().found):
+        chosen = Path(find_psql(needs_tls=True)).parent
+        assert next(one for one in find_installations().found if one.bin == chosen).has_tls
+        return
+    with pytest.raises(Failed, match="has no TLS"):
+        find_psql(needs_tls=True)

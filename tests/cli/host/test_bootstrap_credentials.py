@@ -1,0 +1,81 @@
+"""The key that `ramet up` hands to its user."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
+from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
+from ramet.control.control import utc_now
+from ramet.control.projects import Projects
+from ramet.model.credentials import Secret
+from ramet.store.database import Store
+
+URL = "http://127.0.0.1:1/public/api/v1"
+
+
+@pytest.fixture
+def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Projects]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    store = Store.open(f"sqlite:///{tmp_path}/ramet.db")
+    yield Projects(store)
+    store.close()
+
+
+def _read(path: Path) -> Credentials:
+    found = read_credentials(path)
+    assert found is not None
+    return found
+
+
+def test_the_first_one_makes_a_project_and_a_key_that_opens_it(projects: Projects, tmp_path: Path) -> None:
+    ensure_credentials(projects, URL, tmp_path / "a.json")
+    made = _read(tmp_path / "a.json")
+    assert [project.id for project in projects.list_projects()] == [made.project_id]
+    assert projects.authenticate(made.public_key, Secret(made.secret_key)).project_id == made.project_id
+
+
+def test_a_key_that_works_is_kept_and_follows_the_address(projects: Projects, tmp_path: Path) -> None:
+    ensure_credentials(projects, URL, tmp_path / "a.json")
+    first = _read(tmp_path / "a.json")
+    ensure_credentials(projects, "http://127.0.0.1:2/public/api/v1", tmp_path / "a.json")
+    again = _read(tmp_path / "a.json")
+    assert (again.public_key, again.base_url) == (first.public_key, "http://127.0.0.1:2/public/api/v1")
+
+
+@pytest.mark.parametrize("content", ["broken", '{"base_url":"x","project_id":"y","public_key":"z","secret_key":"w"}'])
+def test_what_does_not_work_is_replaced(projects: Projects, tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    ensure_credentials(projects, URL, tmp_path / "a.json")
+    made = _read(tmp_path / "a.json")
+    assert projects.authenticate(made.public_key, Secret(made.secret_key)).project_id == made.project_id
+
+
+def test_a_second_key_opens_the_same_project(projects: Projects, tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        ensure_credentials(projects, URL, tmp_path / name)
+    assert _read(tmp_path / "a.json").project_id == _read(tmp_path / "b.json").project_id
+
+
+def test_with_a_programs_file_the_users_own_is_made_but_not_led_elsewhere(projects: Projects, tmp_path: Path) -> None:
+    given = tmp_path / "given.json"
+    ensure_credentials(projects, URL, given)
+    ensure_user_credentials(projects, URL, given)
+    assert _read(config_path()) == _read(given)
+    ensure_user_credentials(projects, "http://moved", given)
+    assert _read(config_path()).base_url == "http://moved"
+    other = Credentials("http://elsewhere", "p", "k", "s")
+    write_credentials(config_path(), other)
+    ensure_user_credentials(projects, URL, given)
+    assert _read(config_path()) == other
+
+
+def test_a_home_that_cannot_be_written_is_no_reason_to_fail(
+    projects: Projects, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    project = projects.create_project("there", utc_now())
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/nowhere")
+    ensure_user_credentials(projects, URL, None)
+    assert "no credentials are kept" in caplog.text
+    assert projects.list_projects() == [project]

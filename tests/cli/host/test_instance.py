@@ -1,0 +1,94 @@
+"""One `ramet up` a data directory, found again by what cannot be mistaken."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ramet.cli.host import instance
+from ramet.errors import WrongState
+from tests.backends.local.hosts import eventually
+
+_HOLDER = """
+import pathlib, signal, sys
+from ramet.cli.host import instance
+directory = pathlib.Path(sys.argv[1])
+with instance.alone(directory):
+    instance.announce(directory, "http://here")
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> "subprocess.Popen[bytes]":
+    """Another process that holds the directory alone, and ends in order at SIGTERM."""
+    program = "import signal\nsignal.signal(signal.SIGTERM, signal.default_int_handler)\n" + _HOLDER
+    process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
+    eventually(lambda: instance.running(tmp_path) is not None)
+    return process
+
+
+def test_a_second_one_is_told_who_holds_the_directory(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+    for way_in in (instance.alone, instance.shared):
+        with pytest.raises(WrongState, match=rf"pid {holder.pid}.*http://here"), way_in(tmp_path):
+            pass
+    instance.end(tmp_path, 10)
+    holder.wait(10)
+
+
+def test_end_waits_for_the_process_and_leaves_nothing(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+    ended = instance.end(tmp_path, 10)
+    assert ended is not None
+    assert ended.process.pid == holder.pid
+    assert instance.running(tmp_path) is None
+    assert holder.wait(10) == 0
+    with instance.alone(tmp_path):
+        pass
+
+
+def test_a_killed_process_holds_nothing(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+    holder.kill()
+    holder.wait(10)
+    assert (tmp_path / "run.json").exists()
+    assert instance.running(tmp_path) is None
+    assert instance.end(tmp_path, 1) is None
+    with instance.alone(tmp_path):
+        pass
+
+
+def test_a_stranger_with_the_same_pid_is_left_alone(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+    record = tmp_path / "run.json"
+    stranger = multiprocessing.get_context("spawn").Process(target=signal.pause)
+    stranger.start()
+    found = json.loads(record.read_text())
+    found["process"]["pid"] = stranger.pid
+    record.write_text(json.dumps(found))
+    assert instance.end(tmp_path, 1) is None
+    assert stranger.is_alive()
+    stranger.kill()
+    stranger.join()
+    os.kill(holder.pid, signal.SIGTERM)
+    holder.wait(10)
+
+
+def test_those_that_share_go_together_but_not_with_one_alone(tmp_path: Path) -> None:
+    with instance.shared(tmp_path), instance.shared(tmp_path), pytest.raises(WrongState), instance.alone(tmp_path):
+        pass
+
+
+def test_a_held_data_directory_is_told_before_the_server_is_loaded(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "ramet", "up", "--data", str(tmp_path), "--port", "0"]
+    with instance.alone(tmp_path):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "at work on" in done.stderr
+    assert "ramet.cli.host.instance" in done.stderr
+    assert not any(name in done.stderr for name in ("ramet.app", "litestar", "sqlalchemy"))

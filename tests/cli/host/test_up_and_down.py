@@ -1,0 +1,99 @@
+"""`ramet up` and `ramet down` as processes, with real servers behind them."""
+
+import re
+import socket
+import stat
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from ramet.cli.connection import connection_string
+from ramet.cli.user_files.credentials import read_credentials
+from ramet.model.service import Status
+from tests.backends.local.hosts import eventually
+from tests.cli.hosts import Host, open_host
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    with open_host() as made:
+        yield made
+
+
+def _select_one(uri: str) -> None:
+    with psycopg.connect(uri, connect_timeout=10) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.slow
+def test_databases_outlive_up_and_end_with_down(host: Host) -> None:
+    with host.up() as ramet:
+        created = ramet.create_service("shop")
+        ramet.wait_ready(created.service_id, 60)
+    uri = connection_string(created.endpoint, str(created.initial_password))
+    _select_one(uri)
+    assert host.terminate() == 0
+    _select_one(uri)
+
+    with host.up() as ramet:
+        assert [service.status for service in ramet.list_services()] == ["READY"]
+        refused = host.run("up", "--data", str(host.data), "--port", "0")
+        assert refused.returncode == 3
+        assert f"pid {host.started[-1].pid}" in refused.stderr
+
+    ended = host.run("down", "--data", str(host.data))
+    assert ended.returncode == 0, ended.stderr
+    assert host.started[-1].wait(30) == 0
+    with pytest.raises(psycopg.OperationalError):
+        _select_one(uri)
+
+    with host.up() as ramet:
+        eventually(lambda: ramet.get_service(created.service_id).status == Status.READY, 60)
+        _select_one(uri)
+        assert host.run("service", "delete", "shop", "--yes").returncode == 0
+    assert not re.findall("level=(?!info)", host.log), host.log
+
+
+@pytest.mark.slow
+def test_all_of_it_works_over_ipv6(host: Host) -> None:
+    with host.up("--host", "::1", "--endpoint-host", "::1") as ramet:
+        assert ramet.base_url.startswith("http://[::1]:")
+        created = ramet.create_service("shop")
+        ramet.wait_ready(created.service_id, 60)
+        assert created.endpoint.host == "::1"
+        _select_one(connection_string(created.endpoint, str(created.initial_password)))
+        listed = host.run("service", "list")
+        assert (listed.returncode, "shop" in listed.stdout) == (0, True), listed.stderr
+        assert "http://[::1]:" in (host.root / "ramet.log").read_text()
+        assert "without TLS" not in (host.root / "ramet.log").read_text()
+        assert host.run("service", "pooler", "enable", "shop").returncode == 0
+        pooler = ramet.get_service(created.service_id).connection_pooler
+        assert pooler is not None
+        _select_one(connection_string(pooler.endpoint, str(created.initial_password)))
+        assert host.run("service", "delete", "shop", "--yes").returncode == 0
+
+
+@pytest.mark.slow
+def test_what_up_writes_is_private(host: Host) -> None:
+    with host.up() as ramet:
+        given = read_credentials(host.root / "credentials.json")
+        assert given is not None
+        assert given.base_url == ramet.base_url
+        assert read_credentials(host.root / "config" / "ramet" / "credentials.json") == given
+        for path in (host.root / "credentials.json", host.root / "config" / "ramet" / "credentials.json"):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        readable = [path for path in host.data.iterdir() if path.is_file() and path.stat().st_mode & 0o077]
+        assert readable == []
+        assert given.secret_key.encode() not in (host.data / "ramet.db").read_bytes()
+        assert given.secret_key not in host.log
+
+
+def test_a_taken_port_is_named(host: Host) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        refused = host.run("up", "--data", str(host.data), "--port", str(port), "--storage-driver", "copy")
+    assert refused.returncode == 1
+    assert str(port) in refused.stderr

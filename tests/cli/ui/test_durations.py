@@ -1,0 +1,41 @@
+"""Durations, typed and shown."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ramet.cli.ui.durations import absolute_time, parse_duration, shown_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *(("90s", 90), ("30m", 1800), ("1h30m", 5400), ("1d", 86400), ("50ms", 0.05), ("1.5s", 1.5)),
+        *(("10 minutes", 600), ("1 hour 30 min", 5400), ("1 day", 86400), (" 30 m ", 1800), ("2 milliseconds", 0.002)),
+    ],
+)
+def test_a_duration_is_read(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "30", "m", "30 parsecs", "m 30", "-5s", "5s!", "1h-3m"])
+def test_anything_else_is_none(text: str) -> None:
+    assert parse_duration(text) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.25, "250 ms"), (2.5, "2.5 s"), (65, "1 min 5 s"), (7260, "2 h 1 min")]
+)
+def test_a_duration_is_shown(seconds: float, text: str) -> None:
+    assert shown_duration(seconds) == text
+
+
+@pytest.mark.parametrize("text", ["10 minutes ago", "10m ago", "10m", "600 s ago", "10 minutes  ago"])
+def test_a_relative_time_counts_back_from_now(text: str) -> None:
+    now = datetime(2026, 1, 1, 0, 0, 0, 5, tzinfo=UTC)
+    assert absolute_time(text, now) == "2025-12-31T23:50:00.000005Z"
+
+
+@pytest.mark.parametrize("text", ["2026-01-15T10:30:00+02:00", "yesterday", "ago", "", "9999999 days ago"])
+def test_any_other_time_stays_as_it_was_typed(text: str) -> None:
+    assert absolute_time(text, datetime(2026, 1, 1, tzinfo=UTC)) == text

@@ -1,0 +1,72 @@
+"""Exit codes, as existing command lines for this interface have them."""
+
+import errno
+
+import click
+import pytest
+
+from ramet.cli.ui.exit_codes import exit_code, run
+from ramet.client import ApiError, TimedOut, WaitFailed
+from ramet.errors import Failed, Forbidden, Invalid, NotFound, Unauthorized, Unavailable, WrongState
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, 3), (401, 4), (403, 5), (404, 6), (408, 2), (504, 2), (413, 1), (500, 1), (503, 1)]
+)
+def test_the_status_of_an_answer_decides(status: int, code: int) -> None:
+    assert exit_code(ApiError(status, "X", "Y")) == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (Invalid, 3),
+        (WrongState, 3),
+        (Unauthorized, 4),
+        (Forbidden, 5),
+        (NotFound, 6),
+        (TimedOut, 2),
+        (WaitFailed, 1),
+        (Failed, 1),
+        (Unavailable, 1),
+    ],
+)
+def test_errors_found_here_end_like_those_of_the_server(kind: type[Invalid], code: int) -> None:
+    assert exit_code(kind("X", "Y.")) == code
+
+
+def test_a_bug_is_a_sentence_and_no_trace(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logging.root.handlers", [])
+
+    def broken() -> None:
+        raise KeyError("missing")
+
+    assert run(broken) == 1
+    said = capsys.readouterr()
+    assert "KeyError: 'missing'" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_an_interrupted_command_ends_with_130() -> None:
+    def interrupted() -> None:
+        raise click.Abort
+
+    assert run(interrupted) == 130
+
+
+@pytest.mark.parametrize(
+    ("error", "is_ours"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (OSError(errno.ENOENT, "No such file", "x.json"), True),
+        (LookupError("x"), True),
+    ],
+)
+def test_output_that_cannot_be_written_is_no_bug(
+    capsys: pytest.CaptureFixture[str], error: Exception, is_ours: bool
+) -> None:
+    def fail() -> None:
+        raise error
+
+    assert run(fail) == 1
+    assert ("BUG" in capsys.readouterr().err) == is_ours

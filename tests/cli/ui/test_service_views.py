@@ -1,0 +1,68 @@
+"""How lists of services look."""
+
+from datetime import UTC, datetime
+
+import pytest
+from msgspec.structs import replace
+
+from ramet.api.schemas.services import ForkedFrom, HaReplicas, Service, ServiceMetadata
+from ramet.api.schemas.shared import Endpoint
+from ramet.cli.ui.service_views import COLUMNS, lineage, print_service, print_services
+from ramet.model.service import Environment, ServiceType, Status
+
+
+def _service(service_id: str, parent: str | None = None) -> Service:
+    return Service(
+        service_id=service_id,
+        project_id="p",
+        name=service_id,
+        region_code="local",
+        service_type=ServiceType.POSTGRES,
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        paused=False,
+        status=Status.READY,
+        resources=[],
+        metadata=ServiceMetadata(Environment.DEV),
+        endpoint=Endpoint("localhost", 15432),
+        vpcEndpoint=None,
+        vpc_endpoint=None,
+        forked_from=None if parent is None else ForkedFrom("p", parent, False),
+        ha_replicas=HaReplicas(0, 0),
+        connection_pooler=None,
+        read_replica_sets=[],
+        metrics=None,
+    )
+
+
+def test_forks_stand_below_their_parents_in_order() -> None:
+    services = [_service("a"), _service("b", "a"), _service("c"), _service("d", "b"), _service("e", "a")]
+    drawn = [branch + service.name for branch, service in lineage(services)]
+    assert drawn == ["a", "├─ b", "│  └─ d", "└─ e", "c"]
+
+
+def test_a_fork_whose_parent_is_gone_stands_at_the_root() -> None:
+    assert [branch for branch, _ in lineage([_service("b", "gone")])] == [""]
+
+
+def test_a_thousand_generations_are_drawn() -> None:
+    services = [_service("s0"), *(_service(f"s{n}", f"s{n - 1}") for n in range(1, 2000))]
+    assert len(lineage(services)) == 2000
+
+
+def test_a_table_in_a_pipe_has_no_trailing_blanks_and_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    print_services([_service("a"), _service("b", "a")], "table")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == list(COLUMNS)
+    assert len(lines) == 3
+    assert all(line == line.rstrip() and "\x1b" not in line for line in lines)
+
+
+def test_a_service_without_room_says_that_it_is_read_only_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "The storage has 7 MiB left."
+    full = replace(_service("a"), metadata=ServiceMetadata(Environment.DEV, storage_warning=warning))
+    print_services([full, replace(full, service_id="b"), _service("c")], "table")
+    listed = capsys.readouterr()
+    assert [("READY, read-only" in line) for line in listed.out.splitlines()] == [False, True, True, False]
+    assert listed.err.splitlines() == [warning]
+    print_service(full, "table")
+    assert warning in capsys.readouterr().out

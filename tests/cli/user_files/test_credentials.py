@@ -1,0 +1,85 @@
+"""Which server and key a command uses."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from ramet.cli.user_files.credentials import Credentials, find_credentials, read_credentials, write_credentials
+from ramet.errors import Invalid, Unauthorized
+from tests.cli.terminal import Terminal
+from tests.cli.world import World
+
+FILE = Credentials("http://file/public/api/v1", "p1", "RKFILE", "secret-of-file")
+
+
+def test_variables_go_before_the_users_own_file_one_by_one(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path), "RAMET_PROJECT_ID": "p2"}
+    write_credentials(tmp_path / "ramet" / "credentials.json", FILE)
+    assert find_credentials(None, environ) == Credentials(FILE.base_url, "p2", FILE.public_key, FILE.secret_key)
+
+
+def test_a_named_file_goes_before_everything(tmp_path: Path) -> None:
+    write_credentials(tmp_path / "ci.json", FILE)
+    assert find_credentials(tmp_path / "ci.json", {"RAMET_PROJECT_ID": "p2"}) == FILE
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Unauthorized, match="secret_key"):
+        find_credentials(None, {"XDG_CONFIG_HOME": str(tmp_path), "RAMET_BASE_URL": "http://x"})
+    with pytest.raises(Unauthorized, match=r"ci\.json"):
+        find_credentials(tmp_path / "ci.json", {})
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"base_url": 1}', "\0"])
+def test_a_file_that_cannot_be_understood_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(content)
+    with pytest.raises(Invalid, match=r"broken\.json"):
+        find_credentials(path, {})
+
+
+def test_credentials_are_written_privately_and_do_not_print(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "credentials.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    path.chmod(0o644)
+    write_credentials(path, FILE)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text()) == {
+        "base_url": FILE.base_url,
+        "project_id": "p1",
+        "public_key": "RKFILE",
+        "secret_key": "secret-of-file",
+    }
+    assert read_credentials(path) == FILE
+    assert "secret-of-file" not in repr(FILE)
+
+
+def test_without_credentials_the_command_ends_with_4_and_says_how_to_get_them(stranger: Terminal) -> None:
+    said = stranger.ramet("service", "list")
+    assert said.code == 4
+    assert "ramet up" in said.err
+
+
+def test_a_wrong_secret_ends_with_4_and_another_project_with_5(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
+    monkeypatch.setenv("RAMET_PROJECT_ID", "p123456789")
+    assert terminal.ramet("service", "list").code == 5
+    monkeypatch.setenv("RAMET_SECRET_KEY", "wrong")
+    assert terminal.ramet("service", "list").code == 4
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:9/public/api/v1", "nonsense", "http://[::1", "ftp://x", "http://"]
+)
+def test_an_address_where_nothing_answers_is_named(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("RAMET_BASE_URL", address)
+    said = terminal.ramet("service", "list")
+    assert said.code in (1, 3)
+    assert address in said.err
+    assert "BUG" not in said.err

@@ -1,0 +1,52 @@
+"""The file of passwords: PostgreSQL's own format, one line an endpoint."""
+
+from pathlib import Path
+
+import pytest
+
+from ramet.api.schemas.shared import Endpoint
+from ramet.cli.connection import connection_string
+from ramet.cli.user_files.passwords import find_password, forget_password, passwords_path, save_password
+
+HERE, THERE = Endpoint("localhost", 15432), Endpoint("localhost", 15433)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_a_new_password_takes_the_place_of_the_old_one() -> None:
+    save_password(HERE, "first")
+    save_password(THERE, "other")
+    save_password(HERE, "second")
+    assert (find_password(HERE), find_password(THERE)) == ("second", "other")
+    assert (
+        passwords_path().read_text() == "localhost:15433:tsdb:tsdbadmin:other\nlocalhost:15432:tsdb:tsdbadmin:second\n"
+    )
+
+
+def test_a_port_is_not_taken_for_one_that_begins_like_it() -> None:
+    save_password(Endpoint("localhost", 1543), "short")
+    assert find_password(HERE) is None
+
+
+@pytest.mark.parametrize("password", ["a:b", "back\\slash", "\\:", "plain", "ends\\"])
+def test_every_letter_survives(password: str) -> None:
+    save_password(HERE, password)
+    assert find_password(HERE) == password
+
+
+def test_forgetting_leaves_the_others() -> None:
+    save_password(HERE, "one")
+    save_password(THERE, "two")
+    forget_password(HERE)
+    forget_password(HERE)
+    assert (find_password(HERE), find_password(THERE)) == (None, "two")
+
+
+def test_a_connection_string_always_wants_tls_and_escapes_the_password() -> None:
+    plain = connection_string(Endpoint("db.example", 5432))
+    assert plain == "postgresql://tsdbadmin@db.example:5432/tsdb?sslmode=require"
+    assert "tsdbadmin:a%2Fb%40c@[::1]:5432" in connection_string(Endpoint("::1", 5432), "a/b@c")
