@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from ramet.backends.local.host.installation import find_installations
+from ramet.machine.installation import find_installations
 
 _LOOK_EVERY_SECONDS = 0.001
 _SERVES_WITHIN_SECONDS = 600.0

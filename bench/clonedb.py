@@ -11,7 +11,7 @@ import psycopg
 
 from bench.bare import Bare
 from bench.data import scale_of
-from ramet.backends.local.host.installation import find_installations
+from ramet.machine.installation import find_installations
 
 _FIRST_MAJOR = 18
 _SETTINGS = ("file_copy_method=clone", "io_method=sync", "max_wal_size=8GB")

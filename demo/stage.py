@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramet.backends.local.doctor import has_storage
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.host.paths import layout_of
 from ramet.backends.local.volumes.disk_usage import free_bytes
 from ramet.client import Client
+from ramet.machine.installation import find_installations
 
 _UP_WITHIN_SECONDS = 60.0
 _END_WITHIN_SECONDS = 60.0

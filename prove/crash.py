@@ -19,7 +19,7 @@ from pathlib import Path
 from prove.chaos import Deeds, steps_of_all
 from prove.made import Made
 from prove.site import FAULTS, Site, eventually, open_site
-from ramet.backends.local.process.identity import record_of
+from ramet.machine.processes import record_of
 
 _SETTLE_SECONDS = 120.0
 _APPEAR_SECONDS = 30.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.host.installation import find_installations
+from ramet.machine.installation import find_installations
 
 _IS_ROOT = os.geteuid() == 0
 _RARE = {

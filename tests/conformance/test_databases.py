@@ -6,8 +6,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server import read_only_module
+from ramet.machine.installation import find_installations
 from tests.conformance.server import Ramet, eventually
 from tests.conformance.shapes import Service
 

@@ -1,8 +1,8 @@
 """Connection strings of services: always with TLS, but on loopback where the server's build has none."""
 
 from ramet.api.schemas.shared import Endpoint
-from ramet.backends.local.server.probe import refuses_tls
 from ramet.endpoints import ADMIN, connection_uri, is_loopback
+from ramet.machine.tls import refuses_tls
 
 
 def connection_string(endpoint: Endpoint, password: str | None = None, role: str = ADMIN) -> str:

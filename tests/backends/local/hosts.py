@@ -15,11 +15,11 @@ from psycopg.conninfo import make_conninfo
 from ramet.backends.base import Server
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import open_limits
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.host.paths import layout_of
 from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.server.servers import Servers
 from ramet.ids import new_id
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size
 from ramet.model.service import Environment, ServiceType

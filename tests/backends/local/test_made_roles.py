@@ -7,11 +7,11 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server.servers import Servers
 from ramet.cli.commands.roles import NewRole, make_role
 from ramet.cli.commands.schema import dump_schema
 from ramet.errors import Failed
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.servers import Servers
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 

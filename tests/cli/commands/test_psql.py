@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.host.installation import find_installations
 from ramet.cli.commands.databases import find_psql
 from ramet.errors import Failed
+from ramet.machine.installation import find_installations
 
 SERVER_PROGRAMS = ("postgres", "initdb", "pg_config", "pg_controldata")
 

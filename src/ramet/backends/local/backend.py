@@ -20,7 +20,6 @@ from ramet.backends.base import Capture, Observation, Readiness, Recovery, Serve
 from ramet.backends.local.companions import Companions
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.host.paths import ServicePaths, digest_of, layout_of, sweep_sockets
 from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.past import Past
@@ -48,6 +47,7 @@ from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.errors import Exhausted, Failed, Invalid, Unavailable
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.resources import Size

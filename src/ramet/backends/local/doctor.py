@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ramet.backends.local.host.cgroups import open_limits
-from ramet.backends.local.host.installation import Installation, extension_of, find_installations
 from ramet.backends.local.host.paths import digest_of
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.server import read_only_module
@@ -12,6 +11,7 @@ from ramet.backends.local.volumes import image as images
 from ramet.backends.local.volumes.pool_record import read_record
 from ramet.backends.local.volumes.probe import best_driver
 from ramet.errors import Failed
+from ramet.machine.installation import Installation, extension_of, find_installations
 from ramet.model.service import ServiceType
 
 _RECORD = "pool.json"

@@ -9,13 +9,13 @@ import click
 
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
-from ramet.backends.local.host.installation import Installation, find_installations
 from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.ui.options import credentials_option, find_service, open_client, service_argument
 from ramet.cli.user_files.passwords import find_password, passwords_path, save_password
 from ramet.client import Client
 from ramet.endpoints import ADMIN, address
 from ramet.errors import Error, Failed, Invalid, NotFound
+from ramet.machine.installation import Installation, find_installations
 from ramet.model.service import Status
 
 _READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"

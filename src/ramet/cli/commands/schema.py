@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from ramet.backends.local.host.installation import find_installations
 from ramet.cli.commands.databases import endpoint_of
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.options import credentials_option, find_service, open_client, service_argument
 from ramet.cli.user_files.passwords import find_password, passwords_path
 from ramet.endpoints import ADMIN
 from ramet.errors import Failed
+from ramet.machine.installation import find_installations
 
 _TOO_OLD = "server version mismatch"
 

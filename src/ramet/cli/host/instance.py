@@ -15,9 +15,9 @@ from typing import TextIO
 
 import msgspec
 
-from ramet.backends.local.process.identity import ProcessRecord, record_of
 from ramet.cli.user_files.private_file import write_private
 from ramet.errors import Unavailable, WrongState
+from ramet.machine.processes import ProcessRecord, record_of
 
 _PAUSE_SECONDS = 0.05
 _LOCK_SECONDS = 0.5

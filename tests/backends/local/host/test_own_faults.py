@@ -13,6 +13,7 @@ from ramet.backends.local.process import identity, postgres
 from ramet.backends.local.server import probe
 from ramet.backends.local.sql import connections
 from ramet.errors import Unavailable, Unseen
+from ramet.machine import processes
 from ramet.model.credentials import Secret
 from tests.backends.local.forks import paths_of, run
 from tests.backends.local.hosts import free_port, new_server
@@ -66,7 +67,7 @@ def test_no_look_at_a_process_says_that_it_is_gone(backend: LocalBackend, pooled
     paths, pid = paths_of(backend, pooled), _pid(backend, pooled)
     looks: list[Callable[[], object]] = [
         lambda: identity.find_server(paths),
-        lambda: identity.record_of(pid),
+        lambda: processes.record_of(pid),
         lambda: identity.processes_in(paths.data),
         lambda: identity.runs(pid, "postgres"),
         lambda: list(identity.children_of(pid)),

@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import log_reader
 from ramet.backends.local.server.servers import Servers
 from ramet.errors import Invalid
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import new_password
 from ramet.model.logs import LogEntry, LogQuery
 from tests.backends.local.hosts import boot, connect, eventually, new_server

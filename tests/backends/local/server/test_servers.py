@@ -9,6 +9,7 @@ from ramet.backends.local.server import probe, read_only_storage
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
+from ramet.machine.tls import refuses_tls
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
 
@@ -73,7 +74,7 @@ def test_what_the_platform_looks_at_and_switches_leaves_no_complaint_in_the_log(
     servers.secure(server, is_new=True, quiet=False)
     servers.open(server)
     paths = servers.paths(server.service_id)
-    assert not probe.refuses_tls("localhost", server.port)
+    assert not refuses_tls("localhost", server.port)
     read_only_storage.set_read_only(paths, servers.account)
     eventually(lambda: _reads_only(server, password))
     read_only_storage.set_writable(paths)

@@ -9,10 +9,10 @@ import pytest
 
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.earlier_guards import drop_event_trigger
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from tests.backends.local import forks
 from tests.backends.local.earlier_guards import guard_table, install_guards

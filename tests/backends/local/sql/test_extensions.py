@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from ramet.backends.base import ExtensionUpdate, Server
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, extensions
 from ramet.errors import Invalid
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password
 from tests.backends.local.hosts import boot, connect, data_root, eventually, new_server, restart
 

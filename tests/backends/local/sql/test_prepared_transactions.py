@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import value
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
 

@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.renewal import renew_access
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, eventually, new_server
 

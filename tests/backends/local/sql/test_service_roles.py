@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
+from ramet.machine.installation import find_installations
 from ramet.model.credentials import new_password
 from tests.backends.local.hosts import boot, connect, new_server
 

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from ramet.backends.base import Server
-from ramet.backends.local.host.installation import find_installations
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, session_settings
+from ramet.machine.installation import find_installations
 from tests.backends.local.hosts import boot, new_server
 
 HARMFUL = (

@@ -20,8 +20,9 @@ from pathlib import Path
 from ramet.backends.local.host.children import adopt
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.process.identity import ProcessRecord, processes_in, record_of, works_in
+from ramet.backends.local.process.identity import processes_in, works_in
 from ramet.backends.local.process.postgres import ENVIRONMENT
+from ramet.machine.processes import ProcessRecord, record_of
 
 _RECORD = "process.json"
 _OUTPUT = "start.log"

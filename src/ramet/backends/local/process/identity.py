@@ -11,39 +11,13 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import asdict
 from pathlib import Path
 
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.host.system_user import Account
-
-_START_TICKS_FIELD = 21
-_STATE_FIELD = 2
-
-
-@dataclass(frozen=True)
-class ProcessRecord:
-    """A process beyond doubt: the kernel gives no other one the same pid, start and boot."""
-
-    pid: int
-    start_ticks: int
-    boot_id: str
-
-
-def record_of(pid: int) -> ProcessRecord | None:
-    """Return what identifies a process that lives, or None when it is gone or a zombie."""
-    fields = _stat_fields(pid)
-    if fields is None or fields[_STATE_FIELD] in "ZX":
-        return None
-    return ProcessRecord(pid, int(fields[_START_TICKS_FIELD]), boot_id())
-
-
-@cache
-def boot_id() -> str:
-    """Return what the kernel calls the time since the host was last started."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+from ramet.machine.processes import ProcessRecord, record_of, stat_fields
 
 
 def remember(paths: ServicePaths, pid: int, account: Account) -> None:
@@ -105,7 +79,7 @@ def title_of(pid: int) -> str:
 
 def cpu_ticks(pid: int) -> int:
     """Return the CPU time that a process has used, in clock ticks."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return 0 if fields is None else int(fields[13]) + int(fields[14])
 
 
@@ -150,15 +124,6 @@ def _arguments(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except GONE:
         return []
-
-
-def _stat_fields(pid: int) -> list[str] | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except GONE:
-        return None
-    name_end = text.rindex(")")
-    return [str(pid), text[: name_end + 1], *text[name_end + 2 :].split()]
 
 
 def _all_processes() -> list[int]:

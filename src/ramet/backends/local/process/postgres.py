@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ramet.backends.base import Readiness
 from ramet.backends.local.host.children import adopt, reap_ended
-from ramet.backends.local.host.installation import Installation
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.host.system_user import Account
@@ -24,7 +23,6 @@ from ramet.backends.local.process.identity import (
     cpu_ticks,
     find_server,
     processes_in,
-    record_of,
     remember,
     runs,
     title_of,
@@ -32,6 +30,8 @@ from ramet.backends.local.process.identity import (
     works_in,
 )
 from ramet.errors import Failed, Unavailable
+from ramet.machine.installation import Installation
+from ramet.machine.processes import record_of
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
 _PAUSE_SECONDS = 0.001

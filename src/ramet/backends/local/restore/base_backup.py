@@ -13,7 +13,6 @@ from typing import Any
 
 from ramet.backends.base import Capture, SnapshotFacts
 from ramet.backends.local.host import files
-from ramet.backends.local.host.installation import Installation
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.single_user import LABEL
 from ramet.backends.local.sql import connections
@@ -23,6 +22,7 @@ from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, check_segment, live_and_archived
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
 from ramet.errors import Failed
+from ramet.machine.installation import Installation
 from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
 

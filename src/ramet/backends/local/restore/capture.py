@@ -17,7 +17,6 @@ from ramet.backends.base import Capture, Server, Source
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.process.identity import boot_id
 from ramet.backends.local.restore import snapshots, warm_copy
 from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
 from ramet.backends.local.restore.point_in_time import RollForward
@@ -26,6 +25,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import row
 from ramet.backends.local.volumes.driver import Driver
 from ramet.errors import Failed, Unavailable
+from ramet.machine.processes import boot_id
 
 _UNFINISHED = "data.unfinished"
 _NOTE = "capture.json"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ramet.backends.base import Capture
 from ramet.backends.local.host import files
-from ramet.backends.local.host.installation import Installation
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import Base, Stopwatch, captured, copy_stopped, facts_of
@@ -27,6 +26,7 @@ from ramet.backends.local.wal.digests import recorded_files
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
 from ramet.backends.local.wal.segment import segment_at, segment_before, segments_between
 from ramet.errors import Failed
+from ramet.machine.installation import Installation
 from ramet.model.fork import shown
 
 # Set in a capture's facts: all its WAL is wanted, and archive recovery is what replays it.

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 from ramet.backends.base import Capture
-from ramet.backends.local.host.installation import Installation
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.recovery_target import WalReader
 from ramet.backends.local.server.analyze import collect
@@ -16,6 +15,7 @@ from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.boundary import cut_at_lsn
 from ramet.backends.local.wal.locate import WalSource, live_and_archived
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
+from ramet.machine.installation import Installation
 
 _SHOWN_TABLES = 100
 

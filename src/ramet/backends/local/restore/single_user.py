@@ -14,12 +14,12 @@ from pathlib import Path
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.children import adopt
-from ramet.backends.local.host.installation import Installation
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process.identity import cpu_ticks, processes_in, transferred_bytes
 from ramet.backends.local.process.postgres import ENVIRONMENT, handle_of, has_ended
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.errors import Failed, Unavailable
+from ramet.machine.installation import Installation
 
 LABEL = "backup_label"
 _LOCK_FILE = "postmaster.pid"

@@ -20,7 +20,6 @@ from typing import Any
 from ramet.backends.base import MOST_SPARES, Capture, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.process.identity import boot_id
 from ramet.backends.local.restore import recovery, snapshots
 from ramet.backends.local.restore.base_backup import Base, captured
 from ramet.backends.local.restore.single_user import SingleUser
@@ -29,6 +28,7 @@ from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, check_segment
 from ramet.backends.local.wal.segment import segment_at
+from ramet.machine.processes import boot_id
 from ramet.model.snapshot import lsn_number
 
 _TREE = "prepared"

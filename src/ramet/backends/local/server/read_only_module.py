@@ -12,10 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ramet.backends.local.host.installation import Installation, Installations, find_installations
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.host.system_user import Account
 from ramet.errors import Failed
+from ramet.machine.installation import Installation, Installations, find_installations
 
 _SOURCE = Path(__file__).parent / "native" / "ramet_read_only.c"
 _HOME = Path(sys.prefix) / "lib" / "ramet"

@@ -19,7 +19,6 @@ import psycopg
 from ramet.backends.base import Readiness, Server
 from ramet.backends.local.host.certificates import Authority
 from ramet.backends.local.host.cgroups import Limits
-from ramet.backends.local.host.installation import Installation, Installations, extension_of
 from ramet.backends.local.host.own_faults import is_own
 from ramet.backends.local.host.paths import Layout, ServicePaths, make_passage, make_private_parents
 from ramet.backends.local.host.system_user import Account
@@ -35,6 +34,7 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
 from ramet.errors import Failed, Unavailable
+from ramet.machine.installation import Installation, Installations, extension_of
 from ramet.model.credentials import Secret
 from ramet.model.service import ServiceType
 

@@ -12,11 +12,11 @@ import msgspec
 import psycopg
 
 from ramet.backends.base import ExtensionUpdate
-from ramet.backends.local.host.installation import Installation
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.sql import connections
 from ramet.errors import Invalid
+from ramet.machine.installation import Installation
 from ramet.model.fork import shown
 
 _RECORD = "extensions.json"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.host.installation import Installation, Installations, find_installations, probe
 from ramet.errors import Failed, Invalid
+from ramet.machine.installation import Installation, Installations, find_installations, probe
 from ramet.model.service import ServiceType
 
 
