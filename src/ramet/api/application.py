@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from ramet.api.auth import key_guard
-from ramet.api.body import LIMIT_BYTES, WireRequest
+from ramet.api.body import LIMIT_BYTES, ApiRequest
 from ramet.api.errors import exception_handlers, on_http_exception
 from ramet.api.methods import Application
 from ramet.api.openapi import document
@@ -72,7 +72,7 @@ def create_app(
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
         },
         exception_handlers=_by_place(exception_handlers(), refuse_beside),
-        request_class=WireRequest,
+        request_class=ApiRequest,
         request_max_body_size=LIMIT_BYTES,
         openapi_config=None,
         logging_config=None,

@@ -1,31 +1,35 @@
-"""Reading request bodies: a JSON object checked field by field, so that errors name field, value and remedy."""
+"""Reading request bodies with msgspec, with errors that name the field, its value and the remedy.
 
+Added to what msgspec checks: duplicate fields are refused, since RFC 8259 (4) leaves open which value counts, and
+null means absent.
+"""
+
+import json
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from typing import Any, TypeVar, get_args
 
 import msgspec
 from litestar import Request
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
-from msgspec.structs import FieldInfo
 
-from ramet.api.jsontext import SHOWN_CHARACTERS, read_object, shown
 from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
 from ramet.model.project import ApiKey
 
 LIMIT_BYTES = 1024 * 1024
+_SHOWN_CHARACTERS = 64
 _SHOWN_FIELDS = 8
+_REMEDY = "Send one JSON object."
 _PLACE = re.compile(r" - at `\$((?:\[\d+\]|\.\w+)+)`$")
 _STEP = re.compile(r"\[\d+\]|\.\w+")
-_MISSING = re.compile(r"Object missing required field `([^`]*)`")
-_UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`")
+_FIELD_PROBLEM = re.compile(r"Object (missing required|contains unknown) field `([^`]*)`")
 
 BodyT = TypeVar("BodyT", bound=Body)
 
 
-class WireRequest(Request[None, ApiKey, State]):
+class ApiRequest(Request[None, ApiKey, State]):
     """A request whose body is read as the struct that its handler calls `data`."""
 
     async def json(self) -> Any:
@@ -34,68 +38,91 @@ class WireRequest(Request[None, ApiKey, State]):
         if field is None:
             raise AssertionError("BUG: a body is read where no handler asks for one")
         struct = next(part.annotation for part in (field, *field.inner_types) if part.is_subclass_of(Body))
-        _check_media_type(self.content_type[0])
+        media_type = self.content_type[0]
+        if media_type and media_type != "application/json" and not media_type.endswith("+json"):
+            detail = f"Unsupported Content-Type {media_type[:_SHOWN_CHARACTERS]!r}: send application/json"
+            raise HTTPException(detail, status_code=415)
         return parse(await self.body(), struct)
 
 
 def parse(raw: bytes, struct: type[BodyT]) -> BodyT:
-    """Return the struct that `raw` holds; an optional field that is null is absent. Raises Invalid."""
+    """Return the struct that `raw` contains; an optional field that is null is absent. Raises Invalid."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
-    absent = struct.inherited | {name for name, field in fields.items() if not (field.required or _takes_null(field))}
-    values = {name: value for name, value in read_object(raw).items() if value is not None or name not in absent}
-    _check_names(values.keys(), fields.keys(), struct.inherited)
-    for name, field in fields.items():
-        if field.required and name not in values:
-            raise Invalid("MISSING_FIELD", f"{name} is missing", _remedy(field))
-    return struct(**{fields[name].name: _convert(fields[name], value) for name, value in values.items()})
-
-
-def _takes_null(field: FieldInfo) -> bool:
-    return type(None) in get_args(field.type)
-
-
-def _check_media_type(media_type: str) -> None:
-    if media_type and media_type != "application/json" and not media_type.endswith("+json"):
-        shown = repr(media_type[:SHOWN_CHARACTERS])
-        raise HTTPException(f"Content-Type {shown} is not understood; send application/json", status_code=415)
-
-
-def _check_names(given: Set[str], known: Set[str], inherited: Set[str]) -> None:
-    strangers = given - known
-    if fixed := strangers & inherited:
-        raise Invalid("INHERITED_FIELD", f"{_listed(fixed)}: inherited from the parent", "Leave it out of the body.")
-    if strangers:
-        raise Invalid("UNKNOWN_FIELD", f"There is no field {_listed(strangers)}", f"Known are {_listed(known)}.")
-
-
-def _convert(field: FieldInfo, value: Any) -> Any:
+    takes_null = {name for name, field in fields.items() if field.required or type(None) in get_args(field.type)}
+    values = {
+        name: value
+        for name, value in _read_object(raw).items()
+        if value is not None or name in takes_null or name not in fields.keys() | struct.inherited
+    }
+    unknown = values.keys() - fields.keys()
+    if inherited := unknown & struct.inherited:
+        raise Invalid(
+            "INHERITED_FIELD", f"{_listed(inherited)}: inherited from the parent", "Leave it out of the body."
+        )
+    if unknown:
+        raise Invalid("UNKNOWN_FIELD", f"Unknown field: {_listed(unknown)}", f"Known fields: {_listed(fields)}.")
     try:
-        return msgspec.convert(value, field.type)
-    except (ValueError, RecursionError) as error:
-        raise Invalid("INVALID_FIELD", _complaint(field.encode_name, value, str(error)), _remedy(field)) from error
+        return msgspec.convert(values, struct)
+    except msgspec.ValidationError as error:
+        raise _refusal(struct, values, str(error)) from error
 
 
-def _complaint(name: str, value: Any, problem: str) -> str:
-    """Say what is wrong with a field, or with which part of it, as msgspec has found it."""
-    for step in _STEP.findall(place[1]) if (place := _PLACE.search(problem)) else ():
-        name, value = f"{name}{step}", value[int(step[1:-1])] if step[0] == "[" else value[step[1:]]
-    if found := _MISSING.match(problem):
-        return f"{name}.{found[1]} is missing"
-    if found := _UNKNOWN.match(problem):
-        return f"{name} has no field {found[1][:SHOWN_CHARACTERS]}"
-    return f"{name} cannot be {shown(value)}"
+def shown(value: Any) -> str:
+    """Return a value for a message, cut to what a person reads."""
+    if isinstance(value, dict | list):
+        # Encoding what could just be decoded may still exceed the recursion limit from here.
+        return "an object" if isinstance(value, dict) else "an array"
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 
 
-def _remedy(field: FieldInfo) -> str:
-    """Return the field's own description, which every field of a Body has."""
-    information = msgspec.inspect.type_info(field.type)
-    options = information.types if isinstance(information, msgspec.inspect.UnionType) else (information,)
-    schemas = (option.extra_json_schema for option in options if isinstance(option, msgspec.inspect.Metadata))
-    return next((schema["description"] for schema in schemas if schema and "description" in schema), "")
+def _read_object(raw: bytes) -> dict[str, Any]:
+    if not raw.strip():
+        raise Invalid("INVALID_JSON", "The body is empty", _REMEDY)
+    try:
+        value = msgspec.json.decode(raw)
+        json.loads(raw, object_pairs_hook=_refuse_duplicates)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        problem = str(error).removeprefix("JSON is malformed: ").partition(" - at ")[0]
+        raise Invalid("INVALID_JSON", f"The body is not valid JSON: {problem}", _REMEDY) from error
+    if not isinstance(value, dict):
+        raise Invalid("INVALID_JSON", f"The body must be a JSON object (got {shown(value)})", _REMEDY)
+    return value
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise Invalid("DUPLICATE_FIELD", f"Duplicate field: {name[:_SHOWN_CHARACTERS]}", "Send it once.")
+        names.add(name)
+
+
+def _refusal(struct: type[Body], values: Any, problem: str) -> Invalid:
+    """Turn what msgspec found into an error with the field, or the part of it, and the field's description."""
+    steps = _STEP.findall(place[1]) if (place := _PLACE.search(problem)) else []
+    path, value = "".join(steps).lstrip("."), values
+    for step in steps:
+        value = value[int(step[1:-1]) if step[0] == "[" else step[1:]]
+    found = _FIELD_PROBLEM.match(problem)
+    if found is None:
+        message = f"Invalid value for {path}: {shown(value)}"
+    else:
+        path = f"{path}.{found[2][:_SHOWN_CHARACTERS]}".lstrip(".")
+        message = f"{path} is missing" if found[1] == "missing required" else f"Unknown field: {path}"
+    code = "INVALID_FIELD" if steps else "MISSING_FIELD"
+    return Invalid(code, message, _description(struct, steps[0][1:] if steps else path))
+
+
+def _description(struct: type[Body], name: str) -> str:
+    """Return the description of a field, which every field of a Body has."""
+    _, components = msgspec.json.schema_components([struct])
+    schema = components[struct.__name__]["properties"].get(name, {})
+    return next((part["description"] for part in (schema, *schema.get("anyOf", ())) if "description" in part), "")
 
 
 def _listed(names: Iterable[str]) -> str:
     """Return names for an error, as many and as much of each as a person reads."""
     ordered = sorted(names)
-    first = ", ".join(name[:SHOWN_CHARACTERS] for name in ordered[:_SHOWN_FIELDS])
+    first = ", ".join(name[:_SHOWN_CHARACTERS] for name in ordered[:_SHOWN_FIELDS])
     return first if len(ordered) <= _SHOWN_FIELDS else f"{first} and {len(ordered) - _SHOWN_FIELDS} more"
