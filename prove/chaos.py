@@ -13,10 +13,11 @@ from typing import Any
 
 import psycopg
 
+from harness.instance import Instance, connect
+from harness.waiting import eventually
 from prove.followers import Followers
 from prove.journal import Journal, rows_of
-from prove.made import Made, ask
-from prove.site import Site, connect, eventually
+from prove.made import Made
 from ramet.backends.local.process.identity import find_server
 from ramet.ids import new_id
 from ramet.operations.procedure import submit
@@ -24,15 +25,14 @@ from ramet.procedures.registry import FIRST_STEPS, all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
 
-_READY_SECONDS = 90.0
 _SIZES = ((500, 2), (1000, 4), (1000, 2))
 
 
-def steps_of_all(site: Site) -> list[tuple[str, str]]:
+def steps_of_all(instance: Instance) -> list[tuple[str, str]]:
     """Return every step of every procedure."""
-    store = Store.open(f"sqlite:///{site.data}/ramet.db")
+    store = Store.open(f"sqlite:///{instance.data}/ramet.db")
     try:
-        tools = Tools(store, site.backend, lambda: datetime.now(UTC))
+        tools = Tools(store, instance.backend, lambda: datetime.now(UTC))
         return [(one.name, step) for one in all_procedures(tools, timedelta(days=7)) for step in one.steps]
     finally:
         store.close()
@@ -42,7 +42,7 @@ def steps_of_all(site: Site) -> list[tuple[str, str]]:
 class Deeds:
     """A parent under load, a spare service to be changed, and forks and services made in passing."""
 
-    site: Site
+    instance: Instance
     passing: list[Made] = field(default_factory=list)
     parent: Made = field(init=False)
     spare: Made = field(init=False)
@@ -61,12 +61,12 @@ class Deeds:
         self.spare_journal = Journal(self.spare.port, self.spare.password)
         self.journal.start()
         self.spare_journal.start()
-        eventually(lambda: len(self.journal.acknowledged) > 50, _READY_SECONDS, "the parent's client writes")
+        eventually(lambda: len(self.journal.acknowledged) > 50, "the parent's client writes")
         self.began = datetime.now(UTC)
         # From here on the newest snapshot has the table too.
         self._ask("POST", f"/services/{self.parent.service_id}/snapshots", {"name": "first"})
-        self.site.await_idle(_READY_SECONDS)
-        self.followers = Followers(self.site, self.spare, self.spare_journal)
+        self.instance.await_idle()
+        self.followers = Followers(self.instance, self.spare, self.spare_journal)
 
     @property
     def known(self) -> dict[str, Callable[[random.Random], object]]:
@@ -107,7 +107,7 @@ class Deeds:
         if strategy == "PITR":
             target = max(self.began, datetime.now(UTC) - timedelta(seconds=chance.uniform(0.01, 8)))
             body["target_time"] = target.isoformat()
-        eventually(lambda: self._status(self.parent) == "READY", _READY_SECONDS, "the parent is READY")
+        eventually(lambda: self._status(self.parent) == "READY", "the parent is READY")
         made = self._noted(self._ask("POST", f"/services/{self.parent.service_id}/forkService", body), strategy)
         made.since, made.target = since if strategy == "NOW" else 0, target
         return made
@@ -119,19 +119,19 @@ class Deeds:
 
     def mark(self) -> int:
         """Return what comes before all operations that follow."""
-        return int(self.site.rows("SELECT coalesce(max(rowid), 0) FROM operation")[0][0])
+        return int(self.instance.rows("SELECT coalesce(max(rowid), 0) FROM operation")[0][0])
 
     def await_step(self, mark: int, procedure: str, step: str, seconds: float) -> bool:
         """Wait until an operation since `mark` is at a step; False when it was too fast to be seen there."""
         found: list[bool] = []
 
         def seen() -> bool:
-            steps = self.site.steps("rowid > ? AND procedure = ?", mark, procedure)
+            steps = self.instance.steps("rowid > ? AND procedure = ?", mark, procedure)
             if any(one.step == step and one.status == "RUNNING" for one in steps):
                 found.append(True)
             return bool(found) or (bool(steps) and all(one.status in ("SUCCEEDED", "FAILED") for one in steps))
 
-        eventually(seen, seconds, f"{procedure}.{step}")
+        eventually(seen, f"{procedure}.{step}", seconds=seconds)
         return bool(found)
 
     def await_undoing(self, mark: int, seconds: float) -> None:
@@ -139,18 +139,20 @@ class Deeds:
         deadline = time.monotonic() + seconds
         over = ("UNDOING", "FAILED", "SUCCEEDED")
         while time.monotonic() < deadline:
-            if any(one.status in over for one in self.site.steps("rowid > ? AND procedure = 'fork'", mark)):
+            if any(one.status in over for one in self.instance.steps("rowid > ? AND procedure = 'fork'", mark)):
                 return
 
     def await_status(self, made: Made, wanted: str) -> None:
         """Wait for a status."""
         eventually(
-            lambda: self._status(made) == wanted, _READY_SECONDS, lambda: f"{wanted}, not {self._status(made)}", 0.03
+            lambda: self._status(made) == wanted,
+            lambda: f"{wanted}, not {self._status(made)}",
+            0.03,
         )
 
     def pid_of(self, made: Made) -> int | None:
         """Return the pid of a service's server."""
-        return find_server(self.site.backend.servers.paths(made.service_id))
+        return find_server(self.instance.backend.servers.paths(made.service_id))
 
     def servers_answer(self) -> bool:
         """Tell whether the two services that stay are settled: one READY, one READY or PAUSED.
@@ -174,7 +176,7 @@ class Deeds:
         found += self.spare_journal.faults(rows_of(self.spare.port, self.spare.password))
         found += self.followers.faults(counts)
         query = "SELECT drill_failure FROM service WHERE id = ? AND drill_failure IS NOT NULL"
-        found += [f"drill: {failure}" for (failure,) in self.site.rows(query, self.parent.service_id)]
+        found += [f"drill: {failure}" for (failure,) in self.instance.rows(query, self.parent.service_id)]
         for made in self.passing:
             found += [f"{made.strategy or 'service'} {made.service_id}: {one}" for one in self._faults_of(made, counts)]
         return found
@@ -182,7 +184,7 @@ class Deeds:
     def clean_up(self) -> None:
         """Delete what was made in passing."""
         for made in self.passing:
-            if self.site.call("GET", f"/services/{made.service_id}").status_code == 200:
+            if self.instance.call("GET", f"/services/{made.service_id}").status_code == 200:
                 self._ask("DELETE", f"/services/{made.service_id}")
         for made in self.passing:
             self.await_status(made, "")
@@ -207,7 +209,9 @@ class Deeds:
         if status == "READY" and not made.doomed:
             counts[f"{kind} READY"] += 1
             return self._wrong_rows(made) if made.strategy else []
-        ((failure, deleted),) = self.site.rows("SELECT failure, deleted_at FROM service WHERE id = ?", made.service_id)
+        ((failure, deleted),) = self.instance.rows(
+            "SELECT failure, deleted_at FROM service WHERE id = ?", made.service_id
+        )
         if made.doomed and deleted:
             counts[f"{kind} deleted"] += 1
             return []
@@ -228,11 +232,11 @@ class Deeds:
         return [f"{len(wrong)} transactions differ from those until {made.target}"] if wrong else []
 
     def _status(self, made: Made) -> str:
-        answer = self.site.call("GET", f"/services/{made.service_id}")
+        answer = self.instance.call("GET", f"/services/{made.service_id}")
         return str(answer.json()["status"]) if answer.status_code == 200 else ""
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
-        return ask(self.site, method, path, body)
+        return self.instance.ask(method, path, body)
 
     def _noted(self, answer: Any, strategy: str) -> Made:
         made = Made(answer["service_id"], answer["endpoint"]["port"], answer["initial_password"], strategy)
@@ -261,7 +265,7 @@ class Deeds:
 
     def _drill(self) -> None:
         """Do what only the schedule does otherwise, hours apart."""
-        with contextlib.closing(Store.open(f"sqlite:///{self.site.data}/ramet.db")) as store, store.write() as tx:
+        with contextlib.closing(Store.open(f"sqlite:///{self.instance.data}/ramet.db")) as store, store.write() as tx:
             submit(tx, "drill", FIRST_STEPS["drill"], self.parent.service_id, {"drill_id": new_id()})
 
     def _toggle_pooler(self) -> None:
@@ -273,6 +277,6 @@ class Deeds:
         path = f"/services/{self.parent.service_id}/snapshots"
         taken = self._ask("POST", path, {"name": "to be deleted"})["id"]
         mine = "SELECT 1 FROM snapshot WHERE id = ?"
-        eventually(lambda: bool(self.site.rows(mine, taken)), _READY_SECONDS, "the snapshot is there")
-        self.site.await_idle(_READY_SECONDS)
+        eventually(lambda: bool(self.instance.rows(mine, taken)), "the snapshot is there")
+        self.instance.await_idle()
         self._ask("DELETE", f"{path}/{taken}")

@@ -14,19 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
+from harness.instance import FREQUENT_SNAPSHOTS, Instance, connect, open_instance
+from harness.waiting import eventually
 from prove.faketime import WITH_SERVERS, Faketime, library, sweep
 from prove.journal import Journal, rows_of
-from prove.made import Made, ask
-from prove.site import FAULTS, Site, connect, eventually, open_site
+from prove.made import FAULTS, Made
 from ramet.backends.local.process.identity import find_server
 from ramet.model.fork import shown
-from ramet.model.snapshot import lsn_number
 
 HOUR_SECONDS = 3600.0
-_SOON_SECONDS = 120.0
 _SOME_ROWS = 40
 _STEADY = timedelta(minutes=1)
 
@@ -52,7 +50,7 @@ PLANS = [Plan(sign * HOUR_SECONDS, with_servers) for with_servers in (False, Tru
 class Trial:
     """A service whose ledger is written while the clock is stepped. `refused` counts PITR forks that were refused."""
 
-    site: Site
+    instance: Instance
     clock: Faketime
     plan: Plan
     parent: Made = field(init=False)
@@ -62,7 +60,7 @@ class Trial:
 
     def run(self) -> list[str]:
         """Step there and back; return what does not hold."""
-        self.parent = self._made(ask(self.site, "POST", "/services", {"name": "clock"}))
+        self.parent = self._made(self.instance.ask("POST", "/services", {"name": "clock"}))
         self._await_ready(self.parent)
         self.journal = Journal(self.parent.port, self.parent.password)
         self.journal.start()
@@ -122,38 +120,38 @@ class Trial:
 
     @contextmanager
     def _forked(self, request: dict[str, str]) -> Iterator[Made]:
-        fork = self._made(ask(self.site, "POST", f"/services/{self.parent.service_id}/forkService", request))
+        fork = self._made(self.instance.ask("POST", f"/services/{self.parent.service_id}/forkService", request))
         self.forks += 1
         self._await_ready(fork)
         yield fork
-        ask(self.site, "DELETE", f"/services/{fork.service_id}")
+        self.instance.ask("DELETE", f"/services/{fork.service_id}")
 
     def _await_ready(self, made: Made) -> None:
         def is_decided() -> bool:
-            found = ask(self.site, "GET", f"/services/{made.service_id}")
+            found = self.instance.ask("GET", f"/services/{made.service_id}")
             if found["status"] == "UNSTABLE":
                 raise AssertionError(f"it failed: {found['metadata'].get('status_reason')}")
             return bool(found["status"] == "READY")
 
-        eventually(is_decided, _SOON_SECONDS, f"service {made.service_id} is READY", 0.02)
+        eventually(is_decided, f"service {made.service_id} is READY", 0.02)
 
     def _snapshot(self) -> None:
         path = f"/services/{self.parent.service_id}/snapshots"
-        asked = ask(self.site, "POST", path)["id"]
-        eventually(lambda: asked in self._snapshot_ids(), _SOON_SECONDS, f"snapshot {asked}", 0.02)
+        asked = self.instance.ask("POST", path)["id"]
+        eventually(lambda: asked in self._snapshot_ids(), f"snapshot {asked}", 0.02)
 
     def _snapshot_ids(self) -> set[str]:
-        query = "SELECT id, end_lsn FROM snapshot WHERE service_id = ?"
-        return {row[0] for row in sorted(self.site.rows(query, self.parent.service_id), key=lambda r: lsn_number(r[1]))}
+        query = "SELECT id FROM snapshot WHERE service_id = ?"
+        return {row[0] for row in self.instance.rows(query, self.parent.service_id)}
 
     def _kill_server(self) -> None:
-        pid = find_server(self.site.backend.servers.paths(self.parent.service_id))
+        pid = find_server(self.instance.backend.servers.paths(self.parent.service_id))
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
 
     def _await_rows(self) -> None:
         wanted = len(self.journal.acknowledged) + _SOME_ROWS
-        eventually(lambda: len(self.journal.acknowledged) >= wanted, _SOON_SECONDS, "more rows", 0.01)
+        eventually(lambda: len(self.journal.acknowledged) >= wanted, "more rows", 0.01)
 
     def _time_after_some_rows(self) -> datetime:
         target = self._last_time()
@@ -199,33 +197,35 @@ def counts_at(committed: Sequence[tuple[int, datetime]], target: datetime) -> se
 
 def prove(plan: Plan, directory: Path | None = None) -> tuple[list[str], str]:
     """Run one trial over a fresh data directory; return its faults, and what was done."""
-    with _clocked(plan, directory) as (site, clock):
-        trial = Trial(site, clock, plan)
+    with _clocked(plan, directory) as (instance, clock):
+        trial = Trial(instance, clock, plan)
         faults = trial.run()
         return faults, f"{trial.forks} forks, {trial.refused} refused"
 
 
 @contextmanager
-def _clocked(plan: Plan, directory: Path | None) -> Iterator[tuple[Site, Faketime]]:
-    with open_site(directory, partial(_give_clock, plan)) as site:
-        pid = None if site.process is None else site.process.pid
+def _clocked(plan: Plan, directory: Path | None) -> Iterator[tuple[Instance, Faketime]]:
+    with open_instance(directory, **FREQUENT_SNAPSHOTS) as instance:
+        _give_clock(plan, instance)
+        instance.up()
+        pid = None if instance.process is None else instance.process.pid
         try:
-            yield site, _clock_of(site)
+            yield instance, _clock_of(instance)
         finally:
             sweep(pid)
 
 
-def _clock_of(site: Site) -> Faketime:
-    return Faketime(site.root / "faketime")
+def _clock_of(instance: Instance) -> Faketime:
+    return Faketime(instance.root / "faketime")
 
 
-def _give_clock(plan: Plan, site: Site) -> None:
-    clock = _clock_of(site)
+def _give_clock(plan: Plan, instance: Instance) -> None:
+    clock = _clock_of(instance)
     clock.step_to(0)
-    site.program = (sys.executable, "-m", "prove.faketime")
-    site.environment |= clock.environment
+    instance.program = (sys.executable, "-m", "prove.faketime")
+    instance.environment |= clock.environment
     if plan.with_servers:
-        site.environment[WITH_SERVERS] = "1"
+        instance.environment[WITH_SERVERS] = "1"
 
 
 def _tried(check: Callable[[], list[str]]) -> list[str]:

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.instance import FREQUENT_SNAPSHOTS, Instance, running_instance
+from harness.waiting import eventually
 from prove.chaos import Deeds, steps_of_all
-from prove.made import Made
-from prove.site import FAULTS, Site, eventually, open_site
+from prove.made import FAULTS, Made
 from ramet.machine.processes import record_of
 
-_SETTLE_SECONDS = 120.0
 _APPEAR_SECONDS = 30.0
 _LONGEST_JITTER_SECONDS = 0.08
 
@@ -48,9 +48,9 @@ def main(arguments: list[str]) -> int:
     tally = Tally()
     print(f"crash: {given.seeds} seeds, the first is {first}", file=sys.stderr)
     interrupted = False
-    with open_site(given.data) as site:
+    with running_instance(given.data, **FREQUENT_SNAPSHOTS) as instance:
         try:
-            _run(site, given, first, tally)
+            _run(instance, given, first, tally)
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -58,19 +58,19 @@ def main(arguments: list[str]) -> int:
     return 130 if interrupted else 1 if tally.faults else 0
 
 
-def _run(site: Site, given: argparse.Namespace, first: int, tally: Tally) -> None:
-    deeds = Deeds(site)
+def _run(instance: Instance, given: argparse.Namespace, first: int, tally: Tally) -> None:
+    deeds = Deeds(instance)
     deeds.settle_in()
     plans = [plan for plan in _plans(deeds) if given.only in plan.title]
     for number in range(given.seeds):
         plan, seed = plans[number % len(plans)], first + number
-        faults = _trial(site, deeds, plan, random.Random(seed), tally)  # noqa: S311 - no secret
+        faults = _trial(instance, deeds, plan, random.Random(seed), tally)  # noqa: S311 - no secret
         tally.counts["trials"] += 1
         tally.counts["trials that failed"] += bool(faults)
         tally.faults += [f"seed {seed}, {plan.title}: {fault}" for fault in faults]
         print(f"crash {number + 1:4d} seed {seed} {plan.title:<28} {'; '.join(faults) or 'ok'}", file=sys.stderr)
         if faults and given.stop:
-            _show_log(site)
+            _show_log(instance)
             break
     tally.faults += deeds.last_words()
 
@@ -84,10 +84,10 @@ class Plan:
 
 
 def _plans(deeds: Deeds) -> list[Plan]:
-    site = deeds.site
+    instance = deeds.instance
     plans = [
         Plan(f"{procedure}.{step}", _at_step(deeds, procedure, step))
-        for procedure, step in steps_of_all(site)
+        for procedure, step in steps_of_all(instance)
         if procedure in deeds.known
     ]
     for _ in range(3):
@@ -101,34 +101,34 @@ def _plans(deeds: Deeds) -> list[Plan]:
     return plans
 
 
-def _trial(site: Site, deeds: Deeds, plan: Plan, chance: random.Random, tally: Tally) -> list[str]:
+def _trial(instance: Instance, deeds: Deeds, plan: Plan, chance: random.Random, tally: Tally) -> list[str]:
     try:
         tally.counts[plan.harm(chance)] += 1
         begun = time.monotonic()
-        if site.process is None:
-            site.up()
-        eventually(deeds.servers_answer, _SETTLE_SECONDS, "every server answers")
-        site.await_idle(_SETTLE_SECONDS)
+        if instance.process is None:
+            instance.up()
+        eventually(deeds.servers_answer, "every server answers")
+        instance.await_idle()
         tally.back_seconds.append(time.monotonic() - begun)
         faults = deeds.faults(tally.counts)
-        faults += [f"before cleaning: {one}" for one in site.leftovers()]
+        faults += [f"before cleaning: {one}" for one in instance.leftovers()]
         deeds.clean_up()
-        site.await_idle(_SETTLE_SECONDS)
-        left = site.leftovers()
+        instance.await_idle()
+        left = instance.leftovers()
         tally.counts["leftovers"] += len(left)
         return faults + left
     except FAULTS as fault:
-        return [f"{type(fault).__name__}: {fault}", *_start_over(site, deeds)]
+        return [f"{type(fault).__name__}: {fault}", *_start_over(instance, deeds)]
 
 
-def _start_over(site: Site, deeds: Deeds) -> list[str]:
+def _start_over(instance: Instance, deeds: Deeds) -> list[str]:
     """Bring all to rest after a trial that went wrong, so that the next one is not about it; say what stays wrong."""
     try:
-        if site.process is None:
-            site.up()
-        site.await_idle(_SETTLE_SECONDS)
+        if instance.process is None:
+            instance.up()
+        instance.await_idle()
         deeds.clean_up()
-        site.await_idle(_SETTLE_SECONDS)
+        instance.await_idle()
     except FAULTS as fault:
         deeds.forget()
         return [f"and then {type(fault).__name__}: {fault}"]
@@ -141,7 +141,7 @@ def _at_step(deeds: Deeds, procedure: str, step: str) -> Callable[[random.Random
         deeds.do(procedure, chance)
         seen = deeds.await_step(mark, procedure, step, _APPEAR_SECONDS)
         time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS) if chance.random() < 0.7 else 0)
-        deeds.site.kill()
+        deeds.instance.kill()
         return "kills of ramet at a step" if seen else "kills of ramet after a step"
 
     return harm
@@ -151,12 +151,12 @@ def _at_random(deeds: Deeds, chance: random.Random) -> str:
     for procedure in chance.sample(["fork", "fork", "fork", "create", "snapshot", "resize"], 3):
         deeds.do(procedure, chance)
     time.sleep(chance.uniform(0, 1.5))
-    deeds.site.kill()
+    deeds.instance.kill()
     if chance.random() < 0.3:  # and once more, while it begins again
         with contextlib.suppress(TimeoutError, AssertionError):
-            deeds.site.up()
+            deeds.instance.up()
         time.sleep(chance.uniform(0, 0.3))
-        deeds.site.kill()
+        deeds.instance.kill()
         return "kills of ramet twice in a row"
     return "kills of ramet at random moments"
 
@@ -185,7 +185,7 @@ def _while_undoing(deeds: Deeds, chance: random.Random) -> str:
     deeds.delete(made)
     deeds.await_undoing(mark, 2.0)
     time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS))
-    deeds.site.kill()
+    deeds.instance.kill()
     return "kills of ramet while it undoes"
 
 
@@ -196,12 +196,12 @@ def _kill_server(deeds: Deeds, made: Made) -> bool:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     # Until it is gone it may still answer, and count as a server that came back.
-    eventually(lambda: record_of(pid) is None, _SETTLE_SECONDS, "the killed server is gone")
+    eventually(lambda: record_of(pid) is None, "the killed server is gone")
     return True
 
 
-def _show_log(site: Site) -> None:
-    print(site.log.read_text()[-6000:], file=sys.stderr)
+def _show_log(instance: Instance) -> None:
+    print(instance.log[-6000:], file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

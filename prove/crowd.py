@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 
+from harness.instance import FREQUENT_SNAPSHOTS, Instance, connect, running_instance
+from harness.waiting import eventually
 from prove.journal import rows_of
-from prove.made import Made, ask
-from prove.site import FAULTS, Site, connect, eventually, open_site
+from prove.made import FAULTS, Made
 
 _READY_SECONDS = 900.0
-_SPACE_SECONDS = 120.0
 _ASKED_AT_ONCE = 8
 _ROWS = 100_000
 _MIB = 1024**2
@@ -26,7 +26,7 @@ _KEPT_MIB = 64
 class Crowd:
     """A parent, its forks, and what was seen of them."""
 
-    site: Site
+    instance: Instance
     parent: Made
     empty_bytes: int
     forks: list[Made] = field(default_factory=list)
@@ -37,9 +37,9 @@ class Crowd:
 def main(arguments: list[str]) -> int:
     """Run the proof; 0 when every fork was right and nothing stayed."""
     given = _parser().parse_args(arguments)
-    with open_site(given.data) as site:
-        empty_bytes = _used_bytes(site)
-        crowd = Crowd(site, _parent(site), empty_bytes)
+    with running_instance(given.data, **FREQUENT_SNAPSHOTS) as instance:
+        empty_bytes = _used_bytes(instance)
+        crowd = Crowd(instance, _parent(instance), empty_bytes)
         try:
             _gather(crowd, given.forks)
             _disperse(crowd)
@@ -50,26 +50,26 @@ def main(arguments: list[str]) -> int:
     return 1 if crowd.faults else 0
 
 
-def _parent(site: Site) -> Made:
-    answer = ask(site, "POST", "/services", {"name": "parent"})
+def _parent(instance: Instance) -> Made:
+    answer = instance.ask("POST", "/services", {"name": "parent"})
     parent = Made(answer["service_id"], answer["endpoint"]["port"], answer["initial_password"])
-    _await(site, 1, 120)
+    _await(instance, 1, 120)
     with connect(parent.port, parent.password) as connection:
         connection.execute("CREATE TABLE ledger (n bigint)")
         connection.execute("INSERT INTO ledger SELECT generate_series(1, %s)", (_ROWS,))
-    site.await_idle(120)
+    instance.await_idle()
     return parent
 
 
 def _gather(crowd: Crowd, count: int) -> None:
     """Make the forks, look into each, and weigh them."""
-    used, begun = _used_bytes(crowd.site), time.monotonic()
+    used, begun = _used_bytes(crowd.instance), time.monotonic()
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as askers:
         crowd.forks += askers.map(lambda _: _fork(crowd), range(count))
     crowd.figures["seconds until all were accepted"] = f"{time.monotonic() - begun:.1f}"
-    _await(crowd.site, count + 1, _READY_SECONDS)
+    _await(crowd.instance, count + 1, _READY_SECONDS)
     crowd.figures["seconds until all were READY"] = f"{time.monotonic() - begun:.1f}"
-    crowd.site.await_idle(_READY_SECONDS)
+    crowd.instance.await_idle()
     wanted = list(range(1, _ROWS + 1))
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as readers:
         right = list(readers.map(lambda made: rows_of(made.port, made.password) == wanted, crowd.forks))
@@ -77,63 +77,63 @@ def _gather(crowd: Crowd, count: int) -> None:
     wrong = [made.service_id for made, ok in zip(crowd.forks, right, strict=True) if not ok]
     crowd.faults += [f"{service_id} holds other rows" for service_id in wrong]
     crowd.figures["memory (PSS) of a fork in MiB"] = _spread(_pss_bytes(crowd))
-    taken_mib = (_used_bytes(crowd.site) - used) / _MIB
+    taken_mib = (_used_bytes(crowd.instance) - used) / _MIB
     crowd.figures["space of all forks in MiB"] = f"{taken_mib:.0f}, {taken_mib / count:.1f} each"
-    crowd.faults += crowd.site.leftovers()
+    crowd.faults += crowd.instance.leftovers()
 
 
 def _disperse(crowd: Crowd) -> None:
     """Delete the forks, look at the parent, delete it too, and wait for all space."""
     begun = time.monotonic()
-    _delete(crowd.site, crowd.forks, left=1)
+    _delete(crowd.instance, crowd.forks, left=1)
     crowd.figures["seconds until all were gone"] = f"{time.monotonic() - begun:.1f}"
     if rows_of(crowd.parent.port, crowd.parent.password) != list(range(1, _ROWS + 1)):
         crowd.faults.append("the parent's rows have changed")
-    _delete(crowd.site, [crowd.parent], left=0)
+    _delete(crowd.instance, [crowd.parent], left=0)
 
     def kept_mib() -> float:
-        return (_used_bytes(crowd.site) - crowd.empty_bytes) / _MIB
+        return (_used_bytes(crowd.instance) - crowd.empty_bytes) / _MIB
 
-    eventually(lambda: kept_mib() < _KEPT_MIB, _SPACE_SECONDS, lambda: f"the space: {kept_mib():.0f} MiB stay", 0.2)
+    eventually(lambda: kept_mib() < _KEPT_MIB, lambda: f"the space: {kept_mib():.0f} MiB stay", 0.2)
     crowd.figures["space that stayed taken in MiB"] = f"{kept_mib():.0f}"
-    crowd.faults += [f"at the end: {one}" for one in crowd.site.leftovers()]
+    crowd.faults += [f"at the end: {one}" for one in crowd.instance.leftovers()]
 
 
-def _delete(site: Site, doomed: Sequence[Made], left: int) -> None:
+def _delete(instance: Instance, doomed: Sequence[Made], left: int) -> None:
     for made in doomed:
-        ask(site, "DELETE", f"/services/{made.service_id}")
-    eventually(lambda: len(ask(site, "GET", "/services")) == left, _READY_SECONDS, "all are gone", 0.2)
-    site.await_idle(_READY_SECONDS)
+        instance.ask("DELETE", f"/services/{made.service_id}")
+    eventually(lambda: len(instance.ask("GET", "/services")) == left, "all are gone", 0.2, seconds=_READY_SECONDS)
+    instance.await_idle()
 
 
 def _fork(crowd: Crowd) -> Made:
-    answer = ask(crowd.site, "POST", f"/services/{crowd.parent.service_id}/forkService", {"fork_strategy": "NOW"})
+    answer = crowd.instance.ask("POST", f"/services/{crowd.parent.service_id}/forkService", {"fork_strategy": "NOW"})
     return Made(answer["service_id"], answer["endpoint"]["port"], answer["initial_password"], "NOW")
 
 
-def _await(site: Site, count: int, seconds: float) -> None:
+def _await(instance: Instance, count: int, seconds: float) -> None:
     """Wait until so many services are READY; one that failed ends the wait at once."""
 
     def statuses() -> list[str]:
-        return [one["status"] for one in ask(site, "GET", "/services")]
+        return [one["status"] for one in instance.ask("GET", "/services")]
 
     def are_ready() -> bool:
-        failed = site.rows("SELECT failure FROM service WHERE failed_at IS NOT NULL")
+        failed = instance.rows("SELECT failure FROM service WHERE failed_at IS NOT NULL")
         if failed:
             raise AssertionError(f"{len(failed)} failed, one with: {failed[0][0]}")
         return statuses().count("READY") == count
 
-    eventually(are_ready, seconds, lambda: f"{count} READY: {statuses().count('READY')}", 0.2)
+    eventually(are_ready, lambda: f"{count} READY: {statuses().count('READY')}", 0.2, seconds=seconds)
 
 
-def _used_bytes(site: Site) -> int:
-    pool = site.backend.pool
+def _used_bytes(instance: Instance) -> int:
+    pool = instance.backend.pool
     return pool.total_bytes() - psutil.disk_usage(str(pool.path)).free
 
 
 def _pss_bytes(crowd: Crowd) -> list[int]:
     """Return the memory of each fork's processes, what they share with others by parts."""
-    services = crowd.site.backend.servers.layout.services
+    services = crowd.instance.backend.servers.layout.services
     weights = {made.service_id: 0 for made in crowd.forks}
     for process in psutil.process_iter(["cwd"]):
         where = Path(process.info["cwd"] or "/")

@@ -9,12 +9,12 @@ from typing import Any
 
 import psycopg
 
+from harness.instance import Instance
+from harness.waiting import eventually
 from prove.journal import Journal, rows_of
-from prove.made import Made, ask
-from prove.site import Site, eventually
+from prove.made import Made
 from ramet.backends.local.process.identity import find_server
 
-_ACTIVE_SECONDS = 90.0
 _BODY = {"name": "followers", "nodes": 1, "cpu_millis": 500, "memory_gbs": 2}
 
 
@@ -22,7 +22,7 @@ _BODY = {"name": "followers", "nodes": 1, "cpu_millis": 500, "memory_gbs": 2}
 class Followers:
     """The sets of one service. `made` holds the ids and ports of those that were asked for and not deleted yet."""
 
-    site: Site
+    instance: Instance
     parent: Made
     journal: Journal
     made: dict[str, int] = field(default_factory=dict)
@@ -30,17 +30,17 @@ class Followers:
 
     def create(self) -> str:
         """Ask for a set."""
-        answer = ask(self.site, "POST", self._path(), _BODY)
+        answer = self.instance.ask("POST", self._path(), _BODY)
         self.made[answer["id"]] = answer["endpoint"]["port"]
         return str(answer["id"])
 
     def resize(self) -> None:
         """Give a new set another size."""
-        ask(self.site, "POST", self._path(self._active(), "/resize"), {"cpu_millis": "1000", "memory_gbs": "4"})
+        self.instance.ask("POST", self._path(self._active(), "/resize"), {"cpu_millis": "1000", "memory_gbs": "4"})
 
     def crash(self) -> None:
         """Kill the server of a new set."""
-        pid = find_server(self.site.backend.servers.paths(self._active()))
+        pid = find_server(self.instance.backend.servers.paths(self._active()))
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -51,7 +51,7 @@ class Followers:
 
     def enable_pooler(self) -> None:
         """Give a new set a pooler."""
-        ask(self.site, "POST", self._path(self._active(), "/enablePooler"))
+        self.instance.ask("POST", self._path(self._active(), "/enablePooler"))
 
     def faults(self, counts: Counter[str]) -> list[str]:
         """Return what does not hold of the sets and their rows."""
@@ -62,11 +62,11 @@ class Followers:
         for set_id in self._listed():
             if set_id not in self.doomed:
                 self._delete(set_id)
-        eventually(lambda: not self._listed(), _ACTIVE_SECONDS, lambda: f"no sets: {self._listed()}", 0.05)
+        eventually(lambda: not self._listed(), lambda: f"no sets: {self._listed()}", 0.05)
 
     def _faults_of(self, set_id: str, counts: Counter[str]) -> list[str]:
         query = "SELECT failure, deleted_at FROM replica_set WHERE id = ?"
-        ((failure, deleted),) = self.site.rows(query, set_id)
+        ((failure, deleted),) = self.instance.rows(query, set_id)
         if set_id in self.doomed:
             counts["replica sets deleted"] += 1
             return [] if deleted else ["it was to be deleted and is not"]
@@ -88,7 +88,7 @@ class Followers:
                 rows[:] = rows_of(port, self.parent.password)
             return not self.journal.faults(rows, wanted)
 
-        eventually(has_caught_up, _ACTIVE_SECONDS, lambda: f"the rows: {self.journal.faults(rows, wanted)}", 0.1)
+        eventually(has_caught_up, lambda: f"the rows: {self.journal.faults(rows, wanted)}", 0.1)
         return []
 
     def _active(self) -> str:
@@ -99,17 +99,16 @@ class Followers:
     def _await_active(self, set_id: str) -> None:
         eventually(
             lambda: self._listed().get(set_id) == "active",
-            _ACTIVE_SECONDS,
             lambda: f"an active replica set {set_id}: {self._listed()}",
             0.03,
         )
 
     def _delete(self, set_id: str) -> None:
         self.doomed.add(set_id)
-        ask(self.site, "DELETE", self._path(set_id))
+        self.instance.ask("DELETE", self._path(set_id))
 
     def _listed(self) -> dict[str, Any]:
-        return {one["id"]: one["status"] for one in ask(self.site, "GET", self._path())}
+        return {one["id"]: one["status"] for one in self.instance.ask("GET", self._path())}
 
     def _path(self, set_id: str = "", verb: str = "") -> str:
         return f"/services/{self.parent.service_id}/replicaSets{'/' if set_id else ''}{set_id}{verb}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from prove.site import connect
+from harness.instance import connect
 
 
 @dataclass

@@ -1,15 +1,19 @@
-"""What a proof has asked for, and how it asks."""
+"""A service that a proof has asked for, and the faults that end one trial but not the proof."""
 
+import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from prove.site import Site
+import httpx
+import psycopg
+
+# A trial that ends with one of these is reported, and the next one begins.
+FAULTS = (AssertionError, OSError, psycopg.Error, httpx.HTTPError, sqlite3.Error)
 
 
 @dataclass
 class Made:
-    """A service that was asked for, and what must be in it."""
+    """A service that was asked for, and what it must hold."""
 
     service_id: str
     port: int
@@ -18,11 +22,3 @@ class Made:
     since: int = 0
     target: datetime | None = None
     doomed: bool = False
-
-
-def ask(site: Site, method: str, path: str, body: object = None) -> Any:
-    """Send a request that must be accepted; return the body of its answer."""
-    answer = site.call(method, path, body)
-    if answer.status_code >= 300:
-        raise AssertionError(f"{method} {path} {body}: {answer.status_code} {answer.text}")
-    return answer.json() if answer.content else None

@@ -21,8 +21,10 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 
+from harness.instance import FREQUENT_SNAPSHOTS, Instance, running_instance
+from harness.waiting import eventually
+from prove.made import FAULTS
 from prove.siege import HALF_OPEN, Siege
-from prove.site import FAULTS, Site, eventually, open_site
 
 _IDLE_SECONDS = 300.0
 _READ_SHARE = 0.5
@@ -33,7 +35,7 @@ _MIB = 1024**2
 class Sky:
     """What all clients share: what they know of, and what they saw."""
 
-    site: Site
+    instance: Instance
     limit: int
     broken: int = 0
     answers: Counter[str] = field(default_factory=Counter)
@@ -61,9 +63,9 @@ def main(arguments: list[str]) -> int:
     given = _parser().parse_args(arguments)
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     print(f"storm: {given.clients} clients for {given.minutes:g} minutes, seed {seed}", file=sys.stderr)
-    with open_site(given.data) as site:
-        sky = Sky(site, given.services)
-        siege = Siege(site.key()["base_url"], seed, given.half_open)
+    with running_instance(given.data, **FREQUENT_SNAPSHOTS) as instance:
+        sky = Sky(instance, given.services)
+        siege = Siege(instance.credentials["base_url"], seed, given.half_open)
         try:
             with siege.laid() if given.half_open else contextlib.nullcontext():
                 _blow(sky, given.clients, given.minutes * 60, seed)
@@ -80,17 +82,17 @@ def main(arguments: list[str]) -> int:
 def _aftermath(sky: Sky) -> list[str]:
     """Return what does not hold when all has calmed down, and again when all is deleted."""
     try:
-        sky.site.await_idle(_IDLE_SECONDS)
-        found = [*_wrong(sky), *sky.site.leftovers()]
+        sky.instance.await_idle(_IDLE_SECONDS)
+        found = [*_wrong(sky), *sky.instance.leftovers()]
         _delete_all(sky)
-        return found + [f"at the end: {one}" for one in sky.site.leftovers()]
+        return found + [f"at the end: {one}" for one in sky.instance.leftovers()]
     except FAULTS as fault:
         return [f"{type(fault).__name__}: {fault}"]
 
 
 def _blow(sky: Sky, clients: int, seconds: float, seed: int) -> None:
     """Run the clients, and note the memory of the server meanwhile."""
-    pid = sky.site.process.pid if sky.site.process else 0
+    pid = sky.instance.process.pid if sky.instance.process else 0
     threads = [threading.Thread(target=_client, args=(sky, seed + number)) for number in range(clients)]
     for thread in threads:
         thread.start()
@@ -107,7 +109,7 @@ def _blow(sky: Sky, clients: int, seconds: float, seed: int) -> None:
 
 def _client(sky: Sky, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a seed must give the same run again
-    key = sky.site.key()
+    key = sky.instance.credentials
     base = f"{key['base_url']}/projects/{key['project_id']}"
     auth = (key["public_key"], key["secret_key"])
     try:
@@ -167,7 +169,7 @@ def _change(sky: Sky, client: httpx.Client, chance: random.Random, service_id: s
 
 def _break_off(sky: Sky, chance: random.Random) -> None:
     """Go away in the middle of a request, or after it without hearing the answer."""
-    key = sky.site.key()
+    key = sky.instance.credentials
     address = urlsplit(key["base_url"])
     head = f"GET {address.path}/projects/{key['project_id']}/services HTTP/1.1\r\nHost: x\r\n".encode()
     with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
@@ -178,12 +180,12 @@ def _break_off(sky: Sky, chance: random.Random) -> None:
 
 def _wrong(sky: Sky) -> list[str]:
     """Return what does not hold of the services, now that all operations are over."""
-    rows = sky.site.rows("SELECT id, name, deleted_at, failed_at, failure, paused, down_reason FROM service")
+    rows = sky.instance.rows("SELECT id, name, deleted_at, failed_at, failure, paused, down_reason FROM service")
     by_id = {row[0]: row for row in rows}
     found = [f"{name} was accepted as {one} and is unknown" for name, one in sky.accepted.items() if one not in by_id]
     if len(rows) != len(sky.accepted):
         found.append(f"{len(sky.accepted)} services were accepted, and {len(rows)} are known")
-    shown: dict[str, Any] = {one["service_id"]: one for one in sky.site.call("GET", "/services").json()}
+    shown: dict[str, Any] = {one["service_id"]: one for one in sky.instance.call("GET", "/services").json()}
     for service_id, _name, deleted, failed, failure, paused, down in by_id.values():
         if deleted or failed:
             if not deleted and not failure and service_id not in sky.doomed:
@@ -194,10 +196,10 @@ def _wrong(sky: Sky) -> list[str]:
 
 
 def _delete_all(sky: Sky) -> None:
-    for service in sky.site.call("GET", "/services").json():
-        sky.note("last delete", sky.site.call("DELETE", f"/services/{service['service_id']}"))
-    eventually(lambda: not sky.site.call("GET", "/services").json(), _IDLE_SECONDS, "all are gone", 0.2)
-    sky.site.await_idle(_IDLE_SECONDS)
+    for service in sky.instance.call("GET", "/services").json():
+        sky.note("last delete", sky.instance.call("DELETE", f"/services/{service['service_id']}"))
+    eventually(lambda: not sky.instance.call("GET", "/services").json(), "all are gone", 0.2, seconds=_IDLE_SECONDS)
+    sky.instance.await_idle(_IDLE_SECONDS)
 
 
 def _tell(sky: Sky) -> None:

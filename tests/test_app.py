@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.app import has_storage, has_store, open_store, wire
 from ramet.backends.memory import MemoryBackend
 from ramet.control.control import utc_now
 from ramet.control.requests import CreateRequest
 from ramet.settings import Settings, load_settings, make_data_dir
-from tests.backends.local.hosts import eventually
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.waiting import eventually
 from ramet.backends.local.host.paths import layout_of
 from ramet.client import Client
-from tests.backends.local.hosts import data_root, eventually
+from tests.backends.local.hosts import data_root
 
 _RAMET = (sys.executable, "-m", "ramet")
 
@@ -49,7 +50,7 @@ class Host:
         with (self.root / "ramet.log").open("ab") as log:
             process = subprocess.Popen(command, env=self.environ, stdout=log, stderr=log)
         self.started.append(process)
-        eventually(lambda: file.exists() or process.poll() is not None, 60)
+        eventually(lambda: file.exists() or process.poll() is not None)
         assert process.poll() is None, (self.root / "ramet.log").read_text()
         made = json.loads(file.read_text())
         return Client(made["base_url"], made["project_id"], made["public_key"], made["secret_key"])

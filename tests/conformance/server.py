@@ -8,8 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +18,10 @@ import httpx
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from harness.waiting import eventually
 from tests.conformance.shapes import Error, Service, decode
 
 _RAMET = [sys.executable, "-c", "from ramet.cli.commands import main; main()"]
-WAIT_SECONDS = 60.0
 
 
 @dataclass
@@ -107,13 +106,6 @@ class Ramet:
     def rows(self, service: Service, query: str, **changes: str) -> list[tuple[Any, ...]]:
         with self.connect(service, **changes) as connection:
             return connection.execute(query.encode()).fetchall()
-
-
-def eventually(seen: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not seen():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.01)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from tests.conformance.server import Ramet, eventually
+from harness.waiting import eventually
+from tests.conformance.server import Ramet
 from tests.conformance.shapes import Error, Operations, Service, decode
 
 NOBODY = "aaaaaaaaaa"

@@ -6,9 +6,10 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.local.server import read_only_module
 from ramet.machine.installation import find_installations
-from tests.conformance.server import Ramet, eventually
+from tests.conformance.server import Ramet
 from tests.conformance.shapes import Service
 
 COME_BACK = ("refused", "starting up", "not yet accepting", "server does not support SSL", "shutting down")

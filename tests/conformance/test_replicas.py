@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from tests.conformance.server import Ramet, eventually
+from harness.waiting import eventually
+from tests.conformance.server import Ramet
 from tests.conformance.shapes import Error, Logs, Message, Operations, ReplicaSet, Series, Service, decode
 
 READ_ONLY = "-c tsdb_admin.read_only_connection=true"

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import httpx
 import pytest
 
-from tests.conformance.server import Ramet, eventually
+from harness.waiting import eventually
+from tests.conformance.server import Ramet
 from tests.conformance.shapes import Error, Logs, Operations, Series, Service
 
 

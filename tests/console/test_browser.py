@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
+from harness.waiting import eventually
 from ramet.console.pages import metrics
 from ramet.control import replicas
 from ramet.control.control import utc_now
@@ -18,7 +19,6 @@ from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.logs import LogEntry, LogPage
 from ramet.store import services
-from tests.backends.local.hosts import eventually
 from tests.console.browsers import enter, watch
 from tests.console.visitor import Visitor
 
@@ -37,7 +37,7 @@ def _family(visitor: Visitor) -> None:
         visitor.settled(name)
     visitor.send(f"/console/services/{visitor.named('nightly').id}/environment", environment="PROD")
     control.stop_service(shop.project_id, visitor.named("preview").id)
-    eventually(lambda: visitor.named("preview").paused, 20)
+    eventually(lambda: visitor.named("preview").paused)
 
 
 def _violations(page: Page) -> list[str]:

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.console.views.restore_settings import AMOUNTS
 from ramet.control import changes, windows
 from ramet.control.windows import list_snapshots
@@ -14,7 +15,6 @@ from ramet.model.service import Environment, Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.window import BOUNDS, RestoreSettings
 from ramet.store import services
-from tests.backends.local.hosts import eventually
 from tests.console.visitor import Visitor
 
 
@@ -28,7 +28,7 @@ def _with_replicas(visitor: Visitor) -> tuple[Service, str]:
     service = visitor.ready()
     answer = visitor.send(f"{_base(service)}/add-replicas", name="reports", nodes="2", size="500/2")
     assert answer.status_code == 303, answer.text
-    eventually(lambda: replica_status(_set(visitor)) is ReplicaSetStatus.ACTIVE, 20)
+    eventually(lambda: replica_status(_set(visitor)) is ReplicaSetStatus.ACTIVE)
     return service, f"{_base(service)}/replicas/{_set(visitor).id}"
 
 
@@ -80,7 +80,7 @@ def test_replicas_are_resized_pooled_and_deleted(visitor: Visitor) -> None:
     service, path = _with_replicas(visitor)
     assert 'value="500/2" selected' in visitor.see(f"{path}/resize")
     assert visitor.send(f"{path}/resize", size="1000/4").headers["location"] == path
-    eventually(lambda: _set(visitor).size == Size(1000, 4) and _set(visitor).activity is None, 20)
+    eventually(lambda: _set(visitor).size == Size(1000, 4) and _set(visitor).activity is None)
     assert visitor.send(f"{path}/pool").status_code == 303
     pooler = f"{_set(visitor).host}:{_set(visitor).pooler_port}"
     assert pooler in visitor.see(path)
@@ -89,7 +89,7 @@ def test_replicas_are_resized_pooled_and_deleted(visitor: Visitor) -> None:
     assert visitor.send(f"{path}/delete").status_code == 422
     assert visitor.send(f"{path}/delete", confirmation="shop").status_code == 422
     assert visitor.send(f"{path}/delete", confirmation="reports").headers["location"] == _base(service)
-    eventually(lambda: visitor.named("shop").replica_sets == (), 20)
+    eventually(lambda: visitor.named("shop").replica_sets == ())
     assert visitor.client.get(f"{path}/explode").status_code == 404
 
 
@@ -111,7 +111,7 @@ def test_statistics_are_collected_and_a_paused_service_refuses(visitor: Visitor)
     visitor.settled("shop")
     assert "Optimize" in visitor.see(_base(service))
     visitor.send(f"{_base(service)}/pause")
-    eventually(lambda: visitor.named("shop").paused, 20)
+    eventually(lambda: visitor.named("shop").paused)
     refused = visitor.send(f"{_base(service)}/optimize")
     assert refused.status_code == 409
     assert "needs it to be READY" in refused.text
@@ -182,7 +182,7 @@ def test_a_snapshot_is_taken_forked_and_deleted(visitor: Visitor) -> None:
     service = visitor.ready()
     visitor.world.backend.commit(service.id, "kept")
     visitor.send(f"{_base(service)}/snapshot", name="before the migration")
-    eventually(lambda: len(_manual(visitor, service)) == 1, 20)
+    eventually(lambda: len(_manual(visitor, service)) == 1)
     visitor.world.backend.commit(service.id, "later")
     (taken,) = _manual(visitor, service)
     page = visitor.see(f"{_base(service)}/snapshots")
@@ -200,7 +200,7 @@ def test_a_snapshot_is_taken_forked_and_deleted(visitor: Visitor) -> None:
     done = visitor.send(path, confirmation="shop")
     assert done.status_code == 303
     assert "The snapshot is being deleted." in visitor.see(done.headers["location"])
-    eventually(lambda: _manual(visitor, service) == [], 20)
+    eventually(lambda: _manual(visitor, service) == [])
     assert "no such snapshot" in visitor.see(path, 404)
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from msgspec.structs import replace
 
+from harness.waiting import eventually
 from ramet.console.context import FORM_MARK
 from ramet.console.pages.service_changes import VERBS
 from ramet.control.control import utc_now
@@ -18,7 +19,6 @@ from ramet.model.service import Environment, Status, status_of
 from ramet.operations.procedure import submit
 from ramet.store import services
 from ramet.store.tables import operation, snapshot
-from tests.backends.local.hosts import eventually
 from tests.console.visitor import Visitor
 
 _LIMIT_BYTES = 150_000
@@ -216,11 +216,11 @@ def test_deleting_and_hurting_what_is_prod_needs_the_name(visitor: Visitor) -> N
     assert visitor.named("shop").environment is Environment.PROD
     assert visitor.send(f"{base}/pause").status_code == 422
     assert visitor.send(f"{base}/pause", confirmation="shop").status_code == 303
-    eventually(lambda: status_of(visitor.named("shop")) is Status.PAUSED, 20)
+    eventually(lambda: status_of(visitor.named("shop")) is Status.PAUSED)
     assert visitor.send(f"{base}/resume").status_code == 303
     visitor.settled("shop")
     assert visitor.send(f"{base}/delete", confirmation="shop").headers["location"] == "/console/"
-    eventually(lambda: visitor.client.get(base).status_code == 404, 20)
+    eventually(lambda: visitor.client.get(base).status_code == 404)
     assert "This service is deleted" in visitor.see(base, 404)
 
 
@@ -231,7 +231,7 @@ def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
     assert answer.status_code == 409
     assert "shop is not paused" in answer.text
     visitor.send(f"/console/services/{service.id}/pause")
-    eventually(lambda: status_of(visitor.named("shop")) is Status.PAUSED, 20)
+    eventually(lambda: status_of(visitor.named("shop")) is Status.PAUSED)
     page = visitor.see(f"/console/services/{service.id}/pause")
     assert "shop is paused already" in page
     assert f'href="/console/services/{service.id}/resume">Resume</a>' in page
@@ -269,7 +269,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     visitor.send(f"/console/services/{service.id}/fork", **chosen)
     doomed = visitor.named("doomed")
     page = f"/console/services/{doomed.id}"
-    eventually(lambda: visitor.named("doomed").failed_at is not None, 20)
+    eventually(lambda: visitor.named("doomed").failed_at is not None)
     assert status_of(visitor.named("doomed")) is Status.UNSTABLE
     assert f":{doomed.port}<" not in visitor.see("/console/")
     failed = visitor.see(page)
@@ -301,7 +301,7 @@ def test_what_could_not_be_made_can_be_made_again_as_it_was(visitor: Visitor, mo
     monkeypatch.setattr(visitor.world.backend, "initialize", refuse)
     chosen = {"name": "a shop", "service_type": "VECTOR", "size": "500/2", "environment": "PROD"}
     assert visitor.send("/console/new", **chosen).status_code == 200
-    eventually(lambda: visitor.named("a shop").failed_at is not None, 20)
+    eventually(lambda: visitor.named("a shop").failed_at is not None)
     failed = visitor.see(f"/console/services/{visitor.named('a shop').id}")
     (again,) = re.findall(r'href="([^"]+)">Make it again', failed)
     form = visitor.see(html.unescape(again))

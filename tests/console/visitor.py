@@ -6,8 +6,8 @@ from types import TracebackType
 
 import httpx
 
+from harness.waiting import eventually
 from ramet.model.service import Service, Status, status_of
-from tests.backends.local.hosts import eventually
 from tests.cli.world import World
 
 _INPUT = re.compile(r'<input[^>]*name="(?P<name>[^"]+)"[^>]*value="(?P<value>[^"]*)"')
@@ -57,7 +57,7 @@ class Visitor:
 
     def settled(self, name: str) -> Service:
         """Return the newest service of that name when it is READY."""
-        eventually(lambda: status_of(self.named(name)) is Status.READY, 20)
+        eventually(lambda: status_of(self.named(name)) is Status.READY)
         return self.named(name)
 
     def named(self, name: str) -> Service:

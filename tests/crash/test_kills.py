@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
+from harness.instance import Instance, connect
+from harness.waiting import eventually
 from prove.journal import rows_of
-from prove.site import Site, connect, eventually
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import find_server, processes_in
 from ramet.procedures.servers import MOST_KILLS
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
-PATIENCE_SECONDS = 90.0
 ROWS = 200_000
 
 
-def await_status(site: Site, service_id: str, wanted: str) -> None:
+def await_status(instance: Instance, service_id: str, wanted: str) -> None:
     def shown() -> Any:
-        return site.call("GET", f"/services/{service_id}").json()
+        return instance.call("GET", f"/services/{service_id}").json()
 
-    eventually(lambda: shown().get("status") == wanted, PATIENCE_SECONDS, lambda: f"{wanted}: {shown()}", 0.02)
+    eventually(lambda: shown().get("status") == wanted, lambda: f"{wanted}: {shown()}", 0.02)
 
 
 def kill_on_its_way(paths: ServicePaths, victim: str) -> None:
@@ -41,14 +41,14 @@ def kill_on_its_way(paths: ServicePaths, victim: str) -> None:
             os.kill(pid, signal.SIGKILL)
         return pid is not None
 
-    eventually(killed, PATIENCE_SECONDS, victim, 0.0005)
-    eventually(lambda: target() is None, PATIENCE_SECONDS, "its end", 0.0005)
+    eventually(killed, victim, 0.0005)
+    eventually(lambda: target() is None, "its end", 0.0005)
 
 
-def make_shop(site: Site) -> tuple[str, datetime]:
+def make_shop(instance: Instance) -> tuple[str, datetime]:
     """Return a service whose last snapshot has hardly a row, and a moment at which it has many."""
-    shop = site.call("POST", "/services", {"name": "shop"}).json()
-    await_status(site, shop["service_id"], "READY")
+    shop = instance.call("POST", "/services", {"name": "shop"}).json()
+    await_status(instance, shop["service_id"], "READY")
     with connect(shop["endpoint"]["port"], shop["initial_password"]) as connection:
         connection.execute("CREATE TABLE ledger (n bigint)")
         connection.execute("INSERT INTO ledger SELECT generate_series(1, %s)", (ROWS,))
@@ -59,42 +59,42 @@ def make_shop(site: Site) -> tuple[str, datetime]:
 
 @pytest.mark.parametrize("strategy", ["NOW", "PITR"])
 @pytest.mark.parametrize("victim", ["server", "recovery"])
-def test_a_fork_that_is_killed_on_its_way_goes_on(site: Site, strategy: str, victim: str) -> None:
-    parent, moment = make_shop(site)
+def test_a_fork_that_is_killed_on_its_way_goes_on(instance: Instance, strategy: str, victim: str) -> None:
+    parent, moment = make_shop(instance)
     target = {"target_time": moment.isoformat()} if strategy == "PITR" else {}
-    fork = site.call("POST", f"/services/{parent}/forkService", {"fork_strategy": strategy, **target}).json()
-    paths = site.backend.servers.paths(fork["service_id"])
+    fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": strategy, **target}).json()
+    paths = instance.backend.servers.paths(fork["service_id"])
     for _ in range(2):
         kill_on_its_way(paths, victim)
-    await_status(site, fork["service_id"], "READY")
+    await_status(instance, fork["service_id"], "READY")
     held = rows_of(fork["endpoint"]["port"], fork["initial_password"])
     assert held == list(range(0 if strategy == "NOW" else 1, ROWS + 1))
 
 
-def test_a_fork_whose_server_is_killed_each_time_fails_with_its_reason(site: Site) -> None:
-    parent, _ = make_shop(site)
-    fork = site.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()
-    paths = site.backend.servers.paths(fork["service_id"])
+def test_a_fork_whose_server_is_killed_each_time_fails_with_its_reason(instance: Instance) -> None:
+    parent, _ = make_shop(instance)
+    fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()
+    paths = instance.backend.servers.paths(fork["service_id"])
     for _ in range(MOST_KILLS + 1):
         kill_on_its_way(paths, "server")
     query = "SELECT failure FROM service WHERE id = ? AND failed_at IS NOT NULL"
-    eventually(lambda: bool(site.rows(query, fork["service_id"])), PATIENCE_SECONDS, "the fork's end")
-    ((failure,),) = site.rows(query, fork["service_id"])
+    eventually(lambda: bool(instance.rows(query, fork["service_id"])), "the fork's end")
+    ((failure,),) = instance.rows(query, fork["service_id"])
     assert "was killed while starting" in failure
-    assert site.call("GET", f"/services/{parent}").json()["status"] == "READY"
+    assert instance.call("GET", f"/services/{parent}").json()["status"] == "READY"
 
 
-def kill_at(site: Site, fork: dict[str, Any], step: str) -> bool:
+def kill_at(instance: Instance, fork: dict[str, Any], step: str) -> bool:
     """Kill the server of a fork that is at a step; False when it had gone on before everything else stood still."""
-    assert site.process is not None
+    assert instance.process is not None
     current = "SELECT step FROM operation WHERE subject = ? AND procedure = 'fork'"
 
     def now() -> str:
-        return str(site.rows(current, fork["service_id"])[0][0])
+        return str(instance.rows(current, fork["service_id"])[0][0])
 
-    paths = site.backend.servers.paths(fork["service_id"])
-    eventually(lambda: now() in (step, "publish") and find_server(paths) is not None, PATIENCE_SECONDS, step, 0.0002)
-    site.process.send_signal(signal.SIGSTOP)
+    paths = instance.backend.servers.paths(fork["service_id"])
+    eventually(lambda: now() in (step, "publish") and find_server(paths) is not None, step, 0.0002)
+    instance.process.send_signal(signal.SIGSTOP)
     try:
         server = find_server(paths)
         if now() != step or server is None:
@@ -102,17 +102,17 @@ def kill_at(site: Site, fork: dict[str, Any], step: str) -> bool:
         os.kill(server, signal.SIGKILL)
         return True
     finally:
-        site.process.send_signal(signal.SIGCONT)
+        instance.process.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("step", ["boot", "secure", "publish"])
-def test_a_fork_whose_server_is_killed_before_it_is_open_goes_on(site: Site, step: str) -> None:
-    parent, _ = make_shop(site)
+def test_a_fork_whose_server_is_killed_before_it_is_open_goes_on(instance: Instance, step: str) -> None:
+    parent, _ = make_shop(instance)
     for _ in range(20):
-        fork = site.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()
-        was_killed = kill_at(site, fork, step)
-        await_status(site, fork["service_id"], "READY")
-        history = site.rows("SELECT state FROM operation WHERE subject = ?", fork["service_id"])
+        fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()
+        was_killed = kill_at(instance, fork, step)
+        await_status(instance, fork["service_id"], "READY")
+        history = instance.rows("SELECT state FROM operation WHERE subject = ?", fork["service_id"])
         if was_killed and any('"kills"' in state for (state,) in history):
             break
     else:

@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
+from harness.instance import Instance
 from prove import crash
-from prove.site import Site
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 RAMET = Path(sys.executable).with_name("ramet")
 
 
-def doctor(site: Site, *arguments: str, answer: str = "") -> "subprocess.CompletedProcess[str]":
-    command = [str(RAMET), "doctor", "--leftovers", "--data", str(site.data), *arguments]
+def doctor(instance: Instance, *arguments: str, answer: str = "") -> "subprocess.CompletedProcess[str]":
+    command = [str(RAMET), "doctor", "--leftovers", "--data", str(instance.data), *arguments]
     return subprocess.run(command, input=answer, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_an_operator_finds_leftovers_and_removes_them_after_being_asked(site: Site) -> None:
-    assert doctor(site).returncode == 0
-    stranger = site.backend.servers.layout.services / "a000000000"
+def test_an_operator_finds_leftovers_and_removes_them_after_being_asked(instance: Instance) -> None:
+    assert doctor(instance).returncode == 0
+    stranger = instance.backend.servers.layout.services / "a000000000"
     (stranger / "data").mkdir(parents=True)
-    found = doctor(site)
+    found = doctor(instance)
     assert (found.returncode, found.stdout) == (1, "The directory a000000000 is left over: no row owns it.\n")
-    assert doctor(site, "--clean", answer="n\n").returncode == 1
+    assert doctor(instance, "--clean", answer="n\n").returncode == 1
     assert stranger.exists()
-    assert doctor(site, "--clean", answer="y\n").returncode == 0
+    assert doctor(instance, "--clean", answer="y\n").returncode == 0
     assert not stranger.exists()
 
 

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
+from harness.instance import Instance, connect
+from harness.waiting import eventually
 from prove.journal import rows_of
-from prove.site import Site, connect, eventually
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process.identity import find_server
 from ramet.backends.local.volumes.mounts import mounted_at
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
-PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Shop:
     """A READY service with one row."""
 
-    site: Site
+    instance: Instance
     id: str
     port: int
     password: str
 
     def shown(self) -> dict[str, Any]:
-        answer: dict[str, Any] = self.site.call("GET", f"/services/{self.id}").json()
+        answer: dict[str, Any] = self.instance.call("GET", f"/services/{self.id}").json()
         return answer
 
     def await_status(self, wanted: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ class Shop:
             looks.append(self.shown())
             return bool(looks[-1]["status"] == wanted)
 
-        eventually(is_wanted, PATIENCE_SECONDS, lambda: f"{wanted}: {looks[-1]}", 0.02)
+        eventually(is_wanted, lambda: f"{wanted}: {looks[-1]}", 0.02)
         return looks[-1]
 
     def kill_server(self) -> None:
@@ -51,13 +51,13 @@ class Shop:
 
     @property
     def paths(self) -> ServicePaths:
-        return self.site.backend.servers.paths(self.id)
+        return self.instance.backend.servers.paths(self.id)
 
 
 @pytest.fixture
-def shop(site: Site) -> Shop:
-    answer = site.call("POST", "/services", {"name": "shop"}).json()
-    made = Shop(site, answer["service_id"], answer["endpoint"]["port"], answer["initial_password"])
+def shop(instance: Instance) -> Shop:
+    answer = instance.call("POST", "/services", {"name": "shop"}).json()
+    made = Shop(instance, answer["service_id"], answer["endpoint"]["port"], answer["initial_password"])
     made.await_status("READY")
     with connect(made.port, made.password) as connection:
         connection.execute("CREATE TABLE ledger AS SELECT 1::bigint AS n")
@@ -73,27 +73,28 @@ def test_a_crashed_server_is_unstable_with_its_reason_and_serves_again_at_once(s
     seconds = time.monotonic() - killed
     assert seconds < 10, "on an idle machine it is less than 2 s"
     assert rows_of(shop.port, shop.password) == [1]
-    asked = shop.site.rows("SELECT created_at FROM operation WHERE procedure = 'restart' AND subject = ?", shop.id)
+    asked = shop.instance.rows("SELECT created_at FROM operation WHERE procedure = 'restart' AND subject = ?", shop.id)
     assert len(asked) == 1
 
 
 def test_a_server_that_cannot_be_looked_at_for_want_of_descriptors_is_left_alone(shop: Shop) -> None:
-    process = shop.site.process
+    process = shop.instance.process
     assert process is not None
     server = find_server(shop.paths)
     soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-    said = shop.site.log.stat().st_size
+    said = shop.instance.log_file.stat().st_size
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (0, hard))
     try:
         eventually(
-            lambda: shop.site.log.read_bytes()[said:].count(b"cannot be looked at") > 3, PATIENCE_SECONDS, "looks"
+            lambda: shop.instance.log_file.read_bytes()[said:].count(b"cannot be looked at") > 3,
+            "looks",
         )
     finally:
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
     assert shop.await_status("READY")["metadata"].get("status_reason") is None
     assert rows_of(shop.port, shop.password) == [1]
     assert find_server(shop.paths) == server
-    assert shop.site.steps("procedure = 'restart' AND subject = ?", shop.id) == []
+    assert shop.instance.steps("procedure = 'restart' AND subject = ?", shop.id) == []
 
 
 def test_a_server_that_cannot_start_stays_unstable_with_the_last_lines_of_its_log(shop: Shop) -> None:
@@ -105,7 +106,7 @@ def test_a_server_that_cannot_start_stays_unstable_with_the_last_lines_of_its_lo
     def says_why() -> bool:
         return "far too much" in shop.shown()["metadata"].get("status_reason", "")
 
-    eventually(says_why, PATIENCE_SECONDS, lambda: f"the log in {shop.shown()}")
+    eventually(says_why, lambda: f"the log in {shop.shown()}")
     assert shop.shown()["status"] == "UNSTABLE"
     spoiled.write_text(before)
     shop.await_status("READY")
@@ -119,7 +120,7 @@ def test_a_lost_volume_is_said_and_not_made_anew(shop: Shop) -> None:
     def says_so() -> bool:
         return "volume" in shop.shown()["metadata"].get("status_reason", "")
 
-    eventually(says_so, PATIENCE_SECONDS, lambda: f"the loss in {shop.shown()}")
+    eventually(says_so, lambda: f"the loss in {shop.shown()}")
     assert not shop.paths.data.exists()
     elsewhere.rename(shop.paths.data)
     shop.await_status("READY")
@@ -128,16 +129,16 @@ def test_a_lost_volume_is_said_and_not_made_anew(shop: Shop) -> None:
 
 @pytest.mark.root
 def test_a_reboot_is_survived(shop: Shop) -> None:
-    site = shop.site
-    site.kill()
+    instance = shop.instance
+    instance.kill()
     shop.kill_server()
-    if site.backend.pool.image is not None:
-        eventually(lambda: _unmounted(site), PATIENCE_SECONDS, "the image is unmounted")
-    site.up()
+    if instance.backend.pool.image is not None:
+        eventually(lambda: _unmounted(instance), "the image is unmounted")
+    instance.up()
     shop.await_status("READY")
     assert rows_of(shop.port, shop.password) == [1]
 
 
-def _unmounted(site: Site) -> bool:
-    subprocess.run(["umount", str(site.backend.pool.path)], check=False, capture_output=True)
-    return mounted_at(site.backend.pool.path) is None
+def _unmounted(instance: Instance) -> bool:
+    subprocess.run(["umount", str(instance.backend.pool.path)], check=False, capture_output=True)
+    return mounted_at(instance.backend.pool.path) is None

@@ -9,26 +9,26 @@ from typing import Any
 import psycopg
 import pytest
 
-from prove.site import Site, connect, eventually
+from harness.instance import Instance, connect
+from harness.waiting import eventually
 from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.process.identity import find_server
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
-PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Shop:
     """A READY service with a pooler, and a set of two nodes with another."""
 
-    site: Site
+    instance: Instance
     id: str
     port: int
     password: str
     set_id: str
 
     def shown(self) -> dict[str, Any]:
-        answer: dict[str, Any] = self.site.call("GET", f"/services/{self.id}").json()
+        answer: dict[str, Any] = self.instance.call("GET", f"/services/{self.id}").json()
         return answer
 
     def shown_set(self) -> dict[str, Any]:
@@ -46,16 +46,16 @@ class Shop:
         return self.shown_set()["status"] == "active" and all(serves(port, self.password) for port in self.ports())
 
     def node_ids(self) -> list[str]:
-        (row,) = self.site.rows("SELECT nodes FROM replica_set WHERE id = ?", self.set_id)
+        (row,) = self.instance.rows("SELECT nodes FROM replica_set WHERE id = ?", self.set_id)
         return [node_id for node_id, _ in json.loads(row[0])]
 
     def server_pid(self, service_id: str) -> int:
-        pid = find_server(self.site.backend.servers.paths(service_id))
+        pid = find_server(self.instance.backend.servers.paths(service_id))
         assert pid is not None
         return pid
 
     def daemon_pid(self, service_id: str, kind: str) -> int:
-        pid = Daemon(self.site.backend.servers.paths(service_id).root / kind).running()
+        pid = Daemon(self.instance.backend.servers.paths(service_id).root / kind).running()
         assert pid is not None
         return pid
 
@@ -75,32 +75,31 @@ def serves(port: int, password: str) -> bool:
 
 
 @pytest.fixture
-def shop(site: Site) -> Shop:
-    answer = site.call("POST", "/services", {"name": "shop"}).json()
+def shop(instance: Instance) -> Shop:
+    answer = instance.call("POST", "/services", {"name": "shop"}).json()
     service_id, port, password = answer["service_id"], answer["endpoint"]["port"], answer["initial_password"]
     eventually(
-        lambda: site.call("GET", f"/services/{service_id}").json()["status"] == "READY",
-        PATIENCE_SECONDS,
+        lambda: instance.call("GET", f"/services/{service_id}").json()["status"] == "READY",
         "it came to hold",
     )
     with connect(port, password) as connection:
         connection.execute("CREATE TABLE ledger AS SELECT 1::bigint AS n")
     body = {"name": "reads", "nodes": 2, "cpu_millis": 500, "memory_gbs": 1}
-    made = site.call("POST", f"/services/{service_id}/replicaSets", body).json()
-    shop = Shop(site, service_id, port, password, made["id"])
-    eventually(lambda: shop.shown_set()["status"] == "active", PATIENCE_SECONDS, "it came to hold")
-    assert site.call("POST", f"/services/{service_id}/enablePooler").status_code == 200
-    assert site.call("POST", f"/services/{service_id}/replicaSets/{made['id']}/enablePooler").status_code == 200
-    eventually(shop.all_serve, PATIENCE_SECONDS, "it came to hold")
+    made = instance.call("POST", f"/services/{service_id}/replicaSets", body).json()
+    shop = Shop(instance, service_id, port, password, made["id"])
+    eventually(lambda: shop.shown_set()["status"] == "active", "it came to hold")
+    assert instance.call("POST", f"/services/{service_id}/enablePooler").status_code == 200
+    assert instance.call("POST", f"/services/{service_id}/replicaSets/{made['id']}/enablePooler").status_code == 200
+    eventually(shop.all_serve, "it came to hold")
     return shop
 
 
 def test_they_serve_on_while_the_control_plane_is_killed_and_are_found_again(shop: Shop) -> None:
     before, ports = shop.pids(), shop.ports()
-    shop.site.kill()
+    shop.instance.kill()
     assert all(serves(port, shop.password) for port in ports)
-    shop.site.up()
-    eventually(shop.all_serve, PATIENCE_SECONDS, "it came to hold")
+    shop.instance.up()
+    eventually(shop.all_serve, "it came to hold")
     assert shop.pids() == before
 
 
@@ -115,7 +114,7 @@ def test_a_part_that_is_killed_serves_again(shop: Shop, part: str) -> None:
     }[part]()
     before = shop.pids() - {victim}
     os.kill(victim, signal.SIGKILL)
-    eventually(lambda: _all_run_but(shop, victim) and shop.all_serve(), PATIENCE_SECONDS, lambda: str(shop.shown()))
+    eventually(lambda: _all_run_but(shop, victim) and shop.all_serve(), lambda: str(shop.shown()))
     assert before <= shop.pids()
 
 
@@ -128,31 +127,27 @@ def _all_run_but(shop: Shop, victim: int) -> bool:
 
 
 def test_all_are_stopped_and_started_with_the_host(shop: Shop) -> None:
-    shop.site.down()
-    shop.site.up()
-    eventually(shop.all_serve, PATIENCE_SECONDS, lambda: str(shop.shown()))
+    shop.instance.down()
+    shop.instance.up()
+    eventually(shop.all_serve, lambda: str(shop.shown()))
 
 
 def test_killing_the_control_plane_while_a_set_is_made_leaves_a_set_or_nothing(shop: Shop) -> None:
-    site = shop.site
+    instance = shop.instance
     path = f"/services/{shop.id}/replicaSets"
-    made = site.call("POST", path, {"name": "second", "nodes": 1, "cpu_millis": 500, "memory_gbs": 1}).json()
+    made = instance.call("POST", path, {"name": "second", "nodes": 1, "cpu_millis": 500, "memory_gbs": 1}).json()
     eventually(
-        lambda: bool(site.steps("procedure = 'create_replicas' AND step <> 'replicate'")),
-        PATIENCE_SECONDS,
+        lambda: bool(instance.steps("procedure = 'create_replicas' AND step <> 'replicate'")),
         "it came to hold",
     )
-    site.kill()
-    site.up()
+    instance.kill()
+    instance.up()
     eventually(
-        lambda: site.call("GET", f"/services/{made['id']}").json().get("status") == "READY",
-        PATIENCE_SECONDS,
+        lambda: instance.call("GET", f"/services/{made['id']}").json().get("status") == "READY",
         "it came to hold",
     )
     assert serves(made["endpoint"]["port"], shop.password)
-    assert site.call("DELETE", f"{path}/{made['id']}").status_code == 202
-    eventually(
-        lambda: site.call("GET", f"/services/{made['id']}").status_code == 404, PATIENCE_SECONDS, "it came to hold"
-    )
-    site.await_idle(PATIENCE_SECONDS)
-    assert site.leftovers() == []
+    assert instance.call("DELETE", f"{path}/{made['id']}").status_code == 202
+    eventually(lambda: instance.call("GET", f"/services/{made['id']}").status_code == 404, "it came to hold")
+    instance.await_idle()
+    assert instance.leftovers() == []

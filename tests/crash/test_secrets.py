@@ -7,62 +7,62 @@ from pathlib import Path
 
 import pytest
 
-from prove.site import Site, connect, eventually
+from harness.instance import Instance, connect
+from harness.waiting import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
-PATIENCE_SECONDS = 90.0
 NEW_PASSWORD = "correct-horse-battery-staple-7f3a"
 
 
-def test_passwords_and_keys_of_a_run_are_nowhere_else(site: Site) -> None:
+def test_passwords_and_keys_of_a_run_are_nowhere_else(instance: Instance) -> None:
     seen: list[bytes] = []
-    secrets = [site.key()["secret_key"], NEW_PASSWORD, *_use(site, seen)]
+    secrets = [instance.credentials["secret_key"], NEW_PASSWORD, *_use(instance, seen)]
     needles = [secret.encode() for secret in secrets]
-    places = [*_logs(site), *_store(site), *_arguments(), *((b"answers", answer) for answer in seen)]
+    places = [*_logs(instance), *_store(instance), *_arguments(), *((b"answers", answer) for answer in seen)]
     assert len(places) > 5
     found = [place for place, content in places if any(needle in content for needle in needles)]
     assert found == []
-    assert [str(path) for path in _world_readable(site)] == []
+    assert [str(path) for path in _world_readable(instance)] == []
 
 
-def _use(site: Site, seen: list[bytes]) -> list[str]:
+def _use(instance: Instance, seen: list[bytes]) -> list[str]:
     """Create, fork, change a password and fail to connect; return the passwords, and note all later answers."""
-    parent = site.call("POST", "/services", {"name": "shop"}).json()
-    _await_ready(site, parent["service_id"])
+    parent = instance.call("POST", "/services", {"name": "shop"}).json()
+    _await_ready(instance, parent["service_id"])
     path = f"/services/{parent['service_id']}"
-    fork = site.call("POST", f"{path}/forkService", {"fork_strategy": "NOW"}).json()
-    _await_ready(site, fork["service_id"])
+    fork = instance.call("POST", f"{path}/forkService", {"fork_strategy": "NOW"}).json()
+    _await_ready(instance, fork["service_id"])
     with connect(parent["endpoint"]["port"], parent["initial_password"]) as connection:
         connection.execute("SELECT 1")
-    changed = site.call("POST", f"{path}/updatePassword", {"password": NEW_PASSWORD})
-    refused = site.call("POST", f"{path}/updatePassword", {"password": NEW_PASSWORD, "and": NEW_PASSWORD})
-    for answer in (changed, refused, site.call("GET", "/services"), site.call("GET", path)):
+    changed = instance.call("POST", f"{path}/updatePassword", {"password": NEW_PASSWORD})
+    refused = instance.call("POST", f"{path}/updatePassword", {"password": NEW_PASSWORD, "and": NEW_PASSWORD})
+    for answer in (changed, refused, instance.call("GET", "/services"), instance.call("GET", path)):
         seen.append(answer.content)
     with connect(parent["endpoint"]["port"], NEW_PASSWORD) as connection:
         connection.execute("SELECT 1")
     for service in (parent, fork):
-        seen.append(site.call("GET", f"/services/{service['service_id']}/logs").content)
-        seen.append(site.call("GET", f"/services/{service['service_id']}/forkReport").content)
+        seen.append(instance.call("GET", f"/services/{service['service_id']}/logs").content)
+        seen.append(instance.call("GET", f"/services/{service['service_id']}/forkReport").content)
     return [parent["initial_password"], fork["initial_password"]]
 
 
-def _await_ready(site: Site, service_id: str) -> None:
+def _await_ready(instance: Instance, service_id: str) -> None:
     def is_ready() -> bool:
-        return bool(site.call("GET", f"/services/{service_id}").json()["status"] == "READY")
+        return bool(instance.call("GET", f"/services/{service_id}").json()["status"] == "READY")
 
-    eventually(is_ready, PATIENCE_SECONDS, "READY")
+    eventually(is_ready, "READY")
 
 
-def _logs(site: Site) -> Iterator[tuple[object, bytes]]:
-    yield site.log, site.log.read_bytes()
-    for path in site.backend.servers.layout.services.glob("*/**/*.log"):
+def _logs(instance: Instance) -> Iterator[tuple[object, bytes]]:
+    yield instance.log_file, instance.log_file.read_bytes()
+    for path in instance.backend.servers.layout.services.glob("*/**/*.log"):
         yield path, path.read_bytes()
-    for path in site.backend.servers.layout.services.glob("*/log/*"):
+    for path in instance.backend.servers.layout.services.glob("*/log/*"):
         yield path, path.read_bytes()
 
 
-def _store(site: Site) -> Iterator[tuple[object, bytes]]:
-    for path in site.data.glob("ramet.db*"):
+def _store(instance: Instance) -> Iterator[tuple[object, bytes]]:
+    for path in instance.data.glob("ramet.db*"):
         yield path, path.read_bytes()
 
 
@@ -75,9 +75,9 @@ def _arguments() -> Iterator[tuple[object, bytes]]:
                 continue
 
 
-def _world_readable(site: Site) -> Iterator[Path]:
+def _world_readable(instance: Instance) -> Iterator[Path]:
     """Yield the files that others than their owner could read or write, the way to them included."""
-    for directory, names, files in os.walk(site.data):
+    for directory, names, files in os.walk(instance.data):
         passable = [name for name in names if (Path(directory) / name).lstat().st_mode & stat.S_IXOTH]
         names[:] = passable
         for name in files:

@@ -12,57 +12,57 @@ from typing import Any
 
 import pytest
 
+from harness.instance import FREQUENT_SNAPSHOTS, Instance, connect, running_instance
+from harness.waiting import eventually
 from prove.journal import rows_of
-from prove.site import Site, connect, eventually, open_site
 from ramet.backends.local.volumes.disk_usage import free_bytes
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.root]
 MIB = 1024**2
 RESERVE_MIB = 260
-PATIENCE_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
 class Shop:
     """A READY service with rows, and a moment after them."""
 
-    site: Site
+    instance: Instance
     id: str
     port: int
     password: str
 
     def fork(self, **body: str) -> Any:
-        return self.site.call("POST", f"/services/{self.id}/forkService", {"fork_strategy": "NOW", **body})
+        return self.instance.call("POST", f"/services/{self.id}/forkService", {"fork_strategy": "NOW", **body})
 
     def rows(self) -> list[int]:
         return rows_of(self.port, self.password)
 
 
-def make_shop(site: Site) -> Shop:
-    answer = site.call("POST", "/services", {"name": "shop"}).json()
-    shop = Shop(site, answer["service_id"], answer["endpoint"]["port"], answer["initial_password"])
-    eventually(lambda: status(site, shop.id) == "READY", PATIENCE_SECONDS, lambda: str(shown(site, shop.id)))
+def make_shop(instance: Instance) -> Shop:
+    answer = instance.call("POST", "/services", {"name": "shop"}).json()
+    shop = Shop(instance, answer["service_id"], answer["endpoint"]["port"], answer["initial_password"])
+    eventually(lambda: status(instance, shop.id) == "READY", lambda: str(shown(instance, shop.id)))
     with connect(shop.port, shop.password) as connection:
         connection.execute("CREATE TABLE ledger AS SELECT generate_series(1, 1000)::bigint AS n")
     return shop
 
 
-def shown(site: Site, service_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = site.call("GET", f"/services/{service_id}").json()
+def shown(instance: Instance, service_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = instance.call("GET", f"/services/{service_id}").json()
     return found
 
 
-def status(site: Site, service_id: str) -> str:
-    return str(shown(site, service_id).get("status"))
+def status(instance: Instance, service_id: str) -> str:
+    return str(shown(instance, service_id).get("status"))
 
 
-def end_of(site: Site, service_id: str) -> str:
+def end_of(instance: Instance, service_id: str) -> str:
     """Wait until a fork is READY or has failed; return its failure, or READY."""
 
     def ended() -> list[Any]:
-        return site.rows("SELECT failure, ready_at FROM service WHERE id = ? AND operation_id IS NULL", service_id)
+        return instance.rows("SELECT failure, ready_at FROM service WHERE id = ? AND operation_id IS NULL", service_id)
 
-    eventually(lambda: bool(ended()), PATIENCE_SECONDS, "the fork's end")
+    eventually(lambda: bool(ended()), "the fork's end")
     ((failure, ready_at),) = ended()
     return "READY" if ready_at else str(failure)
 
@@ -78,7 +78,7 @@ def ballast(pool: Path, left_mib: int) -> Iterator[Callable[[], None]]:
         for file in files:
             file.unlink(missing_ok=True)
         # XFS frees the blocks of removed files in the background; servers may have written meanwhile.
-        eventually(lambda: free_bytes(pool) > room - 50 * MIB, PATIENCE_SECONDS, "the room of the ballast")
+        eventually(lambda: free_bytes(pool) > room - 50 * MIB, "the room of the ballast")
 
 
 def _fill(path: Path, left_mib: int) -> None:
@@ -94,25 +94,26 @@ def _fill(path: Path, left_mib: int) -> None:
 
 def check_all_is_well(shop: Shop, moment: datetime, before: list[int]) -> None:
     """The parent serves its rows and keeps its restore window, the next fork works, and nothing is left over."""
-    eventually(lambda: status(shop.site, shop.id) == "READY", PATIENCE_SECONDS, lambda: str(shown(shop.site, shop.id)))
+    eventually(lambda: status(shop.instance, shop.id) == "READY", lambda: str(shown(shop.instance, shop.id)))
     assert shop.rows() == before
     for body in ({}, {"fork_strategy": "PITR", "target_time": moment.isoformat()}):
         answer = shop.fork(**body).json()
-        assert end_of(shop.site, answer["service_id"]) == "READY"
+        assert end_of(shop.instance, answer["service_id"]) == "READY"
         assert rows_of(answer["endpoint"]["port"], answer["initial_password"]) == before
-        shop.site.call("DELETE", f"/services/{answer['service_id']}")
-    shop.site.await_idle(PATIENCE_SECONDS)
-    assert shop.site.leftovers() == []
+        shop.instance.call("DELETE", f"/services/{answer['service_id']}")
+    shop.instance.await_idle()
+    assert shop.instance.leftovers() == []
 
 
 @pytest.fixture(scope="module")
-def small_site() -> Iterator[Site]:
-    with open_site(None, RAMET_IMAGE_GBS="1", RAMET_STORAGE_DRIVER="reflink", RAMET_SNAPSHOT_SECONDS="3600") as made:
+def small_instance() -> Iterator[Instance]:
+    small = {"RAMET_IMAGE_GBS": "1", "RAMET_STORAGE_DRIVER": "reflink", "RAMET_SNAPSHOT_SECONDS": "3600"}
+    with running_instance(None, **{**FREQUENT_SNAPSHOTS, **small}) as made:
         yield made
 
 
-def test_a_volume_without_room_refuses_forks_up_front_and_one_that_fills_fails_them(small_site: Site) -> None:
-    shop, pool = make_shop(small_site), small_site.backend.pool.path
+def test_a_volume_without_room_refuses_forks_up_front_and_one_that_fills_fails_them(small_instance: Instance) -> None:
+    shop, pool = make_shop(small_instance), small_instance.backend.pool.path
     before, moment = shop.rows(), datetime.now(UTC)
     with ballast(pool, 50):
         refused = shop.fork()
@@ -122,7 +123,7 @@ def test_a_volume_without_room_refuses_forks_up_front_and_one_that_fills_fails_t
         accepted = shop.fork()
         fill()
         assert accepted.status_code == 202, accepted.text
-        failure = end_of(small_site, accepted.json()["service_id"])
+        failure = end_of(small_instance, accepted.json()["service_id"])
     assert "room" in failure or "space" in failure, failure
     check_all_is_well(shop, moment, before)
 
@@ -139,8 +140,11 @@ def few_inodes() -> Iterator[Path]:
 
 
 def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
-    with few_inodes() as directory, open_site(directory, RAMET_STORAGE_DRIVER="copy") as site:
-        shop = make_shop(site)
+    with (
+        few_inodes() as directory,
+        running_instance(directory, RAMET_STORAGE_DRIVER="copy", **FREQUENT_SNAPSHOTS) as instance,
+    ):
+        shop = make_shop(instance)
         before, moment = shop.rows(), datetime.now(UTC)
         hoard = directory / "hoard"
         hoard.mkdir()
@@ -148,7 +152,7 @@ def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
             (hoard / str(number)).touch()
         answer = shop.fork()
         if answer.status_code == 202:
-            failure = end_of(site, answer.json()["service_id"])
+            failure = end_of(instance, answer.json()["service_id"])
             assert "room" in failure or "space" in failure, failure
         else:
             assert answer.json()["code"] == "NOT_ENOUGH_DISK"
@@ -157,24 +161,22 @@ def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
         check_all_is_well(shop, moment, before)
 
 
-def test_wal_that_cannot_be_archived_is_said_and_archived_later(site: Site) -> None:
-    shop = make_shop(site)
-    archive = site.backend.servers.paths(shop.id).archive
+def test_wal_that_cannot_be_archived_is_said_and_archived_later(instance: Instance) -> None:
+    shop = make_shop(instance)
+    archive = instance.backend.servers.paths(shop.id).archive
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", archive], check=True)
     try:
         with connect(shop.port, shop.password) as connection:
             for _ in range(4):
                 connection.execute("CREATE TABLE wal AS SELECT repeat('x', 100) FROM generate_series(1, 200000)")
                 connection.execute("DROP TABLE wal")
-        waiting = site.backend.servers.paths(shop.id).data / "pg_wal" / "archive_status"
-        eventually(lambda: len(list(waiting.glob("*.ready"))) > 1, PATIENCE_SECONDS, "segments wait")
+        waiting = instance.backend.servers.paths(shop.id).data / "pg_wal" / "archive_status"
+        eventually(lambda: len(list(waiting.glob("*.ready"))) > 1, "segments wait")
         for path in waiting.glob("*.ready"):
             os.utime(path, (0, 0))  # as if they had been waiting for long
-        eventually(
-            lambda: "restore_warning" in shown(site, shop.id)["metadata"], PATIENCE_SECONDS, "the alarm in metadata"
-        )
+        eventually(lambda: "restore_warning" in shown(instance, shop.id)["metadata"], "the alarm in metadata")
         assert shop.rows()
     finally:
         subprocess.run(["umount", "--lazy", archive], check=True)
-    eventually(lambda: not list(waiting.glob("*.ready")), PATIENCE_SECONDS, "all is archived")
-    eventually(lambda: "restore_warning" not in shown(site, shop.id)["metadata"], PATIENCE_SECONDS, "no alarm")
+    eventually(lambda: not list(waiting.glob("*.ready")), "all is archived")
+    eventually(lambda: "restore_warning" not in shown(instance, shop.id)["metadata"], "no alarm")

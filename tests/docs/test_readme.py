@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.client import Client
-from tests.backends.local.hosts import eventually
 from tests.cli.hosts import open_host
 
 PAGE = Path(__file__).parents[2] / "README.md"
@@ -37,7 +37,7 @@ def test_the_commands_of_the_readme_run_in_their_order() -> None:
         for program, *words in commands:
             assert program == "ramet"
             if "--to-timestamp" in words:  # whoever types has taken longer
-                eventually(lambda: _window_is_open_for(client, timedelta(seconds=5)), 60)
+                eventually(lambda: _window_is_open_for(client, timedelta(seconds=5)))
             done = host.run(*words)
             assert done.returncode == 0, (words, done.stderr)
         assert {one.name for one in client.list_services()} == {"shop", "preview", "undo"}

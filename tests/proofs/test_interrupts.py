@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prove.site import eventually
+from harness.waiting import eventually
 
 pytestmark = pytest.mark.slow
 # Who runs in the background of a shell is deaf to Ctrl-C, and so are its children.
@@ -31,7 +31,7 @@ def test_one_that_is_interrupted_before_it_began_says_so_and_leaves_nothing(tmp_
         text=True,
     )
     with begun:
-        eventually(lambda: any(ground.glob("*/up.log")), 60, "its Ramet", 0.0005)
+        eventually(lambda: any(ground.glob("*/ramet.log")), "its Ramet", 0.0005)
         os.kill(begun.pid, signal.SIGINT)
         _, said = begun.communicate(timeout=90)
     assert begun.returncode == 130

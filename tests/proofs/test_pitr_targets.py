@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from harness.waiting import eventually
 from prove.ground import Ground, Running
 from ramet.backends.local.process import postgres
 from ramet.control.changes import resize_service
@@ -12,7 +13,6 @@ from ramet.control.windows import window
 from ramet.errors import Invalid
 from ramet.model.fork import shown
 from ramet.model.service import Status, status_of
-from tests.backends.local.hosts import eventually
 from tests.proofs.ledgers import append, at, make_ledger, rows_at
 
 MICROSECOND = timedelta(microseconds=1)
@@ -151,10 +151,10 @@ def test_across_a_pause_and_resume(ground: Ground, parent: Running) -> None:
 def test_across_a_resize(ground: Ground, parent: Running) -> None:
     before = append(parent, 1)[0]
     resize_service(ground.control, ground.project_id, parent.service.id, "2000", "8")
-    eventually(lambda: ground.look(parent).activity is None, 60)
+    eventually(lambda: ground.look(parent).activity is None)
     after = append(parent, 2)[0]
     resize_service(ground.control, ground.project_id, parent.service.id, "500", "2")
-    eventually(lambda: ground.look(parent).activity is None, 60)
+    eventually(lambda: ground.look(parent).activity is None)
     append(parent, 3)
     assert rows_at(ground, parent, before) == [1]
     assert rows_at(ground, parent, after) == [1, 2]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from prove.ground import Ground, Running
 from ramet.api.routes.forks import report_shape
 from ramet.backends.local.sql import connections
@@ -16,7 +17,6 @@ from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, shown
 from ramet.model.service import Service
 from ramet.store import operations
-from tests.backends.local.hosts import eventually
 from tests.proofs.ledgers import append, at, rows
 
 
@@ -27,7 +27,7 @@ def quiet_down(ground: Ground) -> None:
         with ground.store.read() as tx:
             return not operations.is_busy(tx, besides=())
 
-    eventually(is_idle, 60)
+    eventually(is_idle)
 
 
 def drilled(ground: Ground, parent: Running) -> Service:
@@ -36,7 +36,7 @@ def drilled(ground: Ground, parent: Running) -> Service:
     before = ground.look(parent).drilled_at
     quiet_down(ground)
     drills.submit_due()
-    eventually(lambda: ground.look(parent).drilled_at != before, 90)
+    eventually(lambda: ground.look(parent).drilled_at != before)
     return ground.look(parent)
 
 
@@ -75,7 +75,7 @@ def test_every_fork_has_a_report_with_its_exact_border(ground: Ground, parent: R
     request = at(times[1]) if strategy is ForkStrategy.PITR else ForkRequest(strategy)
     fork = ground.fork(parent, request)
     append(parent, 4)
-    eventually(lambda: "statistics" in (ground.look(fork).report or {}), 60)
+    eventually(lambda: "statistics" in (ground.look(fork).report or {}))
     report = report_shape(fork_report(ground.control, ground.project_id, fork.service.id))
     assert report.strategy == strategy
     assert [step.step for step in report.steps] == ["capture", "recover", "boot", "secure", "publish"]

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 
+from harness.waiting import eventually
 from prove.siege import Siege
 from ramet.cli.host.http_protocol import Bounds
-from tests.backends.local.hosts import eventually
 from tests.cli.served import Served, serving
 
 
@@ -25,7 +25,7 @@ def _siege_of(address: tuple[str, int]) -> Siege:
 def test_service_goes_on_under_siege(served: Served) -> None:
     siege = _siege_of(served.address)
     with siege.laid():
-        eventually(lambda: siege.missing() == [] or siege.faults != [], 120)
+        eventually(lambda: siege.missing() == [] or siege.faults != [])
     assert siege.faults == []
     assert siege.missing() == []
 
@@ -35,7 +35,7 @@ def test_a_client_that_is_not_served_is_a_fault() -> None:
         bound.bind(("127.0.0.1", 0))
         siege = _siege_of(bound.getsockname())
         with siege.laid():
-            eventually(lambda: any("not served" in fault for fault in siege.faults), 60)
+            eventually(lambda: any("not served" in fault for fault in siege.faults))
     assert siege.missing()
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.waiting import eventually
 from prove.ground import Ground, Running
 from prove.load import Ledger, load
 from prove.now import prove_now
 from prove.oracle import compare
 from prove.pitr import prove_pitr
 from prove.results import Results, Trial
-from tests.backends.local.hosts import eventually
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def busy(ground: Ground) -> Iterator[tuple[Running, Ledger]]:
     """A service under load."""
     parent = ground.create("busy")
     with load(ground, parent, scale=1, clients=2, rate=200) as ledger:
-        eventually(lambda: ledger.acknowledged > 200, 60)
+        eventually(lambda: ledger.acknowledged > 200)
         yield parent, ledger
     ground.delete(parent)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from harness.waiting import eventually
 from ramet.errors import Failed, Unavailable
 from ramet.store import projects
 from ramet.store.database import Store, epoch_seconds
-from tests.backends.local.hosts import eventually
 from tests.store.values import a_project
 
 
@@ -110,7 +110,7 @@ def test_a_client_waits_for_few_of_many_patient_writers(tmp_path: Path) -> None:
     with store.write():
         for thread in (*steps, client):
             thread.start()
-            eventually(partial(_waits, thread), 10)
+            eventually(partial(_waits, thread))
     for thread in (*steps, client):
         thread.join()
     assert order.index("client") <= 2

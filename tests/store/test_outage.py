@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -12,6 +12,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from harness.waiting import eventually
 from ramet.api.application import BASE_PATH
 from ramet.errors import Unavailable
 from ramet.store.database import Store
@@ -40,13 +41,6 @@ def world(postgresql_url: str, tmp_path: Path) -> Iterator[World]:
         yield made
         made.worker.stop()
         made.store.close()
-
-
-def eventually(seen: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not seen():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.02)
 
 
 def status(world: World, service: JsonObject) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from harness.waiting import eventually
 from ramet.store.silence import Watch
-from tests.backends.local.hosts import eventually
 
 
 def _answering_after(error: Exception) -> Callable[[], None]:
@@ -28,4 +28,4 @@ def test_silence_ends_with_the_first_answer_whatever_came_before(error: Exceptio
     watch = Watch(_answering_after(error))
     watch.begin()
     assert watch.is_silent
-    eventually(lambda: not watch.is_silent, 60)
+    eventually(lambda: not watch.is_silent)

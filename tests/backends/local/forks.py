@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harness.waiting import eventually
 from ramet.backends.base import Capture, Server, SnapshotFacts, Source
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.inventory import LocalInventory
 from ramet.backends.local.sql import connections
 from ramet.ids import new_id
-from tests.backends.local.hosts import data_root, eventually, new_server
+from tests.backends.local.hosts import data_root, new_server
 from tests.backends.local.pools import make_pool
 
 
@@ -62,7 +63,7 @@ def create(backend: LocalBackend) -> Server:
 def run(backend: LocalBackend, server: Server, *, first: bool = False) -> None:
     """Start a server and wait until it is ready."""
     backend.start(server, first=first)
-    eventually(lambda: backend.await_ready(server, 0.5).ready, 60)
+    eventually(lambda: backend.await_ready(server, 0.5).ready)
 
 
 def recover(backend: LocalBackend, server: Server, capture: Capture) -> dict[str, object]:
@@ -74,7 +75,7 @@ def recover(backend: LocalBackend, server: Server, capture: Capture) -> dict[str
         found.extend([] if recovery.facts is None else [recovery.facts])
         return bool(found)
 
-    eventually(is_over, 60)
+    eventually(is_over)
     return found[0]
 
 

@@ -3,8 +3,7 @@
 import shutil
 import socket
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import open_limits
@@ -91,14 +91,6 @@ def restart(servers: Servers, server: Server) -> None:
     """Start a server, and wait until it is ready."""
     servers.start(server)
     eventually(lambda: servers.await_ready(server, 0.5).ready)
-
-
-def eventually(seen: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until something holds, and fail when it never does."""
-    deadline = time.monotonic() + seconds
-    while not seen():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.01)
 
 
 def connect(server: Server, password: Secret | str, **changes: str) -> psycopg.Connection[tuple[object, ...]]:

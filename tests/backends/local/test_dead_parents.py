@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
@@ -13,7 +14,7 @@ from ramet.errors import Failed
 from ramet.model.resources import Size
 from tests.backends.local.borders import commit_across_border
 from tests.backends.local.forks import append, committed_until, fork, paths_of, rows_of, run, snapshot, writing
-from tests.backends.local.hosts import eventually, new_server
+from tests.backends.local.hosts import new_server
 
 MICROSECOND = timedelta(microseconds=1)
 

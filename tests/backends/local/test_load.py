@@ -10,11 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run_fork, snapshot
-from tests.backends.local.hosts import eventually, new_server
+from tests.backends.local.hosts import new_server
 
 _SUMS = """
     SELECT (SELECT sum(abalance) FROM public.pgbench_accounts), (SELECT sum(tbalance) FROM public.pgbench_tellers),

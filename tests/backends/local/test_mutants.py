@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host import files
@@ -19,7 +20,7 @@ from ramet.errors import Failed
 from ramet.model.fork import parse_target_time, shown
 from ramet.model.snapshot import lsn_number
 from tests.backends.local.forks import append, create, fork, now, paths_of, recover, rows_of, run, snapshot
-from tests.backends.local.hosts import eventually, new_server
+from tests.backends.local.hosts import new_server
 from tests.backends.local.segments import overwrite
 
 

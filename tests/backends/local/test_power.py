@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import Layout
@@ -19,7 +20,7 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed
 from tests.backends.local.forks import append, create, fork, make_backend, rows_of, run_fork, snapshot
-from tests.backends.local.hosts import data_root, eventually, new_server
+from tests.backends.local.hosts import data_root, new_server
 
 
 def reboot_behind(backend: LocalBackend, service_id: str) -> None:
@@ -58,7 +59,7 @@ def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
         append(backend, parent, 1, 2)
         if is_prepared:
             snapshot_id, _ = snapshot(backend, parent)
-            eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
+            eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
         made = fork(backend, parent)
         forked = made.server
         assert ("prepared" in made.capture.facts) is is_prepared
@@ -92,8 +93,8 @@ def rows_after_start(servers: Servers, server: Server) -> list[int]:
     paths = servers.paths(server.service_id)
     servers.start(server, Phase.CLOSED)
     try:
-        eventually(lambda: servers.await_ready(server, 0.5).ready, 60)
+        eventually(lambda: servers.await_ready(server, 0.5).ready)
         with connections.connect(paths) as connection:
             return [row[0] for row in connection.execute("SELECT n FROM public.ledger ORDER BY n").fetchall()]
     finally:
-        eventually(lambda: postgres.stop(paths, 0.5), 60)
+        eventually(lambda: postgres.stop(paths, 0.5))

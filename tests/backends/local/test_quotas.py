@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.volumes.project_quota import ProjectQuotas, attributes, project_of
 from ramet.backends.local.volumes.quota import NoQuotas, Place
 from ramet.errors import Failed
 from tests.backends.local.forks import append, create, destroy_all, fork, paths_of, rows_of, run, snapshot
-from tests.backends.local.hosts import data_root, eventually
+from tests.backends.local.hosts import data_root
 from tests.backends.local.pools import make_pool
 
 pytestmark = pytest.mark.root
@@ -103,7 +104,7 @@ def test_a_fork_of_a_prepared_snapshot_begins_with_a_copy_of_its_own_project(pro
     parent = create(projects)
     append(projects, parent, 1)
     snapshot_id, _ = snapshot(projects, parent)
-    eventually(lambda: projects.prepare_snapshot(parent, snapshot_id, 0.5, 2) is None, 60)
+    eventually(lambda: projects.prepare_snapshot(parent, snapshot_id, 0.5, 2) is None)
     forked = fork(projects, parent, snapshot_id)
     assert "prepared" in forked.capture.facts
     assert rows_of(projects, forked.server) == [1]

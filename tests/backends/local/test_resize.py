@@ -7,6 +7,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server.servers import Servers
@@ -15,7 +16,7 @@ from ramet.backends.local.sql.rows import value
 from ramet.errors import Unavailable
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size
-from tests.backends.local.hosts import boot, connect, eventually, new_server
+from tests.backends.local.hosts import boot, connect, new_server
 
 SMALL, LARGER, LARGE, SHARED = Size(500, 2), Size(1000, 4), Size(2000, 8), Size()
 EVERY_PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))

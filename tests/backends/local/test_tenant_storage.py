@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import read_only_storage
 from ramet.backends.local.server.servers import Servers
 from ramet.model.credentials import Secret, new_password
-from tests.backends.local.hosts import boot, connect, eventually, new_server
+from tests.backends.local.hosts import boot, connect, new_server
 
 FLOOD = "DO $$ BEGIN FOR i IN 1..120 LOOP RAISE LOG '%', repeat('x', 1000000); END LOOP; END $$"
 READ_ONLY = {"options": "-c tsdb_admin.read_only_connection=true"}

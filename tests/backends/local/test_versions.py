@@ -5,12 +5,13 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.local.server import configuration, sessions
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.machine.installation import find_installations
 from ramet.model.credentials import new_password, scram_verifier
-from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
+from tests.backends.local.hosts import boot, connect, new_server, restart
 from tests.backends.local.test_tenant_bounds import HOST_ROLES
 
 MAJORS = sorted(find_installations().by_major)

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
+from harness.waiting import eventually
 from ramet.model.fork import shown
-from tests.backends.local.hosts import eventually
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -73,7 +73,7 @@ def test_a_snapshot_is_forked_by_its_name_and_by_its_id(terminal: Terminal, worl
     for name in ("migration", "twice", "twice"):
         terminal.ramet("service", "snapshot", "kept-state", "--name", name)
     with world.client() as client:
-        eventually(lambda: {one.status for one in client.list_snapshots(parent["service_id"])} == {"AVAILABLE"}, 20)
+        eventually(lambda: {one.status for one in client.list_snapshots(parent["service_id"])} == {"AVAILABLE"})
         [taken] = [one for one in client.list_snapshots(parent["service_id"]) if one.name == "migration"]
     world.backend.commit(parent["service_id"], "after")
     for wanted in ("migration", taken.id):

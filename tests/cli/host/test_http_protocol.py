@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.cli.host.http_protocol import Bounds
 from ramet.cli.host.serving import bounded_protocol
 from ramet.settings import load_settings
-from tests.backends.local.hosts import eventually
 from tests.cli.served import BIG_BYTES, MOST, Served, serving
 
 _GET = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -91,8 +91,8 @@ def test_a_body_that_does_not_come_is_given_up(impatient: Served) -> None:
 def test_a_client_that_does_not_read_its_answer_is_dropped(impatient: Served) -> None:
     with impatient.connect() as deaf:
         deaf.sendall(_GET.replace(b"quick", b"big"))
-        eventually(lambda: impatient.server.server_state.total_requests > 0 or impatient.connections > 0, 30)
-        eventually(lambda: impatient.connections == 0, 60)
+        eventually(lambda: impatient.server.server_state.total_requests > 0 or impatient.connections > 0)
+        eventually(lambda: impatient.connections == 0)
 
 
 def test_a_kept_connection_may_ask_again(impatient: Served) -> None:
@@ -180,7 +180,7 @@ def test_what_is_refused_behind_a_request_leaves_its_answer_alone(served: Served
         connection.sendall(_GET.replace(b"quick", b"held"))
         assert served.held.wait(30)
         connection.sendall(behind)
-        eventually(lambda: all(_is_refused(one) for one in served.server.server_state.connections), 30)
+        eventually(lambda: all(_is_refused(one) for one in served.server.server_state.connections))
         served.go_on.set()
         received = b""
         while part := connection.recv(65536):
@@ -194,9 +194,9 @@ def test_a_connection_with_more_requests_than_may_wait_ends_with_the_first_answe
         connection.sendall(_GET.replace(b"quick", b"held"))
         assert served.held.wait(30)
         connection.sendall(_GET * 1000)
-        eventually(lambda: all(_is_refused(one) for one in served.server.server_state.connections), 30)
+        eventually(lambda: all(_is_refused(one) for one in served.server.server_state.connections))
         served.go_on.set()
-        eventually(lambda: served.connections == 0, 30)
+        eventually(lambda: served.connections == 0)
         assert served.server.server_state.total_requests == 1
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.cli.host import instance
 from ramet.errors import WrongState
-from tests.backends.local.hosts import eventually
 
 _HOLDER = """
 import pathlib, signal, sys

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.cli.connection import connection_string
 from ramet.cli.user_files.credentials import read_credentials
 from ramet.model.service import Status
-from tests.backends.local.hosts import eventually
 from tests.cli.hosts import Host, open_host
 
 
@@ -49,7 +49,7 @@ def test_databases_outlive_up_and_end_with_down(host: Host) -> None:
         _select_one(uri)
 
     with host.up() as ramet:
-        eventually(lambda: ramet.get_service(created.service_id).status == Status.READY, 60)
+        eventually(lambda: ramet.get_service(created.service_id).status == Status.READY)
         _select_one(uri)
         assert host.run("service", "delete", "shop", "--yes").returncode == 0
     assert not re.findall("level=(?!info)", host.log), host.log

@@ -5,9 +5,10 @@ import shutil
 import signal
 from pathlib import Path
 
+from harness.waiting import eventually
 from ramet.backends.local.process.identity import find_server
 from ramet.backends.local.server.servers import Servers
-from tests.backends.local.hosts import boot, eventually, new_server
+from tests.backends.local.hosts import boot, new_server
 
 
 def test_a_server_that_another_process_ends_and_forgets_is_reaped(servers: Servers) -> None:

@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.process import identity, postgres
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Unavailable
-from tests.backends.local.hosts import boot, eventually, new_server, restart
+from tests.backends.local.hosts import boot, new_server, restart
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
@@ -28,7 +29,7 @@ from tests.backends.local.forks import (
     snapshot,
     writing,
 )
-from tests.backends.local.hosts import eventually, new_server
+from tests.backends.local.hosts import new_server
 
 MICROSECOND = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)

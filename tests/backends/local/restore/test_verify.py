@@ -8,13 +8,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.restore import verify
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import Segment
 from tests.backends.local.forks import append, paths_of, rows_of, run, run_fork, snapshot
-from tests.backends.local.hosts import eventually, new_server
+from tests.backends.local.hosts import new_server
 
 
 def throw_away(backend: LocalBackend, parent: Server) -> Server:
@@ -36,7 +37,7 @@ def complaints(backend: LocalBackend, server: Server) -> str:
         found.extend([] if complained is None else [complained])
         return bool(found)
 
-    eventually(is_over, 60)
+    eventually(is_over)
     return found[0]
 
 

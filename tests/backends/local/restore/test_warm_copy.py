@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Capture, Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process.identity import processes_in
@@ -15,7 +16,6 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 from ramet.errors import Failed
 from tests.backends.local.forks import append, digest_of, fork, paths_of, rows_of, snapshot
-from tests.backends.local.hosts import eventually
 from tests.backends.local.segments import overwrite
 
 pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepared
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepa
 
 def prepared(backend: LocalBackend, parent: Server) -> str:
     snapshot_id, _ = snapshot(backend, parent)
-    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
+    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
     return snapshot_id
 
 
@@ -103,7 +103,7 @@ def test_what_is_killed_while_it_prepares_goes_on(backend: LocalBackend, parent:
     assert backend.prepare_snapshot(parent, snapshot_id, 0.0, 1) is not None
     os.kill(processes_in(unfinished)[0], signal.SIGKILL)
     eventually(lambda: not processes_in(unfinished))
-    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
+    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 
 
@@ -114,7 +114,7 @@ def test_a_snapshot_that_cannot_be_recovered_is_told(backend: LocalBackend, pare
     (segment,) = (data / "pg_wal").glob("0*")
     overwrite(segment, 0xD0, bytes(8192 - 0xD0))
     with pytest.raises(Failed, match="damaged at"):
-        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None, 60)
+        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
     backend.unprepare_snapshot(parent.service_id, snapshot_id)
     assert {path.name for path in snapshots.directory_of(paths, snapshot_id).iterdir()} == {
         "data",
@@ -210,7 +210,7 @@ def test_preparations_at_once_do_not_hinder_each_other(backend: LocalBackend, pa
     snapshot_id, _ = snapshot(backend, parent)
 
     def prepare() -> None:
-        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.05, 4) is None, 60)
+        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.05, 4) is None)
 
     with ThreadPoolExecutor(4) as threads:
         for done in [threads.submit(prepare) for _ in range(4)]:

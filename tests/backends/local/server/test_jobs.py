@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.jobs import Jobs
-from tests.backends.local.hosts import eventually
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 class Work:

@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
@@ -16,7 +17,7 @@ from ramet.errors import Invalid
 from ramet.machine.installation import find_installations
 from ramet.model.credentials import new_password
 from ramet.model.logs import LogEntry, LogQuery
-from tests.backends.local.hosts import boot, connect, eventually, new_server
+from tests.backends.local.hosts import boot, connect, new_server
 
 BEGIN = datetime(2026, 1, 15, 10, 0, 0, tzinfo=UTC)
 SECRET = "hunter2-S3cret"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.read_only_storage import Room
 from ramet.backends.local.sql import connections
@@ -13,7 +14,6 @@ from ramet.backends.local.volumes.reserve import Reserve
 from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.segment import Segment
 from tests.backends.local.forks import append, create, paths_of, rows_of
-from tests.backends.local.hosts import eventually
 from tests.backends.local.pools import DRIVERS
 
 MIB, GIB = 1024**2, 1024**3

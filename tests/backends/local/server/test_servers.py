@@ -3,6 +3,7 @@
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import probe, read_only_storage
@@ -11,7 +12,7 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.machine.tls import refuses_tls
 from ramet.model.credentials import Secret, new_password
-from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
+from tests.backends.local.hosts import boot, connect, new_server, restart
 
 
 def test_a_server_opens_to_clients_only_when_it_is_told_to(servers: Servers) -> None:

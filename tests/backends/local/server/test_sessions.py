@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
@@ -14,7 +15,7 @@ from ramet.backends.local.server import sessions
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.model.credentials import Secret, new_password
-from tests.backends.local.hosts import boot, connect, eventually, new_server
+from tests.backends.local.hosts import boot, connect, new_server
 
 PASSWORD = new_password()
 

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.server.usage import measure
 from ramet.model.credentials import Secret, new_password
 from ramet.model.metrics import OF_REPLICAS, SERIES
-from tests.backends.local.hosts import boot, connect, eventually, new_server
+from tests.backends.local.hosts import boot, connect, new_server
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.servers import Servers
@@ -16,7 +17,7 @@ from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from tests.backends.local import forks
 from tests.backends.local.earlier_guards import guard_table, install_guards
-from tests.backends.local.hosts import boot, connect, eventually, new_server
+from tests.backends.local.hosts import boot, connect, new_server
 
 DATABASES = ("template1", "tsdb", "second", "closed")
 # Nothing whose name tells of the platform may be left, but what read-only.md names.

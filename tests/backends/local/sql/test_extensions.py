@@ -9,13 +9,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import ExtensionUpdate, Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, extensions
 from ramet.errors import Invalid
 from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password
-from tests.backends.local.hosts import boot, connect, data_root, eventually, new_server, restart
+from tests.backends.local.hosts import boot, connect, data_root, new_server, restart
 
 SINCE = 18  # extension_control_path: an extension need not lie in the installation
 MAJORS = [one.major for one in find_installations().found if one.major >= SINCE]

@@ -6,13 +6,14 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import value
 from ramet.machine.installation import find_installations
 from ramet.model.credentials import new_password, scram_verifier
-from tests.backends.local.hosts import boot, connect, eventually, new_server, restart
+from tests.backends.local.hosts import boot, connect, new_server, restart
 
 CHANGES_OF_ROLES = (
     "ALTER ROLE tsdbadmin PASSWORD 'x'",

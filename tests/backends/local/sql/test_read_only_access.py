@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import psycopg
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.renewal import renew_access
@@ -15,7 +16,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.machine.installation import find_installations
 from ramet.model.credentials import Secret, new_password, scram_verifier
-from tests.backends.local.hosts import boot, connect, eventually, new_server
+from tests.backends.local.hosts import boot, connect, new_server
 
 OFF = "SET default_transaction_read_only = off"
 CREATE = "SELECT timescale_functions.create_bare_readonly_role('{}', '{}')"

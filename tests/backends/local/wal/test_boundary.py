@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from ramet.model.fork import shown
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
-from tests.backends.local.hosts import eventually
 
 MICROSECOND = timedelta(microseconds=1)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.base import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
@@ -15,7 +16,6 @@ from ramet.errors import Failed
 from ramet.model.fork import shown
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
-from tests.backends.local.hosts import eventually
 from tests.backends.local.segments import overwrite, write_segment
 
 LONG = 60.0
