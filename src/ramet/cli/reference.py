@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from ramet.cli.commands import cli
-from ramet.settings import table_of_settings
+from ramet.settings import describe_settings
 
 _HEAD = """# The command line
 
@@ -55,7 +55,7 @@ def _section(path: tuple[str, ...], command: click.Command) -> str:
 
 
 def _settings() -> str:
-    rows = [f"| `{name}` | {value} | {meaning} |" for name, value, meaning in table_of_settings()]
+    rows = [f"| `{name}` | {value} | {meaning} |" for name, value, meaning in describe_settings().values()]
     return "\n".join(["## Settings", "", "| variable | default | meaning |", "|---|---|---|", *rows, ""])
 
 

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from ramet.cli.commands import cli
-from ramet.settings import RULES
+from ramet.settings import describe_settings
 from tests.cli.terminal import Terminal
 
 
@@ -63,7 +63,9 @@ def test_services_are_completed_by_name_and_id(terminal: Terminal, monkeypatch: 
 
 
 def test_every_setting_is_listed(stranger: Terminal) -> None:
-    assert {row["variable"] for row in stranger.made("settings")} == {rule[0] for rule in RULES.values()}
+    assert {row["variable"] for row in stranger.made("settings")} == {
+        one.variable for one in describe_settings().values()
+    }
 
 
 def test_a_bad_setting_ends_with_3_and_names_its_variable(stranger: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,18 +10,18 @@ from types import FrameType, ModuleType
 import click
 
 from ramet.cli.host import instance
-from ramet.cli.ui.options import FILE, data_option
+from ramet.cli.ui.options import FILE, data_option, setting_option
 from ramet.settings import Settings, load_settings, make_data_dir
 from ramet.telemetry import start_logging
 
 
 @click.command("up")
 @data_option
-@click.option("--host", help="The address that HTTP listens on.  [default: 127.0.0.1]")
-@click.option("--port", help="The port of HTTP; 0 picks a free one.  [default: 8080]")
-@click.option("--endpoint-host", help="The host that services tell their clients.  [default: localhost]")
-@click.option("--port-range", help="The ports for services.  [default: 15432-16431]")
-@click.option("--storage-driver", help="auto, reflink, btrfs or copy; for a new data directory.  [default: auto]")
+@setting_option("host")
+@setting_option("port")
+@setting_option("endpoint_host")
+@setting_option("port_range")
+@setting_option("storage_driver")
 @click.option("--credentials-file", type=FILE, help="Write server, project and key there once it is ready (0600).")
 def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | None) -> None:
     """Run the whole of Ramet on this machine: HTTP, operations, servers. SIGTERM ends it; the databases go on.
@@ -41,8 +41,8 @@ def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | 
 
 @click.command("serve")
 @data_option
-@click.option("--host", help="The address that HTTP listens on.  [default: 127.0.0.1]")
-@click.option("--port", help="The port of HTTP; 0 picks a free one.  [default: 8080]")
+@setting_option("host")
+@setting_option("port")
 def serve_only(data_dir: Path | None, **arguments: str | None) -> None:
     """Answer HTTP only; operations are left to 'ramet worker'.
 
@@ -57,7 +57,7 @@ def serve_only(data_dir: Path | None, **arguments: str | None) -> None:
 
 @click.command("worker")
 @data_option
-@click.option("--worker-threads", help="How many operations run at once.  [default: 8]")
+@setting_option("worker_threads")
 def work_only(data_dir: Path | None, worker_threads: str | None) -> None:
     """Run operations and periodic duties only; HTTP is left to 'ramet serve'.
 

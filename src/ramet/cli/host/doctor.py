@@ -13,7 +13,7 @@ from ramet.cli.host import instance
 from ramet.cli.host.leftovers import show_leftovers
 from ramet.cli.ui.options import data_option, output_option
 from ramet.cli.ui.output import print_data, print_pairs, print_rows
-from ramet.settings import Settings, load_settings, table_of_settings
+from ramet.settings import Described, Settings, describe_settings, load_settings
 
 
 @click.command("doctor")
@@ -53,11 +53,11 @@ def show_settings(output: str) -> None:
     Example:
       ramet settings
     """
-    table = table_of_settings()
+    described = list(describe_settings().values())
     if output == "table":
-        print_rows(("variable", "default", "meaning"), table)
+        print_rows(Described._fields, described)
     else:
-        print_data([{"variable": name, "default": value, "meaning": what} for name, value, what in table], output)
+        print_data([one._asdict() for one in described], output)
 
 
 def _rows(settings: Settings) -> Sequence[tuple[str, str]]:

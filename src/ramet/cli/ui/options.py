@@ -15,6 +15,7 @@ from ramet.client import ApiError, Client
 from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id
 from ramet.model.service import Environment
+from ramet.settings import describe_settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _COMPLETION_SECONDS = 2.0
@@ -49,8 +50,18 @@ def credentials_option(command: Command) -> Command:
 def data_option(command: Command) -> Command:
     """Add --data, for commands that work on a data directory of this host."""
     return click.option(
-        "--data", "data_dir", type=DIRECTORY, help="The data directory.  [default: RAMET_DATA_DIR or the usual place]"
+        "--data",
+        "data_dir",
+        type=DIRECTORY,
+        help="Data directory.  [default: RAMET_DATA_DIR, or the usual one]",
     )(command)
+
+
+def setting_option(name: str) -> Callable[[Command], Command]:
+    """Add the option of a setting, which overrides its variable; the command gets it as it was typed."""
+    setting = describe_settings()[name]
+    meaning = f"{setting.meaning[:1].upper()}{setting.meaning[1:]}."
+    return click.option(f"--{name.replace('_', '-')}", help=f"{meaning}  [default: {setting.default}]")
 
 
 def password_option(command: Command) -> Command:
