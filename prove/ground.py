@@ -13,9 +13,10 @@ from pathlib import Path
 import psycopg
 
 from ramet.backends.local.backend import LocalBackend, open_backend
-from ramet.control.control import Control, utc_now
-from ramet.control.endpoints import Placement
+from ramet.control import services
 from ramet.control.forks import fork_service
+from ramet.control.placement import Placement
+from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
@@ -58,7 +59,7 @@ class Ground:
 
     store: Store
     backend: LocalBackend
-    control: Control
+    plane: Plane
     project_id: str
 
     @property
@@ -69,28 +70,28 @@ class Ground:
     def create(self, name: str, cpu_millis: str | None = None, memory_gbs: str | None = None) -> Running:
         """Return a new service, READY."""
         request = CreateRequest(name, cpu_millis=cpu_millis, memory_gbs=memory_gbs)
-        return self._await(time.monotonic(), self.control.create_service(self.project_id, request))
+        return self._await(time.monotonic(), services.create_service(self.plane, self.project_id, request))
 
     def fork(self, parent: Running, request: ForkRequest) -> Running:
         """Return a fork, READY."""
         begun = time.monotonic()
-        return self._await(begun, fork_service(self.control, self.project_id, parent.service.id, request))
+        return self._await(begun, fork_service(self.plane, self.project_id, parent.service.id, request))
 
     def resume(self, running: Running) -> Running:
         """Resume a paused service, and wait until it is READY."""
-        self.control.start_service(self.project_id, running.service.id)
+        services.start_service(self.plane, self.project_id, running.service.id)
         return self._settled(running, Status.READY)
 
     def pause(self, running: Running) -> Running:
         """Pause a service, and wait until it is PAUSED."""
-        self.control.stop_service(self.project_id, running.service.id)
+        services.stop_service(self.plane, self.project_id, running.service.id)
         return self._settled(running, Status.PAUSED)
 
     def delete(self, running: Running) -> None:
         """Delete a service and wait until it is gone."""
-        self.control.delete_service(self.project_id, running.service.id)
+        services.delete_service(self.plane, self.project_id, running.service.id)
         with contextlib.suppress(NotFound):
-            _eventually(lambda: self.control.get_service(self.project_id, running.service.id) is None)
+            _eventually(lambda: services.get_service(self.plane, self.project_id, running.service.id) is None)
 
     def _settled(self, running: Running, status: Status) -> Running:
         _eventually(lambda: status_of(self.look(running)) is status)
@@ -98,7 +99,7 @@ class Ground:
 
     def look(self, running: Running) -> Service:
         """Return a service as it is now."""
-        return self.control.get_service(self.project_id, running.service.id)
+        return services.get_service(self.plane, self.project_id, running.service.id)
 
     def _await(self, begun: float, accepted: Accepted) -> Running:
         def is_decided() -> bool:
@@ -111,7 +112,7 @@ class Ground:
         return Running(service, accepted.initial_password.reveal(), time.monotonic() - begun)
 
     def _find(self, accepted: Accepted) -> Service:
-        return self.control.get_service(self.project_id, accepted.service.id)
+        return services.get_service(self.plane, self.project_id, accepted.service.id)
 
 
 @contextlib.contextmanager
@@ -122,16 +123,14 @@ def open_ground(directory: Path | None, snapshot_seconds: float) -> Iterator[Gro
     backend = open_backend(root, has_limits=False)
     store = Store.open(f"sqlite:///{root}/ramet.db")
     worker = Worker(store, all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7)))
-    control = Control(
-        store, backend, Placement("local", "localhost", _ports(), plaintext=True), b"prove" * 8, worker.wake
-    )
+    plane = Plane(store, backend, Placement("local", "localhost", _ports(), plaintext=True), b"prove" * 8, worker.wake)
     cadence = Cadence(timedelta(seconds=snapshot_seconds), 64 * 1024**2)
     upkeep = Upkeep(store, backend, cadence, worker.wake, utc_now)
     schedule = Schedule(store, [Duty("snapshots", 1.0, upkeep.take_due_snapshots)])
     worker.start()
     schedule.start()
     try:
-        yield Ground(store, backend, control, Projects(store).create_project("prove", utc_now()).id)
+        yield Ground(store, backend, plane, Projects(store).create_project("prove", utc_now()).id)
     finally:
         schedule.stop()
         worker.stop()

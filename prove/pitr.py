@@ -16,6 +16,7 @@ from prove.load import Ledger
 from prove.oracle import all_transactions, compare, sums_agree, transactions_until
 from prove.quiet import ACTS, Quiet
 from prove.results import Results, Trial
+from ramet.control import services
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, shown
 
@@ -51,7 +52,7 @@ def _trial(ground: Ground, parent: Running, ledger: Ledger, kind: str, choose: r
 
 
 def _behind_the_border(ground: Ground, fork: Running) -> frozenset[int]:
-    report = ground.control.get_service(ground.project_id, fork.service.id).report or {}
+    report = services.get_service(ground.plane, ground.project_id, fork.service.id).report or {}
     return frozenset(report["capture"].get("cut", {}).get("behind_with_earlier_time", []))
 
 

@@ -9,7 +9,8 @@ import pytest
 from harness.waiting import eventually
 from ramet.app import has_storage, has_store, open_store, wire
 from ramet.backends.memory import MemoryBackend
-from ramet.control.control import utc_now
+from ramet.control import services
+from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
 from ramet.settings import Settings, load_settings, make_data_dir
 
@@ -43,13 +44,13 @@ def test_work_that_was_accepted_before_a_restart_is_finished_after_it(settings: 
     backend = MemoryBackend()
     first = wire(settings, open_store(settings), backend)
     project = first.projects.create_project("main", utc_now())
-    accepted = first.control.create_service(project.id, CreateRequest("shop"))
+    accepted = services.create_service(first.plane, project.id, CreateRequest("shop"))
     first.close()
 
     second = wire(settings, open_store(settings), backend)
     second.start()
     try:
-        eventually(lambda: second.control.get_service(project.id, accepted.service.id).ready_at is not None)
+        eventually(lambda: services.get_service(second.plane, project.id, accepted.service.id).ready_at is not None)
     finally:
         second.stop()
         second.close()

@@ -5,9 +5,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from ramet.backends.memory import MemoryBackend
-from ramet.control.control import Control, utc_now
-from ramet.control.endpoints import Placement
+from ramet.control import services
 from ramet.control.forks import fork_service
+from ramet.control.placement import Placement
+from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
@@ -30,7 +31,7 @@ class World:
 
     store: Store
     backend: MemoryBackend
-    control: Control
+    plane: Plane
     projects: Projects
     procedures: list[Procedure]
     worker: Worker
@@ -41,22 +42,24 @@ class World:
 
     def create(self, name: str = "shop") -> Service:
         """Return a READY service."""
-        accepted = self.control.create_service(self.project.id, CreateRequest(name))
+        accepted = services.create_service(self.plane, self.project.id, CreateRequest(name))
         return self.settle(accepted)
 
     def fork(self, parent: Service, request: ForkRequest | None = None) -> Service:
         """Return a READY fork."""
         request = request or ForkRequest(ForkStrategy.NOW)
-        return self.settle(fork_service(self.control, self.project.id, parent.id, request))
+        return self.settle(fork_service(self.plane, self.project.id, parent.id, request))
 
     def settle(self, accepted: Accepted) -> Service:
         """Run all operations and return the service as it is then."""
         self.worker.run_until_idle()
-        return self.control.get_service(self.project.id, accepted.service.id)
+        return services.get_service(self.plane, self.project.id, accepted.service.id)
 
     def leftovers(self) -> list[str]:
         """Return the volumes that no visible service owns."""
-        alive = [service for service in self.control.list_services(self.project.id) if service.failed_at is None]
+        alive = [
+            service for service in services.list_services(self.plane, self.project.id) if service.failed_at is None
+        ]
         sets = [each for service in alive for each in service.replica_sets if each.failed_at is None]
         owned = {service.id for service in alive} | {node.id for each in sets for node in each.nodes}
         return sorted(set(self.backend.volumes) - owned)
@@ -68,11 +71,9 @@ def make_world(directory: Path, backend: MemoryBackend | None = None) -> World:
     backend = backend or MemoryBackend()
     procedures = all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7))
     worker = Worker(store, procedures)
-    control = Control(
-        store, backend, Placement("local", "localhost", range(20000, 20100)), ROOT_KEY, worker.wake, utc_now
-    )
+    plane = Plane(store, backend, Placement("local", "localhost", range(20000, 20100)), ROOT_KEY, worker.wake, utc_now)
     projects = Projects(store)
     project = projects.create_project("demo", utc_now())
     key, secret = projects.create_key(project.id, "first", utc_now())
     upkeep = Upkeep(store, backend, Cadence(), worker.wake, utc_now)
-    return World(store, backend, control, projects, procedures, worker, upkeep, project, key, secret)
+    return World(store, backend, plane, projects, procedures, worker, upkeep, project, key, secret)

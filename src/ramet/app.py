@@ -19,11 +19,11 @@ from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
 from ramet.console.application import Console, open_console
-from ramet.control.control import Control, utc_now
 from ramet.control.drills import Drills
-from ramet.control.endpoints import Placement
 from ramet.control.lost_snapshots import LostSnapshots
 from ramet.control.metrics import FORGET_SECONDS, ROUND_SECONDS, Metering
+from ramet.control.placement import Placement
+from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.model.window import RestoreSettings
@@ -59,7 +59,7 @@ class Runtime:
     settings: Settings
     store: Store
     backend: Backend
-    control: Control
+    plane: Plane
     projects: Projects
     console: Console
     worker: Worker
@@ -74,7 +74,7 @@ class Runtime:
     def http(self) -> Litestar:
         """Return the HTTP application over the verbs."""
         return create_app(
-            self.control,
+            self.plane,
             self.projects,
             version=__version__,
             beside=self.console.routes,
@@ -113,11 +113,11 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
     root_key = _root_key(settings.data_dir / "secrets")
-    control = Control(store, backend, placement, root_key, worker.wake, utc_now, _restore_settings(settings))
+    plane = Plane(store, backend, placement, root_key, worker.wake, utc_now, _restore_settings(settings))
     schedule = Schedule(store, _duties(settings, store, backend, worker.wake, trusted))
     projects = Projects(store)
-    console = open_console(control, projects, root_key, lambda: msgspec.json.decode(openapi_json(__version__)))
-    return Runtime(settings, store, backend, control, projects, console, worker, schedule)
+    console = open_console(plane, projects, root_key, lambda: msgspec.json.decode(openapi_json(__version__)))
+    return Runtime(settings, store, backend, plane, projects, console, worker, schedule)
 
 
 def open_store(settings: Settings) -> Store:

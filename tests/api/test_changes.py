@@ -141,13 +141,13 @@ def test_zero_high_availability_replicas_are_accepted_and_more_refused(world: Wo
         assert (answer.status_code, answer.json()["ha_replicas"]["replica_count"]) == (202, 0)
     refused = world.post(world.path(service["service_id"], "setHA"), {"sync_replica_count": 1})
     assert (refused.status_code, refused.json()["code"]) == (400, "HA_NOT_AVAILABLE")
-    assert "Kubernetes" in refused.json()["details"]
+    assert refused.json()["details"] == "Send 0."
     negative = world.post(world.path(service["service_id"], "setHA"), {"sync_replica_count": -1})
     assert negative.status_code == 400
     assert "sync_replica_count" in negative.json()["message"]
 
 
-def test_there_are_no_private_networks_and_changes_say_which_backend_has_them(world: World) -> None:
+def test_there_are_no_private_networks_and_changes_say_what_to_use_instead(world: World) -> None:
     base = f"{BASE_PATH}/projects/{world.tenant.project.id}/vpcs"
     assert world.get(base).json() == []
     created = world.post(base, {"name": "x", "cidr": "10.0.0.0/16", "region_code": "local"})
@@ -159,7 +159,7 @@ def test_there_are_no_private_networks_and_changes_say_which_backend_has_them(wo
         world.post(world.path(service, "detachFromVPC"), {"vpc_id": "1"}),
     ]
     assert [answer.status_code for answer in refusals] == [400] * 4
-    assert all("Kubernetes" in answer.json()["details"] for answer in refusals)
+    assert all("the endpoint of the service" in answer.json()["details"] for answer in refusals)
     missing = [world.get(f"{base}/1"), world.delete(f"{base}/1"), world.post(f"{base}/1/rename", {"name": "x"})]
     assert [answer.status_code for answer in missing] == [404] * 3
     assert world.get(f"{base}/1/peerings").json() == []

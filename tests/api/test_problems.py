@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ramet.api.application import BASE_PATH
-from ramet.control.control import Control
+from ramet.control import services
 from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from tests.api.world import World
 
@@ -14,7 +14,7 @@ def _raise(monkeypatch: pytest.MonkeyPatch, verb: str, error: Exception) -> None
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(Control, verb, fail)
+    monkeypatch.setattr(services, verb, fail)
 
 
 @pytest.mark.parametrize(

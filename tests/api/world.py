@@ -11,8 +11,8 @@ from litestar.testing import TestClient
 
 from ramet.api.application import BASE_PATH, create_app
 from ramet.backends.memory import MemoryBackend
-from ramet.control.control import Control
-from ramet.control.endpoints import Placement
+from ramet.control.placement import Placement
+from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.model.credentials import Secret
 from ramet.model.project import ApiKey, Project
@@ -53,7 +53,7 @@ class World:
 
     store: Store
     backend: MemoryBackend
-    control: Control
+    plane: Plane
     projects: Projects
     worker: Worker
     client: TestClient[Any]
@@ -114,11 +114,11 @@ def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
     clock = Clock()
     store = Store.open(url or f"sqlite:///{folder}/ramet.db")
     backend = MemoryBackend(clock=clock)
-    control = Control(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
+    plane = Plane(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
     projects = Projects(store)
     worker = Worker(store, all_procedures(Tools(store, backend, clock, rest=timedelta(0)), timedelta(days=7)))
-    with TestClient(create_app(control, projects, version="1"), raise_server_exceptions=False) as client:
-        yield World(store, backend, control, projects, worker, client, clock, new_tenant(projects, "main"))
+    with TestClient(create_app(plane, projects, version="1"), raise_server_exceptions=False) as client:
+        yield World(store, backend, plane, projects, worker, client, clock, new_tenant(projects, "main"))
     store.close()
 
 

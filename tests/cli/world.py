@@ -13,7 +13,7 @@ from ramet.app import Runtime, open_store, wire
 from ramet.backends.memory import MemoryBackend
 from ramet.cli.host.serving import base_url, listen
 from ramet.client import Client
-from ramet.control.control import utc_now
+from ramet.control.plane import utc_now
 from ramet.model.credentials import Secret
 from ramet.model.project import Project
 from ramet.settings import load_settings, make_data_dir

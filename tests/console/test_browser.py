@@ -11,10 +11,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from harness.waiting import eventually
 from ramet.console.pages import metrics
-from ramet.control import replicas
-from ramet.control.control import utc_now
+from ramet.control import replica_sets
 from ramet.control.forks import fork_service
+from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.services import create_service, delete_service, stop_service
 from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.logs import LogEntry, LogPage
@@ -30,13 +31,13 @@ def _family(visitor: Visitor) -> None:
     """Make a family of services with one that is paused, one that is PROD, and one that has replicas."""
     visitor.sign_in()
     shop = visitor.ready("shop")
-    control = visitor.world.runtime.control
-    replicas.create_set(control, shop.project_id, shop.id, replicas.ReplicaSetRequest("reports", 2, 500, 2))
+    plane = visitor.world.runtime.plane
+    replica_sets.create_set(plane, shop.project_id, shop.id, replica_sets.ReplicaSetRequest("reports", 2, 500, 2))
     for strategy, name in ((ForkStrategy.NOW, "preview"), (ForkStrategy.LAST_SNAPSHOT, "nightly")):
-        fork_service(control, shop.project_id, shop.id, ForkRequest(strategy, name))
+        fork_service(plane, shop.project_id, shop.id, ForkRequest(strategy, name))
         visitor.settled(name)
     visitor.send(f"/console/services/{visitor.named('nightly').id}/environment", environment="PROD")
-    control.stop_service(shop.project_id, visitor.named("preview").id)
+    stop_service(plane, shop.project_id, visitor.named("preview").id)
     eventually(lambda: visitor.named("preview").paused)
 
 
@@ -188,13 +189,13 @@ def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: Bro
     complaints = watch(page)
     page.goto(f"{visitor.origin}/console/services/{shop.id}")
     expect(page.get_by_text("Read-only copies that follow the service")).to_be_visible()
-    control = visitor.world.runtime.control
-    replicas.create_set(control, shop.project_id, shop.id, replicas.ReplicaSetRequest("reports", 1, 500, 2))
+    plane = visitor.world.runtime.plane
+    replica_sets.create_set(plane, shop.project_id, shop.id, replica_sets.ReplicaSetRequest("reports", 1, 500, 2))
     expect(page.locator("#replicas .pill.ok")).to_have_text("active")
     page.get_by_role("link", name="reports").click()
     expect(page.get_by_role("heading", name="Nodes")).to_be_visible()
     found = visitor.named("shop").replica_sets[0]
-    replicas.delete_set(control, shop.project_id, shop.id, found.id)
+    replica_sets.delete_set(plane, shop.project_id, shop.id, found.id)
     expect(page.get_by_text("There is nothing here")).to_be_visible()
     assert [one for one in complaints if "404" not in one] == []
 
@@ -204,8 +205,8 @@ def test_a_lost_connection_is_told_and_made_good(visitor: Visitor, context: Brow
     expect(page.get_by_text("No services yet")).to_be_visible()
     visitor.world.runtime.console.close()
     expect(page.locator("#offline")).to_be_visible()
-    control = visitor.world.runtime.control
-    control.create_service(visitor.world.project.id, CreateRequest("meanwhile"))
+    plane = visitor.world.runtime.plane
+    create_service(plane, visitor.world.project.id, CreateRequest("meanwhile"))
     expect(page.get_by_role("link", name="meanwhile", exact=True)).to_be_visible()
 
 
@@ -277,7 +278,7 @@ def test_a_page_of_a_service_that_is_deleted_elsewhere_says_so(visitor: Visitor,
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}")
     expect(page.locator("#head .pill.ok")).to_have_text("READY")
-    visitor.world.runtime.control.delete_service(shop.project_id, shop.id)
+    delete_service(visitor.world.runtime.plane, shop.project_id, shop.id)
     expect(page.get_by_text("This service is deleted.")).to_be_visible()
 
 

@@ -23,7 +23,7 @@ def test_a_page_is_told_whether_it_is_old(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     service = world.create("shop")
     now = [0.0]
-    pulses = Pulses(world.control, lambda: now[0])
+    pulses = Pulses(world.plane, lambda: now[0])
     assert pulses.last_version(world.project.id) == ""
     assert b"data: *" in _first_event(pulses, world, "")
     seen = pulses.last_version(world.project.id)

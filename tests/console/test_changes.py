@@ -7,8 +7,8 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.console.views.restore_settings import AMOUNTS
-from ramet.control import changes, windows
-from ramet.control.windows import list_snapshots
+from ramet.control import restore
+from ramet.control.restore import list_snapshots
 from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status
 from ramet.model.resources import Size
 from ramet.model.service import Environment, Service
@@ -44,7 +44,7 @@ def _wrong(page: str, field: str) -> str:
 
 
 def _manual(visitor: Visitor, service: Service) -> list[Snapshot]:
-    found = list_snapshots(visitor.world.runtime.control, service.project_id, service.id)
+    found = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)
     return [one for one in found if isinstance(one, Snapshot) and one.kind is SnapshotKind.MANUAL]
 
 
@@ -125,13 +125,15 @@ def test_a_restore_window_is_set_in_the_units_of_people(visitor: Visitor) -> Non
     answer = visitor.send(path, **typed)
     assert answer.status_code == 303, answer.text
     assert "The restore window is set." in visitor.see(answer.headers["location"])
-    control = visitor.world.runtime.control
-    assert windows.window(control, service.project_id, service.id).settings == RestoreSettings(30, 150, 64 * 1024**2)
+    plane = visitor.world.runtime.plane
+    assert restore.get_restore_window(plane, service.project_id, service.id).settings == RestoreSettings(
+        30, 150, 64 * 1024**2
+    )
     page = visitor.see(path)
     assert all(f'value="{value}"' in page for value in typed.values())
     empty = dict.fromkeys(typed, "")
     assert visitor.send(path, **empty).status_code == 303
-    assert windows.window(control, service.project_id, service.id).settings == control.restore
+    assert restore.get_restore_window(plane, service.project_id, service.id).settings == plane.restore
 
 
 def test_a_setting_out_of_bounds_is_told_beside_its_field(visitor: Visitor) -> None:
@@ -207,7 +209,7 @@ def test_a_snapshot_is_taken_forked_and_deleted(visitor: Visitor) -> None:
 def test_a_snapshot_that_the_window_needs_says_why_it_stays(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
-    (first,) = list_snapshots(visitor.world.runtime.control, service.project_id, service.id)
+    (first,) = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)
     path = f"{_base(service)}/snapshots/{first.id}/delete"
     page = visitor.see(path)
     assert "belongs to the restore window" in page
@@ -231,7 +233,7 @@ def test_a_name_is_confirmed_whatever_white_space_it_has(visitor: Visitor) -> No
 
 def test_a_password_is_taken_exactly_as_it_was_typed(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
-    monkeypatch.setattr(changes, "update_password", lambda *given: taken.append(given[-1].reveal()))
+    monkeypatch.setattr("ramet.control.services.update_password", lambda *given: taken.append(given[-1].reveal()))
     visitor.sign_in()
     visitor.send(f"{_base(visitor.ready())}/password", password="  correct horse ")
     assert taken == ["  correct horse "]

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace as with_changes
 
 from ramet.console.pages.fork_report import story_of
-from ramet.control.reports import ForkReport, fork_report
+from ramet.control.fork_reports import ForkReport, fork_report
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, shown
 from tests.console.visitor import Visitor
@@ -27,7 +27,7 @@ _CAPTURE = {
 def _report(tmp_path: Path, request: ForkRequest, **facts: Any) -> ForkReport:
     world = make_world(tmp_path)
     fork = world.fork(world.create(), request)
-    report = fork_report(world.control, world.project.id, fork.id)
+    report = fork_report(world.plane, world.project.id, fork.id)
     world.store.close()
     ready_at = fork.created_at + timedelta(seconds=0.25)
     return replace(report, service=with_changes(fork, ready_at=ready_at), facts={**report.facts, **facts})

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from harness.waiting import eventually
 from ramet.console.context import FORM_MARK
 from ramet.console.pages.service_changes import VERBS
-from ramet.control.control import utc_now
-from ramet.control.windows import list_snapshots
+from ramet.control.plane import utc_now
+from ramet.control.restore import list_snapshots
+from ramet.control.services import list_services
 from ramet.errors import Failed
 from ramet.model.fork import shown
 from ramet.model.service import Environment, Status, status_of
@@ -82,7 +83,7 @@ def test_another_stretch_of_the_time_line_keeps_what_was_chosen(visitor: Visitor
     with visitor.world.runtime.store.write() as tx:
         age = timedelta(days=2)
         tx.execute(snapshot.update().values(taken_at=utc_now() - age))
-    first = list_snapshots(visitor.world.runtime.control, service.project_id, service.id)[0]
+    first = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)[0]
     asked = {"name": "back & then", "environment": "PROD", "size": "500/2", "snapshot_id": first.id}
     path = f"/console/services/{service.id}/fork"
     links = re.findall(r'data-span href="([^"]+)"', visitor.see(f"{path}?{urlencode(asked)}"))
@@ -169,7 +170,7 @@ def test_the_password_is_shown_once_and_the_form_makes_one_service(visitor: Visi
     first, second = (visitor.client.post("/console/new", data=fields) for _ in range(2))
     password = re.findall(r'id="password"[^>]*>([^<]+)<', first.text)[0]
     assert re.findall(r'id="password"[^>]*>([^<]+)<', second.text) == [password]
-    assert len(visitor.world.runtime.control.list_services(visitor.world.project.id)) == 1
+    assert len(list_services(visitor.world.runtime.plane, visitor.world.project.id)) == 1
     service = visitor.settled("shop")
     assert password not in visitor.see(f"/console/services/{service.id}")
 
@@ -204,7 +205,7 @@ def test_a_dry_run_tells_what_would_happen(visitor: Visitor) -> None:
     moment = (utc_now() - timedelta(milliseconds=1)).isoformat().replace("+00:00", "Z")
     assert "READY in about" in visitor.see(f"{preview}?strategy=PITR&target_time={moment}")
     assert "is before" in visitor.see(f"{preview}?strategy=PITR&target_time=2020-01-01T00:00:00Z")
-    assert len(visitor.world.runtime.control.list_services(visitor.world.project.id)) == 1
+    assert len(list_services(visitor.world.runtime.plane, visitor.world.project.id)) == 1
 
 
 def test_deleting_and_hurting_what_is_prod_needs_the_name(visitor: Visitor) -> None:
@@ -264,7 +265,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     visitor.sign_in()
     service = visitor.ready()
     monkeypatch.setattr(visitor.world.backend, "capture", refuse)
-    (first,) = list_snapshots(visitor.world.runtime.control, service.project_id, service.id)
+    (first,) = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)
     chosen = {"strategy": "LAST_SNAPSHOT", "name": "doomed", "environment": "PROD", "size": "500/2"}
     visitor.send(f"/console/services/{service.id}/fork", **chosen)
     doomed = visitor.named("doomed")

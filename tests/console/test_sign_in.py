@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from ramet.console.auth.browser_secrets import COOKIE
 from ramet.console.context import FORM_MARK
-from ramet.control.control import utc_now
+from ramet.control import services
+from ramet.control.plane import utc_now
 from ramet.store.tables import session
 from tests.console.visitor import Visitor
 
@@ -104,7 +105,7 @@ def test_a_form_of_another_session_changes_nothing(visitor: Visitor) -> None:
     fields = {"name": "stolen", "service_type": "POSTGRES", "size": "shared", "environment": "DEV"}
     for token in ({}, {FORM_MARK: ""}, {FORM_MARK: "0" * 64}):
         assert visitor.client.post("/console/new", data={**fields, **token}).status_code == 403
-    assert visitor.world.runtime.control.list_services(visitor.world.project.id) == []
+    assert services.list_services(visitor.world.runtime.plane, visitor.world.project.id) == []
 
 
 def test_where_to_go_after_signing_in_stays_here(visitor: Visitor) -> None:

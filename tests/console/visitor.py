@@ -7,6 +7,7 @@ from types import TracebackType
 import httpx
 
 from harness.waiting import eventually
+from ramet.control import services
 from ramet.model.service import Service, Status, status_of
 from tests.cli.world import World
 
@@ -61,5 +62,5 @@ class Visitor:
         return self.named(name)
 
     def named(self, name: str) -> Service:
-        listed = self.world.runtime.control.list_services(self.world.project.id)
+        listed = services.list_services(self.world.runtime.plane, self.world.project.id)
         return next(service for service in reversed(listed) if service.name == name)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.api.shapes import service_shape
+from ramet.control import services
 from ramet.control.drills import Drills
 from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
@@ -29,7 +30,7 @@ def drill(world: World, service: Service) -> Service:
 
 
 def look(world: World, service: Service) -> Service:
-    return world.control.get_service(world.project.id, service.id)
+    return services.get_service(world.plane, world.project.id, service.id)
 
 
 def test_a_drill_proves_the_newest_moment_and_leaves_nothing(world: World) -> None:
@@ -45,7 +46,7 @@ def test_a_drill_proves_the_newest_moment_and_leaves_nothing(world: World) -> No
 def test_a_drill_is_never_listed_and_changes_no_status(world: World) -> None:
     service = world.create()
     drills(world, every=timedelta(0)).submit_due()
-    (listed,) = world.control.list_services(world.project.id)
+    (listed,) = services.list_services(world.plane, world.project.id)
     assert (listed.id, listed.activity) == (service.id, None)
 
 
@@ -77,7 +78,7 @@ def test_a_drill_that_succeeds_clears_the_warning(world: World) -> None:
 
 def test_drills_wait_for_real_work(world: World) -> None:
     service = world.create()
-    fork_service(world.control, world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
+    fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
     drills(world, every=timedelta(0)).submit_due()
     world.worker.run_until_idle()
     assert look(world, service).drilled_at is None
@@ -118,6 +119,6 @@ def test_archiving_that_falls_behind_is_told_and_forgotten(world: World) -> None
 def test_a_service_that_is_deleted_during_its_drill_leaves_nothing(world: World) -> None:
     service = world.create()
     drills(world, every=timedelta(0)).submit_due()
-    world.control.delete_service(world.project.id, service.id)
+    services.delete_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert world.backend.volumes == {}

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ramet.control import windows
-from ramet.control.endpoints import Placement
+from ramet.control import restore, services
 from ramet.control.forks import fork_service
+from ramet.control.placement import Placement
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
 from ramet.ids import new_id
@@ -20,12 +20,12 @@ NOW = ForkRequest(ForkStrategy.NOW)
 
 
 def ids(world: World) -> list[str]:
-    return [service.id for service in world.control.list_services(world.project.id)]
+    return [service.id for service in services.list_services(world.plane, world.project.id)]
 
 
 def test_an_accepted_fork_is_queued_and_carries_all_that_it_inherits(world: World) -> None:
     parent = world.create()
-    accepted = fork_service(world.control, world.project.id, parent.id, NOW)
+    accepted = fork_service(world.plane, world.project.id, parent.id, NOW)
     fork = accepted.service
     assert status_of(fork) is Status.QUEUED
     assert fork.name == "shop-fork"
@@ -91,12 +91,12 @@ def test_rule_27_the_last_snapshot_holds_at_least_what_a_fork_of_now_held(world:
     world.backend.commit(parent.id, "before")
     now = world.fork(parent)
     if is_deleted:
-        world.control.delete_service(world.project.id, now.id)
+        services.delete_service(world.plane, world.project.id, now.id)
         world.worker.run_until_idle()
     last = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert world.backend.values(last.id) == ["before"]
     assert last.origin is not None
-    taken = windows.window(world.control, world.project.id, parent.id).snapshots
+    taken = restore.get_restore_window(world.plane, world.project.id, parent.id).snapshots
     assert last.origin.snapshot_id == taken[-1].id
     again = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert again.origin is not None
@@ -134,9 +134,9 @@ def test_a_fork_of_a_moment_holds_exactly_the_rows_committed_by_then(world: Worl
 def test_a_paused_parent_can_be_forked(world: World) -> None:
     parent = world.create()
     world.backend.commit(parent.id, "row")
-    world.control.stop_service(world.project.id, parent.id)
+    services.stop_service(world.plane, world.project.id, parent.id)
     world.worker.run_until_idle()
-    parent = world.control.get_service(world.project.id, parent.id)
+    parent = services.get_service(world.plane, world.project.id, parent.id)
     assert status_of(parent) is Status.PAUSED
     fork = world.fork(parent)
     assert world.backend.values(fork.id) == ["row"]
@@ -145,7 +145,7 @@ def test_a_paused_parent_can_be_forked(world: World) -> None:
 def test_a_size_and_a_name_can_be_given(world: World) -> None:
     parent = world.create()
     request = ForkRequest(ForkStrategy.NOW, "preview", "500", 2, environment=Environment.PROD)
-    fork = fork_service(world.control, world.project.id, parent.id, request).service
+    fork = fork_service(world.plane, world.project.id, parent.id, request).service
     assert (fork.name, fork.size, fork.environment) == ("preview", Size(500, 2), Environment.PROD)
 
 
@@ -171,7 +171,7 @@ def test_names_need_not_be_unique(world: World) -> None:
 def test_what_cannot_be_done_is_refused_and_changes_nothing(world: World, request_: ForkRequest, code: str) -> None:
     parent = world.create()
     with pytest.raises(Invalid) as refusal:
-        fork_service(world.control, world.project.id, parent.id, request_)
+        fork_service(world.plane, world.project.id, parent.id, request_)
     assert refusal.value.code == code
     assert ids(world) == [parent.id]
 
@@ -179,19 +179,19 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(world: World, reques
 @pytest.mark.parametrize("service_id", ["", "nosuchserv", "../../etc", "x" * 5000, "a\0b"])
 def test_an_unknown_parent_is_not_found(world: World, service_id: str) -> None:
     with pytest.raises(NotFound, match="no service with that id exists"):
-        fork_service(world.control, world.project.id, service_id, NOW)
+        fork_service(world.plane, world.project.id, service_id, NOW)
 
 
 def test_a_service_of_another_project_is_not_found(world: World) -> None:
     parent = world.create()
     with pytest.raises(NotFound):
-        fork_service(world.control, new_id(), parent.id, NOW)
+        fork_service(world.plane, new_id(), parent.id, NOW)
 
 
 def test_a_parent_that_is_not_ready_is_refused_with_its_state(world: World) -> None:
-    parent = world.control.create_service(world.project.id, CreateRequest("shop")).service
+    parent = services.create_service(world.plane, world.project.id, CreateRequest("shop")).service
     with pytest.raises(WrongState, match="QUEUED"):
-        fork_service(world.control, world.project.id, parent.id, NOW)
+        fork_service(world.plane, world.project.id, parent.id, NOW)
 
 
 def test_all_ports_in_use_is_an_error_that_says_so(world: World) -> None:
@@ -199,7 +199,7 @@ def test_all_ports_in_use_is_an_error_that_says_so(world: World) -> None:
     refused: Error | None = None
     for _ in range(100):
         try:
-            fork_service(world.control, world.project.id, parent.id, NOW)
+            fork_service(world.plane, world.project.id, parent.id, NOW)
         except Exhausted as error:
             refused = error
             break
@@ -210,9 +210,9 @@ def test_all_ports_in_use_is_an_error_that_says_so(world: World) -> None:
 
 def test_the_same_idempotency_key_gives_the_same_service_and_password(world: World) -> None:
     parent = world.create()
-    first = fork_service(world.control, world.project.id, parent.id, NOW, "job-1")
+    first = fork_service(world.plane, world.project.id, parent.id, NOW, "job-1")
     world.worker.run_until_idle()
-    again = fork_service(world.control, world.project.id, parent.id, NOW, "job-1")
+    again = fork_service(world.plane, world.project.id, parent.id, NOW, "job-1")
     assert again.service.id == first.service.id
     assert again.initial_password == first.initial_password
     assert len(ids(world)) == 2
@@ -220,30 +220,30 @@ def test_the_same_idempotency_key_gives_the_same_service_and_password(world: Wor
 
 def test_the_same_key_with_another_request_is_refused(world: World) -> None:
     parent = world.create()
-    fork_service(world.control, world.project.id, parent.id, NOW, "job-1")
+    fork_service(world.plane, world.project.id, parent.id, NOW, "job-1")
     with pytest.raises(Invalid) as refusal:
-        fork_service(world.control, world.project.id, parent.id, ForkRequest(ForkStrategy.NOW, "other"), "job-1")
+        fork_service(world.plane, world.project.id, parent.id, ForkRequest(ForkStrategy.NOW, "other"), "job-1")
     assert refusal.value.code == "IDEMPOTENCY_KEY_REUSED"
 
 
 def test_a_key_is_free_again_when_its_service_is_gone(world: World) -> None:
     parent = world.create()
-    first = fork_service(world.control, world.project.id, parent.id, NOW, "job-1").service
+    first = fork_service(world.plane, world.project.id, parent.id, NOW, "job-1").service
     world.worker.run_until_idle()
     delete(world, first)
-    second = fork_service(world.control, world.project.id, parent.id, NOW, "job-1").service
+    second = fork_service(world.plane, world.project.id, parent.id, NOW, "job-1").service
     assert second.id != first.id
 
 
 def delete(world: World, service: Service) -> None:
-    world.control.delete_service(world.project.id, service.id)
+    services.delete_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
 
 
 def test_a_parent_may_be_deleted_right_after_its_fork_was_accepted(world: World) -> None:
     parent = world.create()
     world.backend.commit(parent.id, "row")
-    fork = fork_service(world.control, world.project.id, parent.id, NOW).service
+    fork = fork_service(world.plane, world.project.id, parent.id, NOW).service
     delete(world, parent)
     assert world.backend.values(fork.id) == ["row"]
     assert ids(world) == [fork.id]
@@ -252,7 +252,7 @@ def test_a_parent_may_be_deleted_right_after_its_fork_was_accepted(world: World)
 
 def test_a_fork_that_is_deleted_at_once_leaves_nothing(world: World) -> None:
     parent = world.create()
-    fork = fork_service(world.control, world.project.id, parent.id, NOW).service
+    fork = fork_service(world.plane, world.project.id, parent.id, NOW).service
     delete(world, fork)
     assert ids(world) == [parent.id]
     assert world.leftovers() == []
@@ -262,12 +262,12 @@ def test_a_crashed_parent_is_waited_for(world: World) -> None:
     parent = world.create()
     world.backend.commit(parent.id, "row")
     world.backend.crash(parent.id)
-    fork = fork_service(world.control, world.project.id, parent.id, NOW).service
+    fork = fork_service(world.plane, world.project.id, parent.id, NOW).service
     world.upkeep.observe()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         world.worker.run_until_idle()
-        if status_of(world.control.get_service(world.project.id, fork.id)) is Status.READY:
+        if status_of(services.get_service(world.plane, world.project.id, fork.id)) is Status.READY:
             break
     assert world.backend.values(fork.id) == ["row"]
 
@@ -277,7 +277,7 @@ def test_a_service_whose_server_is_down_can_be_forked(world: World) -> None:
     world.backend.commit(parent.id, "row")
     world.backend.crash(parent.id)
     world.upkeep.observe()
-    assert status_of(world.control.get_service(world.project.id, parent.id)) is Status.UNSTABLE
+    assert status_of(services.get_service(world.plane, world.project.id, parent.id)) is Status.UNSTABLE
     assert world.backend.values(world.fork(parent).id) == ["row"]
 
 
@@ -301,10 +301,10 @@ def test_a_fork_is_quiet_when_it_is_for_development_or_asked_to_be(
 def test_a_manual_snapshot_can_be_forked_after_newer_ones(world: World) -> None:
     parent = world.create()
     world.backend.commit(parent.id, "before")
-    wanted = windows.take_snapshot(world.control, world.project.id, parent.id, "before")
+    wanted = restore.take_snapshot(world.plane, world.project.id, parent.id, "before")
     world.worker.run_until_idle()
     world.backend.commit(parent.id, "after")
-    windows.take_snapshot(world.control, world.project.id, parent.id, "after")
+    restore.take_snapshot(world.plane, world.project.id, parent.id, "after")
     world.worker.run_until_idle()
     fork = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=wanted.id))
     assert world.backend.values(fork.id) == ["before"]
@@ -319,5 +319,5 @@ def test_a_snapshot_is_refused_where_it_means_nothing(world: World) -> None:
         (ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=new_id()), "SNAPSHOT_NOT_FOUND"),
     ):
         with pytest.raises(Invalid) as refused:
-            fork_service(world.control, world.project.id, parent.id, request)
+            fork_service(world.plane, world.project.id, parent.id, request)
         assert refused.value.code == code

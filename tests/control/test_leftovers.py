@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.inventory import Kind, Possession
-from ramet.control.control import utc_now
 from ramet.control.leftovers import discard, find_leftovers
+from ramet.control.plane import utc_now
 from ramet.operations.procedure import submit
 from ramet.store import services, snapshots
 from tests.worlds import World, make_world

@@ -7,11 +7,19 @@ import pytest
 
 from ramet.api.shapes import service_shape
 from ramet.backends.base import Observation, Server
-from ramet.control import changes
-from ramet.control.control import utc_now
 from ramet.control.forks import fork_service
-from ramet.control.history import list_operations
+from ramet.control.operations import list_operations
+from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.services import (
+    create_service,
+    delete_service,
+    get_service,
+    list_services,
+    resize_service,
+    start_service,
+    stop_service,
+)
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, Unseen, WrongState
 from ramet.model.fork import ForkStrategy
@@ -26,7 +34,7 @@ from tests.worlds import World
 
 
 def status(world: World, service: Service) -> Status:
-    return status_of(world.control.get_service(world.project.id, service.id))
+    return status_of(get_service(world.plane, world.project.id, service.id))
 
 
 def known_snapshots(world: World, service: Service) -> list[Snapshot]:
@@ -35,7 +43,7 @@ def known_snapshots(world: World, service: Service) -> list[Snapshot]:
 
 
 def test_a_new_service_is_queued_and_then_ready(world: World) -> None:
-    accepted = world.control.create_service(world.project.id, CreateRequest("shop"))
+    accepted = create_service(world.plane, world.project.id, CreateRequest("shop"))
     assert status_of(accepted.service) is Status.QUEUED
     assert status_of(world.settle(accepted)) is Status.READY
 
@@ -43,17 +51,17 @@ def test_a_new_service_is_queued_and_then_ready(world: World) -> None:
 def test_services_are_listed_in_the_order_of_their_creation(world: World) -> None:
     names = [f"service {number}" for number in range(5)]
     for name in names:
-        world.control.create_service(world.project.id, CreateRequest(name))
-    assert [service.name for service in world.control.list_services(world.project.id)] == names
+        create_service(world.plane, world.project.id, CreateRequest(name))
+    assert [service.name for service in list_services(world.plane, world.project.id)] == names
 
 
 def test_a_service_pauses_and_resumes_with_its_rows(world: World) -> None:
     service = world.create()
     world.backend.commit(service.id, "row")
-    assert status_of(world.control.stop_service(world.project.id, service.id)) is Status.PAUSING
+    assert status_of(stop_service(world.plane, world.project.id, service.id)) is Status.PAUSING
     world.worker.run_until_idle()
     assert status(world, service) is Status.PAUSED
-    assert status_of(world.control.start_service(world.project.id, service.id)) is Status.RESUMING
+    assert status_of(start_service(world.plane, world.project.id, service.id)) is Status.RESUMING
     world.worker.run_until_idle()
     assert status(world, service) is Status.READY
     assert world.backend.values(service.id) == ["row"]
@@ -62,36 +70,36 @@ def test_a_service_pauses_and_resumes_with_its_rows(world: World) -> None:
 def test_a_verb_in_the_wrong_state_is_refused_with_the_state(world: World) -> None:
     service = world.create()
     with pytest.raises(WrongState, match="READY"):
-        world.control.start_service(world.project.id, service.id)
-    world.control.stop_service(world.project.id, service.id)
+        start_service(world.plane, world.project.id, service.id)
+    stop_service(world.plane, world.project.id, service.id)
     with pytest.raises(WrongState, match="PAUSING"):
-        world.control.stop_service(world.project.id, service.id)
+        stop_service(world.plane, world.project.id, service.id)
 
 
 def test_a_deleted_service_is_not_found_and_leaves_nothing(world: World) -> None:
     service = world.create()
-    assert status_of(world.control.delete_service(world.project.id, service.id)) is Status.DELETING
+    assert status_of(delete_service(world.plane, world.project.id, service.id)) is Status.DELETING
     world.worker.run_until_idle()
     with pytest.raises(NotFound):
-        world.control.get_service(world.project.id, service.id)
+        get_service(world.plane, world.project.id, service.id)
     assert world.leftovers() == []
     assert known_snapshots(world, service) == []
 
 
 def test_deleting_twice_is_the_same_as_once(world: World) -> None:
     service = world.create()
-    world.control.delete_service(world.project.id, service.id)
-    world.control.delete_service(world.project.id, service.id)
+    delete_service(world.plane, world.project.id, service.id)
+    delete_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
-    assert world.control.list_services(world.project.id) == []
+    assert list_services(world.plane, world.project.id) == []
 
 
 def test_ports_of_services_that_are_gone_are_free_again(world: World) -> None:
     for _ in range(120):
-        service = world.control.create_service(world.project.id, CreateRequest("brief")).service
-        world.control.delete_service(world.project.id, service.id)
+        service = create_service(world.plane, world.project.id, CreateRequest("brief")).service
+        delete_service(world.plane, world.project.id, service.id)
         world.worker.run_until_idle()
-    assert world.control.list_services(world.project.id) == []
+    assert list_services(world.plane, world.project.id) == []
 
 
 @pytest.mark.parametrize(
@@ -100,15 +108,15 @@ def test_ports_of_services_that_are_gone_are_free_again(world: World) -> None:
 )
 def test_a_bad_create_is_refused(world: World, request_: CreateRequest) -> None:
     with pytest.raises(Invalid):
-        world.control.create_service(world.project.id, request_)
-    assert world.control.list_services(world.project.id) == []
+        create_service(world.plane, world.project.id, request_)
+    assert list_services(world.plane, world.project.id) == []
 
 
 def test_a_crashed_server_is_unstable_with_its_reason_until_it_serves_again(world: World) -> None:
     service = world.create()
     world.backend.crash(service.id)
     world.upkeep.observe()
-    seen = world.control.get_service(world.project.id, service.id)
+    seen = get_service(world.plane, world.project.id, service.id)
     assert status_of(seen) is Status.UNSTABLE
     assert "not running" in (status_reason(seen) or "")
     world.worker.run_until_idle()
@@ -135,15 +143,15 @@ def test_a_server_that_crashes_again_is_restarted_though_the_clock_stepped_back(
 
 
 def test_a_service_that_is_restarted_can_be_paused_and_deleted(world: World) -> None:
-    for end in (world.control.stop_service, world.control.delete_service):
+    for end in (stop_service, delete_service):
         service = world.create()
         world.backend.crash(service.id)
         world.upkeep.observe()
         assert status(world, service) is Status.UNSTABLE
-        assert end(world.project.id, service.id).activity is not None
+        assert end(world.plane, world.project.id, service.id).activity is not None
         world.worker.run_until_idle()
-        left = [each for each in world.control.list_services(world.project.id) if each.id == service.id]
-        assert [status_of(each) for each in left] == ([Status.PAUSED] if end == world.control.stop_service else [])
+        left = [each for each in list_services(world.plane, world.project.id) if each.id == service.id]
+        assert [status_of(each) for each in left] == ([Status.PAUSED] if end is stop_service else [])
 
 
 def test_what_has_to_wait_for_an_operation_says_so(world: World) -> None:
@@ -151,7 +159,7 @@ def test_what_has_to_wait_for_an_operation_says_so(world: World) -> None:
     world.backend.crash(service.id)
     world.upkeep.observe()
     with pytest.raises(WrongState) as caught:
-        changes.resize_service(world.control, world.project.id, service.id, "1000", "4")
+        resize_service(world.plane, world.project.id, service.id, "1000", "4")
     assert caught.value.message == f"Service {service.id} is UNSTABLE while its restart is under way"
 
 
@@ -160,7 +168,7 @@ def test_a_lost_volume_is_said_and_never_made_anew(world: World) -> None:
     del world.backend.volumes[service.id]
     world.upkeep.observe()
     world.worker.run_until_idle()
-    seen = world.control.get_service(world.project.id, service.id)
+    seen = get_service(world.plane, world.project.id, service.id)
     assert status_of(seen) is Status.UNSTABLE
     assert "lost" in (status_reason(seen) or "")
     assert service.id not in world.backend.volumes
@@ -183,12 +191,12 @@ def test_what_cannot_be_looked_at_is_left_alone_and_the_others_are_not(
     world.worker.run_until_idle()
     assert "it cannot be looked at" in caplog.text
     assert [world.backend.volumes[each.id].running for each in (hidden, fallen)] == [False, True]
-    assert status_of(world.control.get_service(world.project.id, hidden.id)) is Status.READY
+    assert status_of(get_service(world.plane, world.project.id, hidden.id)) is Status.READY
 
 
 def test_servers_of_an_earlier_process_are_renewed_once(world: World) -> None:
     serving, paused = world.create(), world.create()
-    world.control.stop_service(world.project.id, paused.id)
+    stop_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
     later = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.upkeep.clock)
     young = world.create()
@@ -196,7 +204,7 @@ def test_servers_of_an_earlier_process_are_renewed_once(world: World) -> None:
     for _ in range(2):
         later.renew_servers()
         assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 0, 0]
-    world.control.start_service(world.project.id, paused.id)
+    start_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
     later.renew_servers()
     assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 1, 0]
@@ -213,12 +221,12 @@ def test_a_renewal_that_is_not_finished_is_taken_up_again(world: World) -> None:
 
 def test_what_to_do_in_a_wrong_state_can_be_done(world: World) -> None:
     paused, going = world.create(), world.create()
-    world.control.stop_service(world.project.id, paused.id)
+    stop_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
-    world.control.delete_service(world.project.id, going.id)
+    delete_service(world.plane, world.project.id, going.id)
     for service, remedy in ((paused, "Bring it to READY first."), (going, "It is being deleted: use another service.")):
         with pytest.raises(WrongState) as caught:
-            world.control.stop_service(world.project.id, service.id)
+            stop_service(world.plane, world.project.id, service.id)
         assert caught.value.details == remedy
 
 
@@ -290,42 +298,42 @@ def test_old_snapshots_are_retired_with_their_files(world: World) -> None:
 @pytest.mark.parametrize(("days", "is_remembered"), [(29, True), (31, False)])
 def test_the_reason_of_a_failed_fork_is_remembered_for_a_month(world: World, days: int, is_remembered: bool) -> None:
     parent = world.create()
-    fork_service(world.control, world.project.id, parent.id, ForkRequest(ForkStrategy.NOW))
+    fork_service(world.plane, world.project.id, parent.id, ForkRequest(ForkStrategy.NOW))
     failing = laws.rewritten(world.procedures, "fork", lambda fork: laws.failing(fork, "capture", after=False))
     Worker(world.store, failing).run_until_idle()
-    later = world.control.clock() + timedelta(days=days)
+    later = world.plane.clock() + timedelta(days=days)
     Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: later).forget_history()
-    page = list_operations(world.control, world.project.id)
+    page = list_operations(world.plane, world.project.id)
     assert ("Injected at capture" in [past.error for past in page.operations]) is is_remembered
     assert "create" in [past.procedure for past in page.operations]
 
 
 @pytest.mark.parametrize(("days", "is_remembered"), [(29, True), (31, False)])
 def test_a_request_can_be_repeated_for_a_month(world: World, days: int, is_remembered: bool) -> None:
-    first = world.control.create_service(world.project.id, CreateRequest("shop"), "key")
+    first = create_service(world.plane, world.project.id, CreateRequest("shop"), "key")
     world.worker.run_until_idle()
-    later = world.control.clock() + timedelta(days=days)
+    later = world.plane.clock() + timedelta(days=days)
     Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: later).forget_history()
-    again = world.control.create_service(world.project.id, CreateRequest("shop"), "key")
+    again = create_service(world.plane, world.project.id, CreateRequest("shop"), "key")
     assert (again.service.id == first.service.id) is is_remembered
 
 
 def test_while_the_storage_is_nearly_full_services_are_read_only_and_say_so(world: World) -> None:
     service, paused = world.create(), world.create("asleep")
-    world.control.stop_service(world.project.id, paused.id)
+    stop_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
     world.upkeep.guard_room()
     assert not world.backend.volumes[service.id].held
     world.backend.short_of_room = "The storage has 7 MiB left."
     world.upkeep.guard_room()
-    shown = service_shape(world.control.get_service(world.project.id, service.id))
+    shown = service_shape(get_service(world.plane, world.project.id, service.id))
     assert shown.metadata.storage_warning == "The storage has 7 MiB left."
     assert world.backend.volumes[service.id].held
     assert not world.backend.volumes[paused.id].held
     world.backend.short_of_room = None
     world.upkeep.guard_room()
     assert not world.backend.volumes[service.id].held
-    assert world.control.get_service(world.project.id, service.id).storage_warning is None
+    assert get_service(world.plane, world.project.id, service.id).storage_warning is None
 
 
 def test_a_service_that_has_used_up_its_quota_is_read_only_alone(world: World) -> None:
@@ -334,13 +342,13 @@ def test_a_service_that_has_used_up_its_quota_is_read_only_alone(world: World) -
     world.upkeep.guard_room()
     assert world.backend.volumes[greedy.id].held
     assert not world.backend.volumes[other.id].held
-    shown = service_shape(world.control.get_service(world.project.id, greedy.id))
+    shown = service_shape(get_service(world.plane, world.project.id, greedy.id))
     assert shown.metadata.storage_warning == "The service has 7 MiB of its quota left."
-    assert world.control.get_service(world.project.id, other.id).storage_warning is None
+    assert get_service(world.plane, world.project.id, other.id).storage_warning is None
     del world.backend.short_of_quota[greedy.id]
-    Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.control.clock).guard_room()
+    Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.plane.clock).guard_room()
     assert not world.backend.volumes[greedy.id].held
-    assert world.control.get_service(world.project.id, greedy.id).storage_warning is None
+    assert get_service(world.plane, world.project.id, greedy.id).storage_warning is None
 
 
 def test_what_is_held_is_lifted_though_its_server_was_down_when_it_was_told(world: World) -> None:
@@ -354,7 +362,7 @@ def test_what_is_held_is_lifted_though_its_server_was_down_when_it_was_told(worl
     volume.running = True
     world.upkeep.guard_room()
     assert (held_while_down, volume.held) == (True, False)
-    assert world.control.get_service(world.project.id, service.id).storage_warning is None
+    assert get_service(world.plane, world.project.id, service.id).storage_warning is None
 
 
 def test_a_clock_that_stepped_forward_retires_no_snapshot(world: World) -> None:

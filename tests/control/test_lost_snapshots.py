@@ -3,6 +3,7 @@
 import pytest
 
 from ramet.control.forks import fork_service
+from ramet.control.lookup import claim, find_service
 from ramet.control.lost_snapshots import LostSnapshots
 from ramet.control.requests import ForkRequest
 from ramet.errors import Invalid
@@ -40,7 +41,7 @@ def test_forks_grow_from_the_snapshot_before_the_lost_one(world: World, service:
     assert frozenset(ids(world, service)) == world.backend.snapshot_ids(service.id)
     fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert world.backend.values(fork.id) == ["kept"]
-    target = shown(world.control.clock())
+    target = shown(world.plane.clock())
     fork = world.fork(service, ForkRequest(ForkStrategy.PITR, target_time=target))
     assert world.backend.values(fork.id) == ["kept", "later"]
 
@@ -50,12 +51,12 @@ def test_nothing_is_forgotten_while_a_service_is_held_or_its_volume_is_not_there
 ) -> None:
     known, duty = ids(world, service), LostSnapshots(world.store, world.backend)
     with world.store.write() as tx:
-        services.add_hold(tx, service.id, world.control.submit(tx, service, "stop", {}).activity.operation_id)  # type: ignore[union-attr]
+        services.add_hold(tx, service.id, claim(world.plane, tx, service, "stop", {}).activity.operation_id)  # type: ignore[union-attr]
     duty.forget()
     assert ids(world, service) == known
     volume = world.backend.volumes.pop(service.id)
     with world.store.write() as tx:
-        services.drop_holds(tx, world.control.find(tx, world.project.id, service.id).activity.operation_id)  # type: ignore[union-attr]
+        services.drop_holds(tx, find_service(world.plane, tx, world.project.id, service.id).activity.operation_id)  # type: ignore[union-attr]
     duty.forget()
     assert ids(world, service) == known
     world.backend.volumes[service.id] = volume
@@ -69,10 +70,10 @@ def test_a_service_without_any_snapshot_left_gets_a_new_one(world: World) -> Non
     LostSnapshots(world.store, world.backend).forget()
     with pytest.raises(Invalid):
         fork_service(
-            world.control,
+            world.plane,
             world.project.id,
             service.id,
-            ForkRequest(ForkStrategy.PITR, target_time=shown(world.control.clock())),
+            ForkRequest(ForkStrategy.PITR, target_time=shown(world.plane.clock())),
         )
     world.upkeep.take_due_snapshots()
     world.worker.run_until_idle()

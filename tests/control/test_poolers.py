@@ -4,6 +4,7 @@ import pytest
 
 from ramet.control.poolers import await_end, disable_pooler, enable_pooler
 from ramet.control.requests import ForkRequest
+from ramet.control.services import delete_service, get_service, start_service, stop_service
 from ramet.errors import Failed, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Status, status_of
@@ -14,9 +15,9 @@ from tests.worlds import World
 
 
 def enable(world: World, service_id: str) -> int:
-    enable_pooler(world.control, world.project.id, service_id)
+    enable_pooler(world.plane, world.project.id, service_id)
     world.worker.run_until_idle()
-    port = world.control.get_service(world.project.id, service_id).pooler_port
+    port = get_service(world.plane, world.project.id, service_id).pooler_port
     assert port is not None
     return port
 
@@ -35,23 +36,23 @@ def test_a_pooler_has_a_port_of_its_own(world: World) -> None:
 def test_enabling_twice_changes_nothing(world: World) -> None:
     service = world.create()
     port = enable(world, service.id)
-    assert enable_pooler(world.control, world.project.id, service.id) is None
+    assert enable_pooler(world.plane, world.project.id, service.id) is None
     assert enable(world, service.id) == port
 
 
 def test_a_service_stays_ready_meanwhile(world: World) -> None:
     service = world.create()
-    enable_pooler(world.control, world.project.id, service.id)
-    assert status_of(world.control.get_service(world.project.id, service.id)) is Status.READY
+    enable_pooler(world.plane, world.project.id, service.id)
+    assert status_of(get_service(world.plane, world.project.id, service.id)) is Status.READY
 
 
 def test_a_disabled_pooler_is_gone_and_its_port_free(world: World) -> None:
     service = world.create()
     port = enable(world, service.id)
-    disable_pooler(world.control, world.project.id, service.id)
+    disable_pooler(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert pooler_port(world, service.id) is None
-    assert disable_pooler(world.control, world.project.id, service.id) is None
+    assert disable_pooler(world.plane, world.project.id, service.id) is None
     with world.store.write() as tx:
         assert port not in services.used_ports(tx)
 
@@ -61,7 +62,7 @@ def test_a_pooler_comes_back_at_its_port_while_that_is_free(world: World) -> Non
     ports = set()
     for _ in range(3):
         ports.add(enable(world, service.id))
-        disable_pooler(world.control, world.project.id, service.id)
+        disable_pooler(world.plane, world.project.id, service.id)
         world.worker.run_until_idle()
     assert len(ports) == 1
     port, other = ports.pop(), world.create()
@@ -72,32 +73,32 @@ def test_a_pooler_comes_back_at_its_port_while_that_is_free(world: World) -> Non
 
 def test_the_last_word_holds_when_both_are_asked_at_once(world: World) -> None:
     service = world.create()
-    enable_pooler(world.control, world.project.id, service.id)
-    disable_pooler(world.control, world.project.id, service.id)
-    enable_pooler(world.control, world.project.id, service.id)
+    enable_pooler(world.plane, world.project.id, service.id)
+    disable_pooler(world.plane, world.project.id, service.id)
+    enable_pooler(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
-    assert pooler_port(world, service.id) == world.control.get_service(world.project.id, service.id).pooler_port
+    assert pooler_port(world, service.id) == get_service(world.plane, world.project.id, service.id).pooler_port
     assert pooler_port(world, service.id) is not None
 
 
 def test_it_pauses_and_resumes_with_its_service(world: World) -> None:
     service = world.create()
     port = enable(world, service.id)
-    world.control.stop_service(world.project.id, service.id)
+    stop_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert pooler_port(world, service.id) is None
-    world.control.start_service(world.project.id, service.id)
+    start_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert pooler_port(world, service.id) == port
 
 
 def test_a_paused_service_gets_its_pooler_when_it_is_resumed(world: World) -> None:
     service = world.create()
-    world.control.stop_service(world.project.id, service.id)
+    stop_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     port = enable(world, service.id)
     assert pooler_port(world, service.id) is None
-    world.control.start_service(world.project.id, service.id)
+    start_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert pooler_port(world, service.id) == port
 
@@ -119,24 +120,24 @@ def test_a_pooler_that_fell_is_started_again(world: World) -> None:
 
 def test_one_that_is_being_enabled_is_not_called_down(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
-    enable_pooler(world.control, world.project.id, service.id)
+    enable_pooler(world.plane, world.project.id, service.id)
     world.upkeep.observe()
     assert "down" not in caplog.text
 
 
 def test_one_that_cannot_be_started_is_taken_back_with_its_reason(world: World) -> None:
     service = world.create()
-    operation_id = enable_pooler(world.control, world.project.id, service.id)
+    operation_id = enable_pooler(world.plane, world.project.id, service.id)
     failing = laws.rewritten(world.procedures, "pooler", lambda p: laws.failing(p, "follow", after=True))
     Worker(world.store, failing).run_until_idle()
     with pytest.raises(Failed, match="Injected"):
         await_end(world.store, operation_id, 1)
-    assert world.control.get_service(world.project.id, service.id).pooler_port is None
+    assert get_service(world.plane, world.project.id, service.id).pooler_port is None
     assert pooler_port(world, service.id) is None
 
 
 def test_a_service_that_is_going_is_given_none(world: World) -> None:
     service = world.create()
-    world.control.delete_service(world.project.id, service.id)
+    delete_service(world.plane, world.project.id, service.id)
     with pytest.raises(WrongState):
-        enable_pooler(world.control, world.project.id, service.id)
+        enable_pooler(world.plane, world.project.id, service.id)

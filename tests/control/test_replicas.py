@@ -7,10 +7,11 @@ import sqlalchemy as sa
 
 from ramet.backends.base import NOT_FOLLOWING, Observation, Server
 from ramet.backends.memory import KEPT_ENTRIES
-from ramet.control import replicas as verbs
+from ramet.control import replica_sets as verbs
 from ramet.control.replica_repair import submit_restart
-from ramet.control.replicas import ReplicaSetRequest
+from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
+from ramet.control.services import delete_service, get_service, list_services, start_service, stop_service
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.model.fork import ForkStrategy
@@ -30,23 +31,23 @@ def request(nodes: int = 1) -> ReplicaSetRequest:
 
 
 def create(world: World, service: Service, nodes: int = 1) -> ReplicaSet:
-    made = verbs.create_set(world.control, world.project.id, service.id, request(nodes))
+    made = verbs.create_set(world.plane, world.project.id, service.id, request(nodes))
     world.worker.run_until_idle()
     return look(world, made)
 
 
 def look(world: World, replica_set: ReplicaSet) -> ReplicaSet:
-    found = verbs.list_sets(world.control, world.project.id, replica_set.service_id)
+    found = verbs.list_sets(world.plane, world.project.id, replica_set.service_id)
     return next(each for each in found if each.id == replica_set.id)
 
 
 def sets_of(world: World, service: Service) -> list[ReplicaSet]:
-    return verbs.list_sets(world.control, world.project.id, service.id)
+    return verbs.list_sets(world.plane, world.project.id, service.id)
 
 
 def test_a_set_is_creating_first_and_active_then(world: World) -> None:
     service = world.create()
-    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    made = verbs.create_set(world.plane, world.project.id, service.id, request())
     assert replica_status(made) is ReplicaSetStatus.CREATING
     world.worker.run_until_idle()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
@@ -61,8 +62,8 @@ def test_it_shows_the_rows_of_its_service(world: World) -> None:
 
 def test_the_service_stays_ready_meanwhile(world: World) -> None:
     service = world.create()
-    verbs.create_set(world.control, world.project.id, service.id, request())
-    assert status_of(world.control.get_service(world.project.id, service.id)) is Status.READY
+    verbs.create_set(world.plane, world.project.id, service.id, request())
+    assert status_of(get_service(world.plane, world.project.id, service.id)) is Status.READY
 
 
 def test_each_node_and_a_balancer_have_ports_of_their_own(world: World) -> None:
@@ -95,14 +96,14 @@ def test_one_node_is_its_own_endpoint(world: World) -> None:
 def test_services_list_their_sets(world: World) -> None:
     first, second = world.create("first"), world.create("second")
     made = create(world, second)
-    listed = {each.id: each.replica_sets for each in world.control.list_services(world.project.id)}
+    listed = {each.id: each.replica_sets for each in list_services(world.plane, world.project.id)}
     assert listed == {first.id: (), second.id: (made,)}
 
 
 def test_a_set_is_found_as_a_service(world: World) -> None:
     service = world.create()
     made = create(world, service)
-    found = world.control.get_service(world.project.id, made.id)
+    found = get_service(world.plane, world.project.id, made.id)
     assert (found.id, found.port, status_of(found)) == (made.id, made.port, Status.READY)
     assert found.origin is not None
     assert (found.origin.service_id, found.origin.is_standby) == (service.id, True)
@@ -111,22 +112,22 @@ def test_a_set_is_found_as_a_service(world: World) -> None:
 
 def test_a_set_of_another_project_is_not_found(world: World) -> None:
     made = create(world, world.create())
-    other = world.projects.create_project("other", world.control.clock())
+    other = world.projects.create_project("other", world.plane.clock())
     with pytest.raises(NotFound):
-        world.control.get_service(other.id, made.id)
+        get_service(world.plane, other.id, made.id)
 
 
 def test_it_pauses_and_resumes_with_its_service(world: World) -> None:
     service = world.create()
     made = create(world, service, nodes=2)
-    world.control.stop_service(world.project.id, service.id)
+    stop_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     paused = look(world, made)
     assert not any(world.backend.volumes[node.id].running for node in made.nodes)
     assert replica_status(paused) is ReplicaSetStatus.ERROR
     assert "paused" in (replica_status_reason(paused) or "")
-    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.PAUSED
-    world.control.start_service(world.project.id, service.id)
+    assert status_of(get_service(world.plane, world.project.id, made.id)) is Status.PAUSED
+    start_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
     assert all(world.backend.volumes[node.id].is_open for node in made.nodes)
@@ -135,19 +136,19 @@ def test_it_pauses_and_resumes_with_its_service(world: World) -> None:
 def test_it_goes_with_its_service(world: World) -> None:
     service = world.create()
     made = create(world, service, nodes=2)
-    world.control.delete_service(world.project.id, service.id)
+    delete_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert world.backend.volumes == {}
     with pytest.raises(NotFound):
-        world.control.get_service(world.project.id, made.id)
+        get_service(world.plane, world.project.id, made.id)
     with world.store.write() as tx:
         assert services.used_ports(tx) == set()
 
 
 def test_one_that_is_being_made_goes_with_its_service(world: World) -> None:
     service = world.create()
-    verbs.create_set(world.control, world.project.id, service.id, request())
-    world.control.delete_service(world.project.id, service.id)
+    verbs.create_set(world.plane, world.project.id, service.id, request())
+    delete_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert world.backend.volumes == {}
 
@@ -155,8 +156,8 @@ def test_one_that_is_being_made_goes_with_its_service(world: World) -> None:
 def test_a_deleted_set_is_gone_and_its_service_is_not(world: World) -> None:
     service = world.create()
     made = create(world, service)
-    verbs.delete_set(world.control, world.project.id, service.id, made.id)
-    verbs.delete_set(world.control, world.project.id, service.id, made.id)
+    verbs.delete_set(world.plane, world.project.id, service.id, made.id)
+    verbs.delete_set(world.plane, world.project.id, service.id, made.id)
     assert replica_status(look(world, made)) is ReplicaSetStatus.DELETING
     world.worker.run_until_idle()
     assert sets_of(world, service) == []
@@ -165,10 +166,10 @@ def test_a_deleted_set_is_gone_and_its_service_is_not(world: World) -> None:
 
 def test_one_that_is_being_made_can_be_called_off(world: World) -> None:
     service = world.create()
-    made = verbs.create_set(world.control, world.project.id, service.id, request())
-    verbs.delete_set(world.control, world.project.id, service.id, made.id)
+    made = verbs.create_set(world.plane, world.project.id, service.id, request())
+    verbs.delete_set(world.plane, world.project.id, service.id, made.id)
     assert replica_status(look(world, made)) is ReplicaSetStatus.DELETING
-    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.DELETING
+    assert status_of(get_service(world.plane, world.project.id, made.id)) is Status.DELETING
     world.worker.run_until_idle()
     assert list(world.backend.volumes) == [service.id]
     assert sets_of(world, service) == []
@@ -176,12 +177,12 @@ def test_one_that_is_being_made_can_be_called_off(world: World) -> None:
 
 def test_one_that_is_called_off_as_it_becomes_active_is_deleted_all_the_same(world: World) -> None:
     service = world.create()
-    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    made = verbs.create_set(world.plane, world.project.id, service.id, request())
 
     def deleted_as_it_ends(create: Procedure) -> Procedure:
         def publish(work: Work) -> Outcome:
             outcome = create.steps["publish"](work)
-            verbs.delete_set(world.control, world.project.id, service.id, made.id)
+            verbs.delete_set(world.plane, world.project.id, service.id, made.id)
             return outcome
 
         return replace(create, steps={**create.steps, "publish": publish})
@@ -197,17 +198,17 @@ def test_one_that_starts_with_its_resumed_service_is_resuming(world: World) -> N
     made = create(world, service)
     with world.store.write() as tx:
         submit_restarts(tx, service.id)
-    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.RESUMING
+    assert status_of(get_service(world.plane, world.project.id, made.id)) is Status.RESUMING
     world.worker.run_until_idle()
-    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.READY
+    assert status_of(get_service(world.plane, world.project.id, made.id)) is Status.READY
     submit_restart(world.store, look(world, made), "It fell.")
-    assert status_of(world.control.get_service(world.project.id, made.id)) is Status.UNSTABLE
+    assert status_of(get_service(world.plane, world.project.id, made.id)) is Status.UNSTABLE
 
 
 def test_a_resized_set_has_the_new_size(world: World) -> None:
     service = world.create()
     made = create(world, service)
-    resized = verbs.resize_set(world.control, world.project.id, service.id, made.id, "1000", "4")
+    resized = verbs.resize_set(world.plane, world.project.id, service.id, made.id, "1000", "4")
     assert replica_status(resized) is ReplicaSetStatus.RESIZING
     world.worker.run_until_idle()
     after = look(world, made)
@@ -218,20 +219,20 @@ def test_a_resized_set_has_the_new_size(world: World) -> None:
 def test_a_set_has_an_environment_of_its_own(world: World) -> None:
     service = world.create()
     made = create(world, service)
-    verbs.set_environment(world.control, world.project.id, service.id, made.id, Environment.PROD)
+    verbs.set_environment(world.plane, world.project.id, service.id, made.id, Environment.PROD)
     assert look(world, made).environment is Environment.PROD
-    assert world.control.get_service(world.project.id, service.id).environment is Environment.DEV
+    assert get_service(world.plane, world.project.id, service.id).environment is Environment.DEV
 
 
 def test_a_set_has_a_pooler_of_its_own(world: World) -> None:
     service = world.create()
     made = create(world, service)
-    verbs.enable_pooler(world.control, world.project.id, service.id, made.id)
+    verbs.enable_pooler(world.plane, world.project.id, service.id, made.id)
     world.worker.run_until_idle()
     assert look(world, made).pooler_port not in (None, made.port, service.port)
     assert world.backend.pooler_serves(made.id)
     assert not world.backend.pooler_serves(service.id)
-    verbs.disable_pooler(world.control, world.project.id, service.id, made.id)
+    verbs.disable_pooler(world.plane, world.project.id, service.id, made.id)
     world.worker.run_until_idle()
     assert look(world, made).pooler_port is None
     assert not world.backend.pooler_serves(made.id)
@@ -242,12 +243,12 @@ def test_nothing_else_is_done_to_a_set_while_its_pooler_is_changed(
 ) -> None:
     service = world.create()
     made = create(world, service)
-    verbs.enable_pooler(world.control, world.project.id, service.id, made.id)
+    verbs.enable_pooler(world.plane, world.project.id, service.id, made.id)
     world.upkeep.observe()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
     for change in (
-        lambda: verbs.resize_set(world.control, world.project.id, service.id, made.id, 1000, 4),
-        lambda: verbs.delete_set(world.control, world.project.id, service.id, made.id),
+        lambda: verbs.resize_set(world.plane, world.project.id, service.id, made.id, 1000, 4),
+        lambda: verbs.delete_set(world.plane, world.project.id, service.id, made.id),
     ):
         with pytest.raises(WrongState, match="pooler"):
             change()
@@ -256,7 +257,7 @@ def test_nothing_else_is_done_to_a_set_while_its_pooler_is_changed(
     assert "down" not in caplog.text
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
     pooled = look(world, made)
-    verbs.disable_pooler(world.control, world.project.id, service.id, made.id)
+    verbs.disable_pooler(world.plane, world.project.id, service.id, made.id)
     world.worker.run_until_idle()
     assert not submit_restart(world.store, pooled, "what was seen before")
 
@@ -265,7 +266,7 @@ def test_nothing_else_is_done_to_a_set_while_its_pooler_is_changed(
 def test_a_part_that_fell_is_put_right(world: World, part: str) -> None:
     service = world.create()
     made = create(world, service, nodes=2)
-    verbs.enable_pooler(world.control, world.project.id, service.id, made.id)
+    verbs.enable_pooler(world.plane, world.project.id, service.id, made.id)
     world.worker.run_until_idle()
     volumes = world.backend.volumes
     if part == "node":
@@ -304,7 +305,7 @@ def test_the_logs_of_services_and_of_all_nodes_are_kept_within_bounds(world: Wor
     made = create(world, service, nodes=2)
     known = [world.backend.volumes[each] for each in (service.id, *(node.id for node in made.nodes))]
     for volume in known:
-        volume.log += [LogEntry(world.control.clock(), "LOG", str(n)) for n in range(KEPT_ENTRIES + 1)]
+        volume.log += [LogEntry(world.plane.clock(), "LOG", str(n)) for n in range(KEPT_ENTRIES + 1)]
     world.upkeep.trim_logs()
     assert [len(volume.log) for volume in known] == [KEPT_ENTRIES] * 3
     assert known[0].log[-1].message == str(KEPT_ENTRIES)
@@ -312,7 +313,7 @@ def test_the_logs_of_services_and_of_all_nodes_are_kept_within_bounds(world: Wor
 
 def test_a_set_is_active_only_when_every_node_follows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     service = world.create()
-    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    made = verbs.create_set(world.plane, world.project.id, service.id, request())
     observe = world.backend.observe
     looks: list[ReplicaSetStatus] = []
 
@@ -329,7 +330,7 @@ def test_a_set_is_active_only_when_every_node_follows(world: World, monkeypatch:
 
 def test_one_that_cannot_be_made_says_why_and_is_gone(world: World) -> None:
     service = world.create()
-    made = verbs.create_set(world.control, world.project.id, service.id, request())
+    made = verbs.create_set(world.plane, world.project.id, service.id, request())
     failing = laws.rewritten(world.procedures, "create_replicas", lambda p: laws.failing(p, "publish", after=True))
     Worker(world.store, failing).run_until_idle()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ERROR
@@ -347,31 +348,29 @@ def test_a_fork_has_no_sets(world: World) -> None:
 def test_too_many_nodes_are_refused_with_the_bound(world: World, nodes: int) -> None:
     service = world.create()
     with pytest.raises(Invalid, match="1 to 4"):
-        verbs.create_set(world.control, world.project.id, service.id, request(nodes))
+        verbs.create_set(world.plane, world.project.id, service.id, request(nodes))
 
 
 def test_a_size_must_be_given(world: World) -> None:
     service = world.create()
     with pytest.raises(Invalid, match="shared"):
-        verbs.create_set(
-            world.control, world.project.id, service.id, ReplicaSetRequest("reports", 1, "shared", "shared")
-        )
+        verbs.create_set(world.plane, world.project.id, service.id, ReplicaSetRequest("reports", 1, "shared", "shared"))
 
 
 def test_a_paused_service_gets_no_set(world: World) -> None:
     service = world.create()
-    world.control.stop_service(world.project.id, service.id)
+    stop_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     with pytest.raises(WrongState, match="PAUSED"):
-        verbs.create_set(world.control, world.project.id, service.id, request())
+        verbs.create_set(world.plane, world.project.id, service.id, request())
 
 
 def test_a_set_of_a_paused_service_can_be_deleted(world: World) -> None:
     service = world.create()
     made = create(world, service)
-    world.control.stop_service(world.project.id, service.id)
+    stop_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
-    verbs.delete_set(world.control, world.project.id, service.id, made.id)
+    verbs.delete_set(world.plane, world.project.id, service.id, made.id)
     world.worker.run_until_idle()
     assert sets_of(world, service) == []
 
@@ -380,13 +379,13 @@ def test_a_set_is_found_only_under_its_own_service(world: World) -> None:
     first, second = world.create(), world.create()
     made = create(world, first)
     with pytest.raises(NotFound):
-        verbs.delete_set(world.control, world.project.id, second.id, made.id)
+        verbs.delete_set(world.plane, world.project.id, second.id, made.id)
 
 
 def test_a_service_is_not_paused_while_a_set_is_made(world: World) -> None:
     service = world.create()
-    made = verbs.create_set(world.control, world.project.id, service.id, request())
-    world.control.stop_service(world.project.id, service.id)
+    made = verbs.create_set(world.plane, world.project.id, service.id, request())
+    stop_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert not world.backend.volumes[made.id].running
     assert look(world, made).ready_at is not None
@@ -408,7 +407,7 @@ def queries_of_a_listing(world: World) -> int:
 
     sa.event.listen(world.store.engine, "before_cursor_execute", note)
     try:
-        world.control.list_services(world.project.id)
+        list_services(world.plane, world.project.id)
     finally:
         sa.event.remove(world.store.engine, "before_cursor_execute", note)
     return len(asked)

@@ -3,8 +3,8 @@
 import pytest
 
 from ramet.api.routes.forks import report_shape
+from ramet.control.fork_reports import fork_report
 from ramet.control.forks import fork_service
-from ramet.control.reports import fork_report
 from ramet.control.requests import ForkRequest
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import ForkStrategy, shown
@@ -15,7 +15,7 @@ def test_a_fork_has_a_report_of_its_strategy_target_and_steps(world: World) -> N
     parent = world.create()
     target = shown(world.backend.commit(parent.id, "row").committed_at)
     fork = world.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=target))
-    report = report_shape(fork_report(world.control, world.project.id, fork.id))
+    report = report_shape(fork_report(world.plane, world.project.id, fork.id))
     assert (report.strategy, report.requested_target, report.parent_service_id) == ("PITR", target, parent.id)
     assert report.base.id == fork.origin.snapshot_id if fork.origin else None
     assert [step.step for step in report.steps] == ["capture", "recover", "boot", "secure", "publish"]
@@ -25,7 +25,7 @@ def test_a_fork_has_a_report_of_its_strategy_target_and_steps(world: World) -> N
 
 def test_the_report_tells_that_statistics_were_collected_after_ready(world: World) -> None:
     fork = world.fork(world.create())
-    report = report_shape(fork_report(world.control, world.project.id, fork.id))
+    report = report_shape(fork_report(world.plane, world.project.id, fork.id))
     assert [one.remedy for one in report.not_carried_over if one.what == "cumulative statistics"] == [
         "ANALYZE ran: collected."
     ]
@@ -33,10 +33,10 @@ def test_the_report_tells_that_statistics_were_collected_after_ready(world: Worl
 
 def test_what_is_no_fork_has_no_report(world: World) -> None:
     with pytest.raises(NotFound, match="no fork"):
-        fork_report(world.control, world.project.id, world.create().id)
+        fork_report(world.plane, world.project.id, world.create().id)
 
 
 def test_a_fork_that_is_being_made_has_no_report_yet(world: World) -> None:
-    accepted = fork_service(world.control, world.project.id, world.create().id, ForkRequest(ForkStrategy.NOW))
+    accepted = fork_service(world.plane, world.project.id, world.create().id, ForkRequest(ForkStrategy.NOW))
     with pytest.raises(WrongState, match="READY"):
-        fork_report(world.control, world.project.id, accepted.service.id)
+        fork_report(world.plane, world.project.id, accepted.service.id)

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from ramet.control import replicas
-from ramet.control.control import utc_now
+from ramet.control import replica_sets
+from ramet.control.plane import utc_now
 from ramet.control.upkeep import Cadence, Upkeep
 from tests.control.test_poolers import enable
 from tests.control.test_replicas import create
@@ -22,7 +22,7 @@ def _family(world: World) -> list[str]:
     """Make a service with a pooler and replicas that have one too; return the ids of all servers."""
     service = world.create()
     made = create(world, service)
-    replicas.enable_pooler(world.control, world.project.id, service.id, made.id)
+    replica_sets.enable_pooler(world.plane, world.project.id, service.id, made.id)
     world.worker.run_until_idle()
     enable(world, service.id)
     return [service.id, *(node.id for node in made.nodes)]

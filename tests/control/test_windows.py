@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.memory import MemoryBackend
-from ramet.control import windows
-from ramet.control.control import utc_now
+from ramet.control import restore, services
 from ramet.control.forks import fork_service
+from ramet.control.plane import utc_now
 from ramet.control.requests import ForkRequest
+from ramet.control.restore import PendingSnapshot
 from ramet.control.upkeep import Cadence, Upkeep
-from ramet.control.windows import PendingSnapshot
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy, shown
@@ -29,13 +29,13 @@ def at(moment: str) -> ForkRequest:
 
 
 def snapshots_of(world: World, service: Service) -> list[Snapshot | PendingSnapshot]:
-    return windows.list_snapshots(world.control, world.project.id, service.id)
+    return restore.list_snapshots(world.plane, world.project.id, service.id)
 
 
 def test_the_window_reaches_from_the_first_snapshot_to_now(world: World) -> None:
     service = world.create()
-    before = world.control.clock()
-    window = windows.window(world.control, world.project.id, service.id)
+    before = world.plane.clock()
+    window = restore.get_restore_window(world.plane, world.project.id, service.id)
     assert window.earliest is not None
     assert window.latest is not None
     assert service.created_at < window.earliest < before < window.latest
@@ -50,40 +50,40 @@ def test_a_moment_in_a_gap_is_refused_with_the_bounds_of_the_gap(world: World) -
     gap = Gap(begins_at, inside + SECOND, "WAL segment X is missing")
     world.backend.volumes[service.id].gaps.append(gap)
     with pytest.raises(Invalid) as refused:
-        fork_service(world.control, world.project.id, service.id, at(shown(ends_at)))
+        fork_service(world.plane, world.project.id, service.id, at(shown(ends_at)))
     assert refused.value.code == "OUTSIDE_RESTORE_WINDOW"
     assert "WAL segment X is missing" in refused.value.message
     assert shown(gap.begins_at) in refused.value.message
     assert shown(inside + SECOND) in refused.value.message
-    assert windows.window(world.control, world.project.id, service.id).gaps == [gap]
+    assert restore.get_restore_window(world.plane, world.project.id, service.id).gaps == [gap]
 
 
 def test_the_window_ends_where_a_gap_reaches_until_now(world: World) -> None:
     service = world.create()
     begins_at = world.backend.commit(service.id, "last").committed_at
     world.backend.volumes[service.id].gaps.append(Gap(begins_at, None, "It is missing."))
-    assert windows.window(world.control, world.project.id, service.id).latest == begins_at
+    assert restore.get_restore_window(world.plane, world.project.id, service.id).latest == begins_at
 
 
 def test_settings_of_a_service_go_before_those_of_the_installation(world: World) -> None:
     service = world.create()
-    changed = windows.change_settings(world.control, world.project.id, service.id, {"window_days": 30})
+    changed = restore.change_restore_settings(world.plane, world.project.id, service.id, {"window_days": 30})
     assert changed.settings.window_days == 30
     assert changed.settings.snapshot_interval_seconds == 600
-    back = windows.change_settings(world.control, world.project.id, service.id, {"window_days": None})
+    back = restore.change_restore_settings(world.plane, world.project.id, service.id, {"window_days": None})
     assert back.settings.window_days == 7
 
 
 def test_a_setting_out_of_bounds_is_refused_by_its_name(world: World) -> None:
     service = world.create()
     with pytest.raises(Invalid, match="window_days must be from 1 to 365, not 0"):
-        windows.change_settings(world.control, world.project.id, service.id, {"window_days": 0})
+        restore.change_restore_settings(world.plane, world.project.id, service.id, {"window_days": 0})
 
 
 def test_a_snapshot_is_due_when_the_service_says_so(world: World) -> None:
     eager, lazy = world.create("eager"), world.create("lazy")
     changes = {"snapshot_wal_bytes": 16 * 1024**2, "snapshot_interval_seconds": 60}
-    windows.change_settings(world.control, world.project.id, eager.id, changes)
+    restore.change_restore_settings(world.plane, world.project.id, eager.id, changes)
     for service in (eager, lazy):
         world.backend.commit(service.id, "row")
     later = Upkeep(
@@ -117,20 +117,20 @@ def test_the_window_shows_that_the_clock_went_back(world: World) -> None:
         snapshots.insert_snapshot(
             tx, Snapshot("b" * 10, service.id, SnapshotKind.SCHEDULED, early, "F/0", "F/1", 1, 9, 9)
         )
-    (step,) = windows.window(world.control, world.project.id, service.id).clock_steps
+    (step,) = restore.get_restore_window(world.plane, world.project.id, service.id).clock_steps
     assert step.after == early
     assert step.before > step.after
 
 
 def test_a_manual_snapshot_is_seen_at_once_and_stays_until_it_is_deleted(world: World) -> None:
     service = world.create()
-    taken = windows.take_snapshot(world.control, world.project.id, service.id, "before the migration")
+    taken = restore.take_snapshot(world.plane, world.project.id, service.id, "before the migration")
     assert snapshots_of(world, service)[-1] == taken
     world.worker.run_until_idle()
     made = snapshots_of(world, service)[-1]
     assert isinstance(made, Snapshot)
     assert (made.id, made.kind, made.name) == (taken.id, SnapshotKind.MANUAL, "before the migration")
-    windows.delete_snapshot(world.control, world.project.id, service.id, taken.id)
+    restore.delete_snapshot(world.plane, world.project.id, service.id, taken.id)
     world.worker.run_until_idle()
     assert taken.id not in [one.id for one in snapshots_of(world, service)]
     assert taken.id not in world.backend.volumes[service.id].snapshots
@@ -138,38 +138,38 @@ def test_a_manual_snapshot_is_seen_at_once_and_stays_until_it_is_deleted(world: 
 
 def test_a_paused_service_can_have_a_snapshot(world: World) -> None:
     service = world.create()
-    world.control.stop_service(world.project.id, service.id)
+    services.stop_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
-    windows.take_snapshot(world.control, world.project.id, service.id, None)
+    restore.take_snapshot(world.plane, world.project.id, service.id, None)
     world.worker.run_until_idle()
-    assert [one.kind for one in windows.window(world.control, world.project.id, service.id).snapshots] == [
+    assert [one.kind for one in restore.get_restore_window(world.plane, world.project.id, service.id).snapshots] == [
         SnapshotKind.INITIAL,
         SnapshotKind.MANUAL,
     ]
 
 
 def test_a_service_that_is_being_made_cannot_have_a_snapshot(world: World) -> None:
-    accepted = world.control.stop_service(world.project.id, world.create().id)
+    accepted = services.stop_service(world.plane, world.project.id, world.create().id)
     with pytest.raises(WrongState, match="PAUSING"):
-        windows.take_snapshot(world.control, world.project.id, accepted.id, None)
+        restore.take_snapshot(world.plane, world.project.id, accepted.id, None)
 
 
 def test_only_manual_snapshots_are_deleted_by_hand(world: World) -> None:
     service = world.create()
     scheduled = snapshots_of(world, service)[0]
     with pytest.raises(Invalid, match="restore window"):
-        windows.delete_snapshot(world.control, world.project.id, service.id, scheduled.id)
+        restore.delete_snapshot(world.plane, world.project.id, service.id, scheduled.id)
     with pytest.raises(NotFound):
-        windows.delete_snapshot(world.control, world.project.id, service.id, new_id())
+        restore.delete_snapshot(world.plane, world.project.id, service.id, new_id())
 
 
 def test_a_snapshot_is_deleted_after_the_forks_that_grow_from_it(world: World) -> None:
     service = world.create()
     world.backend.commit(service.id, "row")
-    taken = windows.take_snapshot(world.control, world.project.id, service.id, None)
+    taken = restore.take_snapshot(world.plane, world.project.id, service.id, None)
     world.worker.run_until_idle()
-    accepted = fork_service(world.control, world.project.id, service.id, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
-    windows.delete_snapshot(world.control, world.project.id, service.id, taken.id)
+    accepted = fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    restore.delete_snapshot(world.plane, world.project.id, service.id, taken.id)
     fork = world.settle(accepted)
     assert world.backend.values(fork.id) == ["row"]
     assert taken.id not in [one.id for one in snapshots_of(world, service)]
@@ -182,7 +182,7 @@ def test_before_the_birth_of_a_fork_the_error_names_the_ancestor_to_ask(world: W
     for _ in range(10):
         fork = world.fork(fork)
     with pytest.raises(Invalid) as refused:
-        fork_service(world.control, world.project.id, fork.id, at(moment))
+        fork_service(world.plane, world.project.id, fork.id, at(moment))
     assert refused.value.code == "OUTSIDE_RESTORE_WINDOW"
     assert "was created" in refused.value.message
     assert root.id in refused.value.details
@@ -193,10 +193,10 @@ def test_a_deleted_ancestor_is_named_as_such(world: World) -> None:
     root = world.create("root")
     moment = shown(world.backend.commit(root.id, "row").committed_at)
     fork = world.fork(root)
-    world.control.delete_service(world.project.id, root.id)
+    services.delete_service(world.plane, world.project.id, root.id)
     world.worker.run_until_idle()
     with pytest.raises(Invalid) as refused:
-        fork_service(world.control, world.project.id, fork.id, at(moment))
+        fork_service(world.plane, world.project.id, fork.id, at(moment))
     assert root.id in refused.value.details
     assert "deleted" in refused.value.details
 
@@ -205,4 +205,4 @@ def test_before_the_first_ancestor_there_was_nothing(world: World) -> None:
     root = world.create("root")
     fork = world.fork(root)
     with pytest.raises(Invalid, match="Not even its ancestor 'root'"):
-        fork_service(world.control, world.project.id, fork.id, at(shown(root.created_at - SECOND)))
+        fork_service(world.plane, world.project.id, fork.id, at(shown(root.created_at - SECOND)))

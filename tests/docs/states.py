@@ -10,9 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 
 from ramet.backends.memory import MemoryBackend
-from ramet.control import changes
 from ramet.control.forks import fork_service
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.services import (
+    create_service,
+    delete_service,
+    optimize_service,
+    resize_service,
+    start_service,
+    stop_service,
+)
 from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Status, status_of
@@ -58,7 +65,7 @@ NOW = ForkRequest(ForkStrategy.NOW)
 
 
 def _resize(world: World, service_id: str) -> str:
-    return changes.resize_service(world.control, world.project.id, service_id, "1000", "4").id
+    return resize_service(world.plane, world.project.id, service_id, "1000", "4").id
 
 
 def _crash(world: World, service_id: str) -> str:
@@ -69,14 +76,14 @@ def _crash(world: World, service_id: str) -> str:
 
 Submit = Callable[[World, str], str]
 VERBS: dict[str, tuple[Status | None, Submit]] = {
-    "create": (None, lambda w, _: w.control.create_service(w.project.id, CreateRequest("new")).service.id),
-    "fork": (None, lambda w, parent: fork_service(w.control, w.project.id, parent, NOW).service.id),
-    "stop": (Status.READY, lambda w, service: w.control.stop_service(w.project.id, service).id),
-    "start": (Status.PAUSED, lambda w, service: w.control.start_service(w.project.id, service).id),
+    "create": (None, lambda w, _: create_service(w.plane, w.project.id, CreateRequest("new")).service.id),
+    "fork": (None, lambda w, parent: fork_service(w.plane, w.project.id, parent, NOW).service.id),
+    "stop": (Status.READY, lambda w, service: stop_service(w.plane, w.project.id, service).id),
+    "start": (Status.PAUSED, lambda w, service: start_service(w.plane, w.project.id, service).id),
     "resize": (Status.READY, _resize),
-    "optimize": (Status.READY, lambda w, service: changes.optimize_service(w.control, w.project.id, service).id),
+    "optimize": (Status.READY, lambda w, service: optimize_service(w.plane, w.project.id, service).id),
     "restart": (Status.READY, _crash),
-    "delete": (Status.READY, lambda w, service: w.control.delete_service(w.project.id, service).id),
+    "delete": (Status.READY, lambda w, service: delete_service(w.plane, w.project.id, service).id),
 }
 
 
@@ -106,7 +113,7 @@ def _play(directory: Path, journal: Journal, verb: str, failing: str | None, beg
     world = make_world(directory, MemoryBackend())
     service_id = world.create().id
     if begin is Status.PAUSED:
-        world.control.stop_service(world.project.id, service_id)
+        stop_service(world.plane, world.project.id, service_id)
         world.worker.run_until_idle()
     journal.last, journal.label = NOWHERE if begin is None else begin.value, verb
     subject = VERBS[verb][1](world, service_id)
@@ -127,7 +134,7 @@ def _play(directory: Path, journal: Journal, verb: str, failing: str | None, beg
     Worker(world.store, watched).run_until_idle()
     look()
     journal.label = "observer"
-    world.upkeep.clock = lambda: world.control.clock() + timedelta(minutes=5)
+    world.upkeep.clock = lambda: world.plane.clock() + timedelta(minutes=5)
     world.upkeep.observe()
     look()
     Worker(world.store, world.procedures).run_until_idle()

@@ -7,13 +7,22 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.memory import MemoryBackend
-from ramet.control import changes, windows
-from ramet.control import replicas as replica_verbs
+from ramet.control import replica_sets as replica_verbs
+from ramet.control import restore
 from ramet.control.drills import Drills
 from ramet.control.forks import fork_service
 from ramet.control.poolers import enable_pooler
-from ramet.control.replicas import ReplicaSetRequest
+from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.services import (
+    create_service,
+    delete_service,
+    get_service,
+    optimize_service,
+    resize_service,
+    start_service,
+    stop_service,
+)
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import NotFound
 from ramet.model.fork import ForkStrategy
@@ -30,21 +39,21 @@ Case = Callable[[World, str], str]
 
 
 def submit_create(world: World, _parent: str) -> str:
-    return world.control.create_service(world.project.id, CreateRequest("new")).service.id
+    return create_service(world.plane, world.project.id, CreateRequest("new")).service.id
 
 
 def submit_fork(world: World, parent: str) -> str:
-    return fork_service(world.control, world.project.id, parent, ForkRequest(ForkStrategy.NOW)).service.id
+    return fork_service(world.plane, world.project.id, parent, ForkRequest(ForkStrategy.NOW)).service.id
 
 
 def submit_stop(world: World, parent: str) -> str:
-    return world.control.stop_service(world.project.id, parent).id
+    return stop_service(world.plane, world.project.id, parent).id
 
 
 def submit_start(world: World, parent: str) -> str:
-    world.control.stop_service(world.project.id, parent)
+    stop_service(world.plane, world.project.id, parent)
     world.worker.run_until_idle()
-    return world.control.start_service(world.project.id, parent).id
+    return start_service(world.plane, world.project.id, parent).id
 
 
 def submit_restart(world: World, parent: str) -> str:
@@ -54,7 +63,7 @@ def submit_restart(world: World, parent: str) -> str:
 
 
 def submit_delete(world: World, parent: str) -> str:
-    return world.control.delete_service(world.project.id, parent).id
+    return delete_service(world.plane, world.project.id, parent).id
 
 
 def submit_snapshot(world: World, parent: str) -> str:
@@ -72,28 +81,28 @@ def submit_drill(world: World, parent: str) -> str:
 
 
 def submit_delete_snapshot(world: World, parent: str) -> str:
-    taken = windows.take_snapshot(world.control, world.project.id, parent, "by hand")
+    taken = restore.take_snapshot(world.plane, world.project.id, parent, "by hand")
     world.worker.run_until_idle()
-    windows.delete_snapshot(world.control, world.project.id, parent, taken.id)
+    restore.delete_snapshot(world.plane, world.project.id, parent, taken.id)
     return parent
 
 
 def submit_resize(world: World, parent: str) -> str:
-    return changes.resize_service(world.control, world.project.id, parent, "1000", "4").id
+    return resize_service(world.plane, world.project.id, parent, "1000", "4").id
 
 
 def submit_optimize(world: World, parent: str) -> str:
-    return changes.optimize_service(world.control, world.project.id, parent).id
+    return optimize_service(world.plane, world.project.id, parent).id
 
 
 def submit_pooler(world: World, parent: str) -> str:
-    enable_pooler(world.control, world.project.id, parent)
+    enable_pooler(world.plane, world.project.id, parent)
     return parent
 
 
 def submit_replica_set(world: World, parent: str) -> str:
     request = ReplicaSetRequest("reports", 2, 500, 2)
-    return replica_verbs.create_set(world.control, world.project.id, parent, request).id
+    return replica_verbs.create_set(world.plane, world.project.id, parent, request).id
 
 
 def active_set(world: World, parent: str) -> str:
@@ -104,7 +113,7 @@ def active_set(world: World, parent: str) -> str:
 
 def submit_resize_set(world: World, parent: str) -> str:
     made = active_set(world, parent)
-    replica_verbs.resize_set(world.control, world.project.id, parent, made, "1000", "4")
+    replica_verbs.resize_set(world.plane, world.project.id, parent, made, "1000", "4")
     return made
 
 
@@ -117,13 +126,13 @@ def submit_restart_set(world: World, parent: str) -> str:
 
 def submit_delete_set(world: World, parent: str) -> str:
     made = active_set(world, parent)
-    replica_verbs.delete_set(world.control, world.project.id, parent, made)
+    replica_verbs.delete_set(world.plane, world.project.id, parent, made)
     return made
 
 
 def submit_set_pooler(world: World, parent: str) -> str:
     made = active_set(world, parent)
-    replica_verbs.enable_pooler(world.control, world.project.id, parent, made)
+    replica_verbs.enable_pooler(world.plane, world.project.id, parent, made)
     return made
 
 
@@ -173,7 +182,7 @@ def run(world: World, name: str, rewrite: laws.Rewrite) -> tuple[str, Status | N
         expire_leases(world)
         Worker(world.store, world.procedures).run_until_idle()
     try:
-        return subject, status_of(world.control.get_service(world.project.id, subject))
+        return subject, status_of(get_service(world.plane, world.project.id, subject))
     except NotFound:
         return subject, None
 
@@ -219,6 +228,6 @@ def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, 
     assert world.leftovers() == []
     if name in ("create", "fork"):
         assert status is Status.UNSTABLE
-        assert "Injected" in (world.control.get_service(world.project.id, subject).failure or "")
+        assert "Injected" in (get_service(world.plane, world.project.id, subject).failure or "")
     elif name in ("start", "restart"):
         assert status is Status.UNSTABLE

@@ -87,7 +87,7 @@ def test_a_fork_has_the_newest_snapshot_of_its_parent_prepared_and_those_that_fo
 def test_forks_of_other_moments_and_of_long_ago_have_nothing_prepared(world: World, backend: Preparing) -> None:
     service = world.create()
     snapshot(world, service)
-    past = world.control.clock().isoformat()
+    past = world.plane.clock().isoformat()
     snapshot(world, service)
     world.fork(service, ForkRequest(ForkStrategy.PITR, target_time=past))
     snapshot(world, service)

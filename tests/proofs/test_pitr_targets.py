@@ -7,9 +7,9 @@ import pytest
 from harness.waiting import eventually
 from prove.ground import Ground, Running
 from ramet.backends.local.process import postgres
-from ramet.control.changes import resize_service
 from ramet.control.forks import fork_service
-from ramet.control.windows import window
+from ramet.control.restore import get_restore_window
+from ramet.control.services import resize_service
 from ramet.errors import Invalid
 from ramet.model.fork import shown
 from ramet.model.service import Status, status_of
@@ -23,7 +23,7 @@ def earliest(ground: Ground, running: Running) -> datetime:
     found: list[datetime] = []
 
     def has_begun() -> bool:
-        begun = window(ground.control, ground.project_id, running.service.id).earliest
+        begun = get_restore_window(ground.plane, ground.project_id, running.service.id).earliest
         found.extend([] if begun is None else [begun])
         return bool(found)
 
@@ -33,7 +33,7 @@ def earliest(ground: Ground, running: Running) -> datetime:
 
 def refused(ground: Ground, parent: Running, moment: datetime | str) -> Invalid:
     with pytest.raises(Invalid) as error:
-        fork_service(ground.control, ground.project_id, parent.service.id, at(moment))
+        fork_service(ground.plane, ground.project_id, parent.service.id, at(moment))
     return error.value
 
 
@@ -150,10 +150,10 @@ def test_across_a_pause_and_resume(ground: Ground, parent: Running) -> None:
 
 def test_across_a_resize(ground: Ground, parent: Running) -> None:
     before = append(parent, 1)[0]
-    resize_service(ground.control, ground.project_id, parent.service.id, "2000", "8")
+    resize_service(ground.plane, ground.project_id, parent.service.id, "2000", "8")
     eventually(lambda: ground.look(parent).activity is None)
     after = append(parent, 2)[0]
-    resize_service(ground.control, ground.project_id, parent.service.id, "500", "2")
+    resize_service(ground.plane, ground.project_id, parent.service.id, "500", "2")
     eventually(lambda: ground.look(parent).activity is None)
     append(parent, 3)
     assert rows_at(ground, parent, before) == [1]

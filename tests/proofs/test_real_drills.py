@@ -10,9 +10,9 @@ from prove.ground import Ground, Running
 from ramet.api.routes.forks import report_shape
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal import digests
-from ramet.control.control import utc_now
 from ramet.control.drills import Drills
-from ramet.control.reports import fork_report
+from ramet.control.fork_reports import fork_report
+from ramet.control.plane import utc_now
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, shown
 from ramet.model.service import Service
@@ -76,7 +76,7 @@ def test_every_fork_has_a_report_with_its_exact_border(ground: Ground, parent: R
     fork = ground.fork(parent, request)
     append(parent, 4)
     eventually(lambda: "statistics" in (ground.look(fork).report or {}))
-    report = report_shape(fork_report(ground.control, ground.project_id, fork.service.id))
+    report = report_shape(fork_report(ground.plane, ground.project_id, fork.service.id))
     assert report.strategy == strategy
     assert [step.step for step in report.steps] == ["capture", "recover", "boot", "secure", "publish"]
     assert report.wal.first_segment is not None

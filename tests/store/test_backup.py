@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ramet.app import back_up_store, open_store
-from ramet.control.control import utc_now
+from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed
 from ramet.settings import load_settings, make_data_dir

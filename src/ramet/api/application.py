@@ -28,7 +28,7 @@ from ramet.api.routes.replica_sets import replicas_router
 from ramet.api.routes.restore import restore_router
 from ramet.api.routes.services import services_router
 from ramet.api.routes.vpcs import vpcs_router
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 
 BASE_PATH = "/public/api/v1"
@@ -52,7 +52,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
 
 
 def create_app(
-    control: Control,
+    plane: Plane,
     projects: Projects,
     *,
     version: str,
@@ -68,7 +68,7 @@ def create_app(
     application = Application(
         route_handlers=[interface, _document_handler(openapi_json(version)), *beside],
         dependencies={
-            "control": Provide(lambda: control, use_cache=True, sync_to_thread=False),
+            "plane": Provide(lambda: plane, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
         },
         exception_handlers=_by_place(exception_handlers(), refuse_beside),

@@ -112,7 +112,7 @@ def document(resources: Sequence[ControllerRouterHandler], base_path: str, versi
     described = Litestar(
         resources,
         # This application is described, never served, so nothing stands behind its verbs.
-        dependencies={name: Provide(lambda: None, sync_to_thread=False) for name in ("control", "projects")},
+        dependencies={name: Provide(lambda: None, sync_to_thread=False) for name in ("plane", "projects")},
         openapi_config=_config(version, base_path),
         logging_config=None,
     )

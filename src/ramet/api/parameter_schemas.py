@@ -3,7 +3,7 @@
 from typing import Any
 
 from ramet.api.routes.logs import MOST_TERMS
-from ramet.control.history import LARGEST_PAGE, PAGE
+from ramet.control.operations import LARGEST_PAGE, PAGE
 from ramet.model.logs import SEVERITIES
 
 _ID = {"type": "string", "pattern": "^[a-z0-9]{10}$"}

@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 
 from ramet.api.restore_shapes import snapshot_shape
 from ramet.api.schemas.forks import ForkPlan
-from ramet.control.preview import Preview
+from ramet.control import fork_plans
 
 DryRun = Annotated[
     bool,
@@ -16,9 +16,9 @@ DryRun = Annotated[
 PLANNED = ResponseSpec(ForkPlan, generate_examples=False, description="With dry_run: what would be made.")
 
 
-def plan_shape(preview: Preview) -> ForkPlan:
+def plan_shape(plan: fork_plans.ForkPlan) -> ForkPlan:
     """Return what clients see of a fork that was not asked for yet."""
-    fork, point = preview.fork, preview.point
+    fork, point = plan.fork, plan.point
     if fork.origin is None:
         raise AssertionError("BUG: a fork has an origin")
     return ForkPlan(
@@ -30,6 +30,6 @@ def plan_shape(preview: Preview) -> ForkPlan:
         environment=fork.environment,
         cpu_millis=fork.size.cpu_millis,
         memory_gbs=fork.size.memory_gbs,
-        wal_bytes=preview.wal_bytes,
-        estimated_seconds=round(preview.seconds, 3),
+        wal_bytes=plan.wal_bytes,
+        estimated_seconds=round(plan.seconds, 3),
     )

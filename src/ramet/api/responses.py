@@ -10,10 +10,10 @@ from litestar.openapi.spec import Example
 from litestar.params import PathParameter, SkipValidation
 
 from ramet.api.schemas.shared import ErrorBody
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 
-ControlVerbs = NamedDependency[SkipValidation[Control]]
+PlaneDependency = NamedDependency[SkipValidation[Plane]]
 ProjectVerbs = NamedDependency[SkipValidation[Projects]]
 ProjectId = Annotated[str, PathParameter(description="Identifier of the project.")]
 ServiceId = Annotated[str, PathParameter(description="Identifier of the service.")]

@@ -2,7 +2,7 @@
 
 from ramet.api.schemas import restore as schemas
 from ramet.api.schemas.restore import ClockStep, Gap, SnapshotStatus
-from ramet.control.windows import PendingSnapshot
+from ramet.control.restore import PendingSnapshot
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.window import RestoreWindow
 

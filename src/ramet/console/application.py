@@ -34,7 +34,7 @@ from ramet.console.pages import (
 )
 from ramet.console.views.disk_usage import Spaces
 from ramet.console.views.rendering import HEADERS
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
 
@@ -89,21 +89,21 @@ class Console:
 
 
 def open_console(
-    control: Control, projects: Projects, root_key: bytes, openapi: Callable[[], Mapping[str, Any]]
+    plane: Plane, projects: Projects, root_key: bytes, openapi: Callable[[], Mapping[str, Any]]
 ) -> Console:
     """Return the console over these verbs; forms are marked with a key derived from `root_key`.
 
     `openapi` gives the description of the HTTP interface, for its reference; it is asked when someone reads that.
     """
     parts = Parts(
-        control,
+        plane,
         projects,
-        Sessions(control.store),
+        Sessions(plane.store),
         FormMarks(root_key),
         Links(),
         Brake(),
-        Pulses(control),
-        Spaces(control),
+        Pulses(plane),
+        Spaces(plane),
         cache(lambda: _reference(openapi())),
     )
     router = Router(

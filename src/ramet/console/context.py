@@ -13,7 +13,7 @@ from litestar.params import FromPath, SkipValidation
 from ramet.console.auth.browser_secrets import COOKIE, Brake, FormMarks, Links
 from ramet.console.live.change_feed import Pulses
 from ramet.console.views.disk_usage import Spaces
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
 from ramet.errors import Forbidden
@@ -38,7 +38,7 @@ class Entry:
 class Parts:
     """The verbs, and what the console itself keeps in this process."""
 
-    control: Control
+    plane: Plane
     projects: Projects
     sessions: Sessions
     marks: FormMarks
@@ -83,7 +83,7 @@ def dependencies(parts: Parts) -> dict[str, Provide]:
 def provide_session(request: AnyRequest, parts: ConsoleParts) -> Visit:
     """Return who is signed in. Raises SignedOut, also when the session was ended, or its key revoked, meanwhile."""
     token = request.cookies.get(COOKIE)
-    session = parts.sessions.find(token, parts.control.clock()) if token else None
+    session = parts.sessions.find(token, parts.plane.clock()) if token else None
     if session is None:
         raise SignedOut
     return Visit(**vars(session), version=parts.pulses.last_version(session.project_id))

@@ -11,10 +11,14 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.base import Source
-from ramet.control.control import Control, check_region, operation_id_of, wrong_state
+from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.last_snapshot import is_behind, take_another
 from ramet.control.lineage import ancestors_of
+from ramet.control.lookup import find_service, wrong_state
+from ramet.control.plane import Plane
+from ramet.control.ports import endpoint_host, reserve_port
 from ramet.control.requests import Accepted, ForkRequest, is_quiet
+from ramet.control.services import accept, check_region
 from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy, check_target
 from ramet.model.resources import parse_size
@@ -23,11 +27,11 @@ from ramet.model.service import Origin, Service, Status, check_name, fork_name, 
 from ramet.model.snapshot import base_for, newest, rollable
 from ramet.model.window import Gap
 from ramet.procedures.servers import server_of
-from ramet.store import services, snapshots
+from ramet.store import snapshots
 
 
 @dataclass(frozen=True)
-class Plan:
+class Decision:
     """A fork that could be made of a parent as it is: the restore point, and the service without port and password."""
 
     parent: Service
@@ -36,51 +40,50 @@ class Plan:
 
 
 def fork_service(
-    control: Control, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
+    plane: Plane, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
 ) -> Accepted:
     """Accept a fork: check it, fix the restore point, hold the parent until its data is captured."""
     asked = (service_id, request)
-    if (earlier := control.earlier_answer(project_id, idempotency_key, asked)) is not None:
+    if (earlier := earlier_answer(plane, project_id, idempotency_key, asked)) is not None:
         return earlier
-    new = control.new_identity(idempotency_key)
-    gaps = _host_facts(control, project_id, service_id, request)
-    with control.store.write() as tx:
-        if (replayed := control.replay(tx, project_id, idempotency_key, asked)) is not None:
+    new = new_identity(plane, idempotency_key)
+    gaps = _host_facts(plane, project_id, service_id, request)
+    with plane.store.write() as tx:
+        if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
             return replayed
-        plan = plan_fork(control, tx, project_id, service_id, request, gaps, lock=True)
-        child = replace(plan.child, id=new.service_id, port=control.reserve_port(tx), verifier=new.verifier)
-        accepted = control.accept(tx, child, "fork", new.password, _state(tx, plan, request))
-        services.add_hold(tx, plan.parent.id, operation_id_of(accepted.service))
-        control.remember(tx, project_id, idempotency_key, asked, child.id)
-    control.wake()
+        plan = _decide(plane, tx, project_id, service_id, request, gaps, lock=True)
+        child = replace(plan.child, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
+        accepted = accept(plane, tx, child, "fork", new.password, _state(tx, plan, request), plan.parent.id)
+        remember(plane, tx, project_id, idempotency_key, asked, child.id)
+    plane.wake()
     return accepted
 
 
-def checked_plan(control: Control, project_id: str, service_id: str, request: ForkRequest) -> Plan:
+def decide(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> Decision:
     """Return what a request would come to, checked against the store and the host. Raises what the request would."""
-    gaps = _host_facts(control, project_id, service_id, request)
-    with control.store.read() as tx:
-        return plan_fork(control, tx, project_id, service_id, request, gaps)
+    gaps = _host_facts(plane, project_id, service_id, request)
+    with plane.store.read() as tx:
+        return _decide(plane, tx, project_id, service_id, request, gaps)
 
 
-def _host_facts(control: Control, project_id: str, service_id: str, request: ForkRequest) -> Sequence[Gap]:
+def _host_facts(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> Sequence[Gap]:
     """Ask the host whether the fork can be made; return the gaps in the WAL of its parent.
 
     The host may have to read WAL or walk a tree for that: no transaction waits for it.
     """
-    with control.store.read() as tx:
-        plan = plan_fork(control, tx, project_id, service_id, request, ())
+    with plane.store.read() as tx:
+        plan = _decide(plane, tx, project_id, service_id, request, ())
         known = rollable(snapshots.list_snapshots(tx, plan.parent.id))
-    gaps = () if plan.point.target is None else control.backend.gaps(plan.parent.id, known)
-    control.backend.check_room(source_of(plan.parent, plan.point))
+    gaps = () if plan.point.target is None else plane.backend.gaps(plan.parent.id, known)
+    plane.backend.check_room(source_of(plan.parent, plan.point))
     past = plan.point.target or (None if plan.point.base is None else plan.point.base.taken_at)
     if past is not None:
-        control.backend.check_extensions(server_of(plan.parent), past)
+        plane.backend.check_extensions(server_of(plan.parent), past)
     return gaps
 
 
-def plan_fork(
-    control: Control,
+def _decide(
+    plane: Plane,
     tx: sa.Connection,
     project_id: str,
     service_id: str,
@@ -88,19 +91,19 @@ def plan_fork(
     gaps: Sequence[Gap],
     *,
     lock: bool = False,
-) -> Plan:
+) -> Decision:
     """Check a request against its parent and the gaps that are known; return what it means."""
-    now = control.clock()
-    parent = control.find(tx, project_id, service_id, lock=lock)
+    now = plane.clock()
+    parent = find_service(plane, tx, project_id, service_id, lock=lock)
     target = check_target(request.strategy, request.target_time, now)
     check_region(request.region_code, parent.region_code)
-    child = _inheriting(control, parent, request, now)
+    child = _inheriting(plane, parent, request, now)
     allowed = (Status.READY, Status.PAUSED)
     if status_of(parent) not in allowed and not is_down(parent):
         raise wrong_state(parent, "fork", allowed)
     known = _known_of(tx, parent, request.strategy, target, gaps)
     point = choose(request.strategy, target, request.snapshot_id, known, now)
-    return Plan(parent, point, replace(child, origin=_origin(parent, request, point)))
+    return Decision(parent, point, replace(child, origin=_origin(parent, request, point)))
 
 
 def _known_of(
@@ -119,7 +122,7 @@ def _known_of(
     )
 
 
-def _inheriting(control: Control, parent: Service, request: ForkRequest, now: datetime) -> Service:
+def _inheriting(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:
     """Return the service that a request means: what it inherits from its parent, and what it says itself."""
     return Service(
         id=new_id(),
@@ -128,9 +131,9 @@ def _inheriting(control: Control, parent: Service, request: ForkRequest, now: da
         region_code=parent.region_code,
         service_type=parent.service_type,
         environment=request.environment,
-        size=parse_size(request.cpu_millis, request.memory_gbs, parent.size, control.backend.host_size()),
+        size=parse_size(request.cpu_millis, request.memory_gbs, parent.size, plane.backend.host_size()),
         volume_type=parent.volume_type,
-        host=control.endpoint_host(parent.pg_major),
+        host=endpoint_host(plane, parent.pg_major),
         port=0,
         pg_major=parent.pg_major,
         created_at=now,
@@ -151,7 +154,7 @@ def _origin(parent: Service, request: ForkRequest, point: RestorePoint) -> Origi
     )
 
 
-def _state(tx: sa.Connection, plan: Plan, request: ForkRequest) -> dict[str, object]:
+def _state(tx: sa.Connection, plan: Decision, request: ForkRequest) -> dict[str, object]:
     """Return what the operation has to know; a snapshot that the fork waits for is submitted."""
     point = plan.point
     base_id = take_another(tx, plan.parent) if point.awaits_snapshot else None if point.base is None else point.base.id

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from ramet.backends.base import Backend, Server
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.control.subjects import find_subject, servers_of
 from ramet.model.metric_names import NOT_MEASURED, published_names, resolved
 from ramet.model.metrics import OF_REPLICAS, SERIES, Function, Sample, Series, Usage, key_of, plan, series, usage
@@ -107,15 +107,15 @@ class Metering:
         return {**measured, _RATIO: hit / (hit + read)} if hit >= 0 and read >= 0 and hit + read > 0 else measured
 
 
-def available_series(control: Control, project_id: str, subject: str) -> list[str]:
+def available_series(plane: Plane, project_id: str, subject: str) -> list[str]:
     """Return the names of all series of a service or of a read replica set, the published aliases among them."""
-    found, _ = find_subject(control, project_id, subject)
+    found, _ = find_subject(plane, project_id, subject)
     names = set(SERIES) if _is_replica(found) else SERIES.keys() - OF_REPLICAS
     return sorted([*names, *published_names(names)])
 
 
 def read_series(
-    control: Control,
+    plane: Plane,
     project_id: str,
     subject: str,
     name: str,
@@ -128,23 +128,23 @@ def read_series(
     """Return the series that are asked for, of a service or of a read replica set. Raises NotFound, Invalid."""
     alias = resolved(name, function)
     if name in NOT_MEASURED:
-        find_subject(control, project_id, subject)
+        find_subject(plane, project_id, subject)
         return []
     query = plan(alias.name, begin, end, bucket_seconds, function, labels)
-    found, _ = find_subject(control, project_id, subject)
-    with control.store.read() as tx:
+    found, _ = find_subject(plane, project_id, subject)
+    with plane.store.read() as tx:
         samples = metrics.list_samples(tx, found.id, begin - 2 * _SAMPLE, end)
     measured = series(samples, query, role="replica" if _is_replica(found) else "primary")
     return measured if alias.factor == 1.0 else [one.scaled(alias.factor) for one in measured]
 
 
-def wal_growth(control: Control, service_id: str, begin: datetime, end: datetime) -> list[Growth]:
+def wal_growth(plane: Plane, service_id: str, begin: datetime, end: datetime) -> list[Growth]:
     """Return how much WAL a service wrote between its samples, oldest first, in so many parts as a picture shows.
 
     Samples that lie far apart, for the server was not running or nobody measured it, tell nothing of the time between.
     """
     part = max(_SAMPLE, (end - begin) / _PARTS)
-    with control.store.read() as tx:
+    with plane.store.read() as tx:
         values = metrics.list_values(tx, service_id, key_of("ramet_wal_bytes_total"), begin - part, end, part)
     return [
         Growth(before, at, value - earlier if value >= earlier else value)
@@ -153,16 +153,16 @@ def wal_growth(control: Control, service_id: str, begin: datetime, end: datetime
     ]
 
 
-def usage_now(control: Control, subject: str) -> Usage | None:
+def usage_now(plane: Plane, subject: str) -> Usage | None:
     """Return what a service or a read replica set uses now, as far as that is known."""
-    with control.store.read() as tx:
-        return metrics.usage_of(tx, subject, control.clock() - _CURRENT)
+    with plane.store.read() as tx:
+        return metrics.usage_of(tx, subject, plane.clock() - _CURRENT)
 
 
-def usages_now(control: Control, project_id: str) -> Mapping[str, Usage | None]:
+def usages_now(plane: Plane, project_id: str) -> Mapping[str, Usage | None]:
     """Return what the services of a project use now, in one query."""
-    with control.store.read() as tx:
-        return metrics.usage_in_project(tx, project_id, control.clock() - _CURRENT)
+    with plane.store.read() as tx:
+        return metrics.usage_in_project(tx, project_id, plane.clock() - _CURRENT)
 
 
 def _is_replica(service: Service) -> bool:

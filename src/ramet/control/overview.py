@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping
 
-from ramet.control.control import Control
-from ramet.control.replica_views import all_with_sets
-from ramet.store import operations, services
+from ramet.control.plane import Plane
+from ramet.control.services import list_services
+from ramet.store import operations
 
 
-def project_state(control: Control, project_id: str) -> Mapping[str, object]:
+def project_state(plane: Plane, project_id: str) -> Mapping[str, object]:
     """Return, by service, values that differ as soon as anything differs that is shown of it or its forks.
 
     Takes three queries.
     """
-    now = control.clock()
-    with control.store.read() as tx:
-        listed = all_with_sets(tx, project_id, services.list_services(tx, project_id, now), now)
+    listed = list_services(plane, project_id)
+    with plane.store.read() as tx:
         progress = operations.progress_in(tx, project_id)
     forks: dict[str, list[object]] = {}
     for service in listed:

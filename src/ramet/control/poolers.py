@@ -4,7 +4,9 @@ import time
 
 import sqlalchemy as sa
 
-from ramet.control.control import Control, wrong_state
+from ramet.control.lookup import find_service, wrong_state
+from ramet.control.plane import Plane
+from ramet.control.ports import reserve_port
 from ramet.errors import Failed
 from ramet.model.service import OperationStatus, Service, Status, status_of
 from ramet.operations.procedure import submit
@@ -17,42 +19,42 @@ _ALLOWED = (Status.READY, Status.PAUSED)
 _LOOK_EVERY_SECONDS = 0.02
 
 
-def enable_pooler(control: Control, project_id: str, service_id: str) -> str | None:
+def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
     """Ask for a pooler; return the operation that starts it, None when there is nothing to do.
 
     A paused service gets its pooler when it is resumed.
     """
-    control.backend.check_pooler()
-    check_database(control, project_id, service_id)
-    with control.store.write() as tx:
-        service = control.find(tx, project_id, service_id, lock=True)
+    plane.backend.check_pooler()
+    check_database(plane, project_id, service_id)
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "enablePooler")
         if service.pooler_port is not None:
             return None
-        services.update_service(tx, service.id, pooler_port=control.reserve_port(tx, service.id))
+        services.update_service(tx, service.id, pooler_port=reserve_port(plane, tx, service.id))
         operation_id = None if service.paused else _submit(tx, service.id, enabling=True)
-    control.wake()
+    plane.wake()
     return operation_id
 
 
-def check_database(control: Control, project_id: str, service_id: str) -> None:
+def check_database(plane: Plane, project_id: str, service_id: str) -> None:
     """Ask the server itself, before the transaction: others wait for that to end."""
-    with control.store.read() as tx:
-        service = control.find(tx, project_id, service_id)
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
     if status_of(service) is Status.READY:
-        control.backend.check_pooled_database(server_of(service))
+        plane.backend.check_pooled_database(server_of(service))
 
 
-def disable_pooler(control: Control, project_id: str, service_id: str) -> str | None:
+def disable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
     """Give a pooler up, with the sessions of its clients; return the operation, None when there is nothing to do."""
-    with control.store.write() as tx:
-        service = control.find(tx, project_id, service_id, lock=True)
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "disablePooler")
         if service.pooler_port is None:
             return None
         services.update_service(tx, service.id, pooler_port=None)
         operation_id = _submit(tx, service.id, enabling=False)
-    control.wake()
+    plane.wake()
     return operation_id
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.backends.base import ExtensionUpdate
-from ramet.control.control import utc_now
 from ramet.control.metrics import Metering
+from ramet.control.plane import utc_now
 from ramet.model.logs import LogEntry
 from tests.cli.terminal import Terminal
 from tests.cli.world import World

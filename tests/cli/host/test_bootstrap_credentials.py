@@ -7,7 +7,7 @@ import pytest
 
 from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
 from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
-from ramet.control.control import utc_now
+from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.model.credentials import Secret
 from ramet.store.database import Store

@@ -4,7 +4,7 @@ from litestar import Response, Router, post
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, empty, errors
 from ramet.api.schemas.services import (
     ExtensionsInput,
     ExtensionUpdate,
@@ -17,7 +17,7 @@ from ramet.api.schemas.services import (
 )
 from ramet.api.schemas.shared import Success
 from ramet.api.shapes import service_shape
-from ramet.control import changes
+from ramet.control import services
 from ramet.model.credentials import Secret
 
 _ERRORS = (400, 403, 404, 413, 415)
@@ -32,10 +32,10 @@ _ERRORS = (400, 403, 404, 413, 415)
     sync_to_thread=True,
 )
 def rename_service(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceRename]
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceRename]
 ) -> Response[Service]:
     """Give the service another name. Its endpoint, its forks and who is connected do not notice."""
-    return answer(service_shape(changes.rename_service(control, project_id, service_id, data.name)))
+    return answer(service_shape(services.rename_service(plane, project_id, service_id, data.name)))
 
 
 @post(
@@ -47,11 +47,11 @@ def rename_service(
     sync_to_thread=True,
 )
 def resize_service(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ResizeInput]
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ResizeInput]
 ) -> Response[Service]:
     """Accept another size. It is in force without a break where PostgreSQL can do that, else after a short restart."""
     return answer(
-        service_shape(changes.resize_service(control, project_id, service_id, data.cpu_millis, data.memory_gbs)), 202
+        service_shape(services.resize_service(plane, project_id, service_id, data.cpu_millis, data.memory_gbs)), 202
     )
 
 
@@ -63,9 +63,9 @@ def resize_service(
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def optimize_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
+def optimize_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept the collection of fresh statistics for the planner. The service is OPTIMIZING, and serves meanwhile."""
-    return answer(service_shape(changes.optimize_service(control, project_id, service_id)), 202)
+    return answer(service_shape(services.optimize_service(plane, project_id, service_id)), 202)
 
 
 @post(
@@ -77,14 +77,14 @@ def optimize_service(control: ControlVerbs, project_id: ProjectId, service_id: S
     sync_to_thread=True,
 )
 def update_extensions(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ExtensionsInput]
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ExtensionsInput]
 ) -> Response[list[ExtensionUpdate]]:
     """Update extensions, in all databases, to the versions that are installed on the host, as the platform.
 
     The answer names each one that was not at that version; one with a problem stays as it was.
     """
     name = None if data.extension is UNSET else data.extension
-    made = changes.update_extensions(control, project_id, service_id, name)
+    made = services.update_extensions(plane, project_id, service_id, name)
     return answer(
         [
             ExtensionUpdate(
@@ -108,13 +108,13 @@ def update_extensions(
     sync_to_thread=True,
 )
 def update_password(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     data: JSONBody[UpdatePasswordInput],
 ) -> Response[None]:
     """Change the password of tsdbadmin. Sessions go on; from the answer on only the new one opens new ones."""
-    changes.update_password(control, project_id, service_id, Secret(data.password))
+    services.update_password(plane, project_id, service_id, Secret(data.password))
     return empty(204)
 
 
@@ -127,13 +127,13 @@ def update_password(
     sync_to_thread=True,
 )
 def set_environment(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     data: JSONBody[SetEnvironmentInput],
 ) -> Response[Success]:
     """Say how much is at stake. Memory settings that depend on it follow at the next start of the server."""
-    changed = changes.set_environment(control, project_id, service_id, data.environment)
+    changed = services.set_environment(plane, project_id, service_id, data.environment)
     return answer(Success(f"Service {changed.id} is a {changed.environment} service now."))
 
 
@@ -146,12 +146,12 @@ def set_environment(
     sync_to_thread=True,
 )
 def set_ha(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[SetHAReplicaInput]
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[SetHAReplicaInput]
 ) -> Response[Service]:
     """Accept zero, which is what every service on one host has, and refuse more."""
     given = {"sync_replica_count": data.sync_replica_count, "replica_count": data.replica_count}
     counts = {name: count for name, count in given.items() if count is not UNSET}
-    return answer(service_shape(changes.set_ha(control, project_id, service_id, counts)), 202)
+    return answer(service_shape(services.set_ha(plane, project_id, service_id, counts)), 202)
 
 
 changes_router = Router(

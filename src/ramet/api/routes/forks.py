@@ -4,10 +4,10 @@ from typing import Any
 
 from litestar import Response, get
 
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
 from ramet.api.schemas import forks as schemas
 from ramet.api.schemas.forks import BaseSnapshot, NotCarriedOver, StepSeconds, TransactionMark, WalRange
-from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, left_behind
+from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_report, left_behind
 
 
 @get(
@@ -18,10 +18,10 @@ from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, le
     sync_to_thread=False,
 )
 def get_fork_report(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId
 ) -> Response[schemas.ForkReport]:
     """What a fork holds: the exact border of its history, how it was made, and what was checked."""
-    return answer(report_shape(fork_report(control, project_id, service_id)))
+    return answer(report_shape(fork_report(plane, project_id, service_id)))
 
 
 def report_shape(report: ForkReport) -> schemas.ForkReport:

@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 from msgspec import UNSET
 
 from ramet.api.queries import whole_number
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
 from ramet.api.schemas.logs import ServiceLogEntry, ServiceLogs
 from ramet.control import logs
 from ramet.errors import Invalid
@@ -49,7 +49,7 @@ Severities = Annotated[
     sync_to_thread=True,
 )
 def get_logs(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     node: Node = None,
@@ -67,7 +67,7 @@ def get_logs(
         severities=_severities(severities),
         cursor=cursor,
     )
-    return answer(_shape(logs.read_logs(control, project_id, service_id, query, whole_number("node", node, 0))))
+    return answer(_shape(logs.read_logs(plane, project_id, service_id, query, whole_number("node", node, 0))))
 
 
 def _terms(name: str, texts: list[str] | None) -> list[str]:

@@ -6,7 +6,7 @@ from litestar import Response, Router, get, post
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
 from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, MetricSeries, MetricsSeriesRequest
 from ramet.control import metrics
 from ramet.errors import Invalid
@@ -21,9 +21,9 @@ from ramet.model.moments import parse_moment
     responses=errors(403, 404),
     sync_to_thread=False,
 )
-def list_series(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[list[str]]:
+def list_series(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[str]]:
     """The names of what is measured; those that end in _total are counters, the others gauges."""
-    return answer(metrics.available_series(control, project_id, service_id))
+    return answer(metrics.available_series(plane, project_id, service_id))
 
 
 @post(
@@ -35,14 +35,14 @@ def list_series(control: ControlVerbs, project_id: ProjectId, service_id: Servic
     sync_to_thread=True,
 )
 def read_series(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     data: JSONBody[MetricsSeriesRequest],
 ) -> Response[list[MetricSeries]]:
     """One series for each combination of labels, in buckets; a bucket in which nothing was measured is null."""
     found = metrics.read_series(
-        control,
+        plane,
         project_id,
         service_id,
         data.name,

@@ -7,10 +7,10 @@ from litestar.params import QueryParameter
 from msgspec import UNSET
 
 from ramet.api.queries import flag, whole_number
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
 from ramet.api.schemas.operations import Operation, Operations, OperationStep
-from ramet.control import history
-from ramet.control.history import HistoryPage
+from ramet.control import operations
+from ramet.control.operations import OperationPage
 from ramet.store.history import Past
 
 Limit = Annotated[str | None, QueryParameter(name="limit", required=False, description="1 to 500; 50 by default.")]
@@ -36,11 +36,11 @@ All = Annotated[
     sync_to_thread=True,
 )
 def list_project_operations(
-    control: ControlVerbs, project_id: ProjectId, limit: Limit = None, cursor: Cursor = None, everything: All = None
+    plane: PlaneDependency, project_id: ProjectId, limit: Limit = None, cursor: Cursor = None, everything: All = None
 ) -> Response[Operations]:
     """What runs, ran and failed on all services of the project, those that are gone included, newest first."""
-    wanted = whole_number("limit", limit, history.PAGE)
-    found = history.list_operations(control, project_id, None, wanted, cursor, everything=flag("all", everything))
+    wanted = whole_number("limit", limit, operations.PAGE)
+    found = operations.list_operations(plane, project_id, None, wanted, cursor, everything=flag("all", everything))
     return answer(_page_shape(found))
 
 
@@ -52,7 +52,7 @@ def list_project_operations(
     sync_to_thread=True,
 )
 def list_service_operations(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     limit: Limit = None,
@@ -60,14 +60,14 @@ def list_service_operations(
     everything: All = None,
 ) -> Response[Operations]:
     """What runs, ran and failed on a service, with the seconds of each step; also when the service is gone."""
-    wanted = whole_number("limit", limit, history.PAGE)
+    wanted = whole_number("limit", limit, operations.PAGE)
     is_all = flag("all", everything)
     return answer(
-        _page_shape(history.list_operations(control, project_id, service_id, wanted, cursor, everything=is_all))
+        _page_shape(operations.list_operations(plane, project_id, service_id, wanted, cursor, everything=is_all))
     )
 
 
-def _page_shape(page: HistoryPage) -> Operations:
+def _page_shape(page: OperationPage) -> Operations:
     shapes = [_operation_shape(past) for past in page.operations]
     return Operations(shapes, UNSET if page.cursor is None else page.cursor)
 

@@ -2,10 +2,10 @@
 
 from litestar import Response, Router, post
 
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
 from ramet.api.schemas.shared import Success
 from ramet.control import poolers
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 
 PATIENCE_SECONDS = 10.0
 
@@ -18,11 +18,11 @@ PATIENCE_SECONDS = 10.0
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def enable_pooler(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
+def enable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
     """Give the service a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
-    operation_id = poolers.enable_pooler(control, project_id, service_id)
-    poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
-    return answer(Success(enabled(control, f"service {service_id}")))
+    operation_id = poolers.enable_pooler(plane, project_id, service_id)
+    poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
+    return answer(Success(enabled(plane, f"service {service_id}")))
 
 
 @post(
@@ -33,16 +33,16 @@ def enable_pooler(control: ControlVerbs, project_id: ProjectId, service_id: Serv
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def disable_pooler(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
+def disable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
     """Take the pooler away, and end the sessions of its clients. The endpoint stays as it is."""
-    operation_id = poolers.disable_pooler(control, project_id, service_id)
-    poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
+    operation_id = poolers.disable_pooler(plane, project_id, service_id)
+    poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
     return answer(Success(f"The pooler of service {service_id} is disabled."))
 
 
-def enabled(control: Control, whose: str) -> str:
+def enabled(plane: Plane, whose: str) -> str:
     """Return the sentence that answers an enabled pooler, with what its clients must heed."""
-    return f"The pooler of {whose} is enabled. {control.backend.check_pooler()}".strip()
+    return f"The pooler of {whose} is enabled. {plane.backend.check_pooler()}".strip()
 
 
 poolers_router = Router(

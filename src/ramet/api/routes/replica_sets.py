@@ -3,14 +3,14 @@
 from litestar import Response, Router, delete, get, post
 from litestar.params import JSONBody
 
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, SetId, answer, empty, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, SetId, answer, empty, errors
 from ramet.api.routes.poolers import PATIENCE_SECONDS, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
 from ramet.api.schemas.shared import Success
 from ramet.api.shapes import replica_set_shape
 from ramet.control import poolers
-from ramet.control import replicas as verbs
+from ramet.control import replica_sets as verbs
 
 _BODY_ERRORS = (400, 403, 404, 413, 415)
 
@@ -19,9 +19,9 @@ _BODY_ERRORS = (400, 403, 404, 413, 415)
     "/", operation_id="getReplicaSets", summary="List read replica sets", responses=errors(403, 404),
     sync_to_thread=False,
 )  # fmt: skip
-def list_sets(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[list[ReadReplicaSet]]:
+def list_sets(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[ReadReplicaSet]]:
     """Every read replica set of the service, in the order of their creation."""
-    return answer([replica_set_shape(each) for each in verbs.list_sets(control, project_id, service_id)])
+    return answer([replica_set_shape(each) for each in verbs.list_sets(plane, project_id, service_id)])
 
 
 @post(
@@ -29,14 +29,14 @@ def list_sets(control: ControlVerbs, project_id: ProjectId, service_id: ServiceI
     responses=errors(*_BODY_ERRORS), sync_to_thread=True,
 )  # fmt: skip
 def create_set(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     data: JSONBody[ReadReplicaSetCreate],
 ) -> Response[ReadReplicaSet]:
     """Accept a set of read-only copies that follow the service. With several nodes its endpoint takes them in turns."""
     request = verbs.ReplicaSetRequest(data.name, data.nodes, data.cpu_millis, data.memory_gbs)
-    return answer(replica_set_shape(verbs.create_set(control, project_id, service_id, request)), 202)
+    return answer(replica_set_shape(verbs.create_set(plane, project_id, service_id, request)), 202)
 
 
 @delete(
@@ -44,10 +44,10 @@ def create_set(
     responses=errors(400, 403, 404), sync_to_thread=True,
 )  # fmt: skip
 def delete_set(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[None]:
     """Accept the deletion of a set. The service is not touched."""
-    verbs.delete_set(control, project_id, service_id, replica_set_id)
+    verbs.delete_set(plane, project_id, service_id, replica_set_id)
     return empty(202)
 
 
@@ -56,14 +56,14 @@ def delete_set(
     status_code=202, responses=errors(*_BODY_ERRORS), sync_to_thread=True,
 )  # fmt: skip
 def resize_set(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     replica_set_id: SetId,
     data: JSONBody[ResizeInput],
 ) -> Response[Success]:
     """Accept another size for every node of the set, which restarts for a moment."""
-    verbs.resize_set(control, project_id, service_id, replica_set_id, data.cpu_millis, data.memory_gbs)
+    verbs.resize_set(plane, project_id, service_id, replica_set_id, data.cpu_millis, data.memory_gbs)
     return answer(Success(f"Read replica set {replica_set_id} is being resized."), 202)
 
 
@@ -73,14 +73,14 @@ def resize_set(
     sync_to_thread=True,
 )  # fmt: skip
 def set_environment(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     replica_set_id: SetId,
     data: JSONBody[SetEnvironmentInput],
 ) -> Response[Success]:
     """Say how much is at stake. Memory settings that depend on it follow at the next start of the nodes."""
-    changed = verbs.set_environment(control, project_id, service_id, replica_set_id, data.environment)
+    changed = verbs.set_environment(plane, project_id, service_id, replica_set_id, data.environment)
     return answer(Success(f"Read replica set {changed.id} is a {changed.environment} one now."))
 
 
@@ -90,12 +90,12 @@ def set_environment(
     sync_to_thread=True,
 )  # fmt: skip
 def enable_pooler(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[Success]:
     """Give the set a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
-    operation_id = verbs.enable_pooler(control, project_id, service_id, replica_set_id)
-    poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
-    return answer(Success(enabled(control, f"read replica set {replica_set_id}")))
+    operation_id = verbs.enable_pooler(plane, project_id, service_id, replica_set_id)
+    poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
+    return answer(Success(enabled(plane, f"read replica set {replica_set_id}")))
 
 
 @post(
@@ -104,11 +104,11 @@ def enable_pooler(
     sync_to_thread=True,
 )  # fmt: skip
 def disable_pooler(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[Success]:
     """Take the pooler away, and end the sessions of its clients. The endpoint stays as it is."""
-    operation_id = verbs.disable_pooler(control, project_id, service_id, replica_set_id)
-    poolers.await_end(control.store, operation_id, PATIENCE_SECONDS)
+    operation_id = verbs.disable_pooler(plane, project_id, service_id, replica_set_id)
+    poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
     return answer(Success(f"The pooler of read replica set {replica_set_id} is disabled."))
 
 

@@ -6,11 +6,11 @@ from litestar import Response, Router, delete, get, post, put
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET
 
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, empty, errors
 from ramet.api.restore_shapes import snapshot_shape, window_shape
 from ramet.api.routes.forks import get_fork_report
 from ramet.api.schemas.restore import RestoreSettings, RestoreWindow, Snapshot, SnapshotCreate
-from ramet.control import windows
+from ramet.control import restore
 
 SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapshot.")]
 
@@ -22,9 +22,9 @@ SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapsho
     responses=errors(403, 404),
     sync_to_thread=True,
 )
-def get_restore_window(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[RestoreWindow]:
+def get_restore_window(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[RestoreWindow]:
     """The moments that a PITR fork of this service can have, the snapshots in between, the gaps and their reasons."""
-    return answer(window_shape(windows.window(control, project_id, service_id)))
+    return answer(window_shape(restore.get_restore_window(plane, project_id, service_id)))
 
 
 @put(
@@ -35,12 +35,12 @@ def get_restore_window(control: ControlVerbs, project_id: ProjectId, service_id:
     sync_to_thread=True,
 )
 def update_restore_settings(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[RestoreSettings]
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[RestoreSettings]
 ) -> Response[RestoreWindow]:
     """Set how far back this service can be restored, and when a snapshot is due: after so long, or so much WAL."""
     names = ("window_days", "snapshot_interval_seconds", "snapshot_wal_bytes")
     changes = {name: value for name in names if (value := getattr(data, name)) is not UNSET}
-    return answer(window_shape(windows.change_settings(control, project_id, service_id, changes)))
+    return answer(window_shape(restore.change_restore_settings(plane, project_id, service_id, changes)))
 
 
 @get(
@@ -50,9 +50,9 @@ def update_restore_settings(
     responses=errors(403, 404),
     sync_to_thread=False,
 )
-def list_snapshots(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[list[Snapshot]]:
+def list_snapshots(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[Snapshot]]:
     """Every snapshot of the service, oldest first, and after them those that are being made by hand."""
-    return answer([snapshot_shape(one) for one in windows.list_snapshots(control, project_id, service_id)])
+    return answer([snapshot_shape(one) for one in restore.list_snapshots(plane, project_id, service_id)])
 
 
 @post(
@@ -64,14 +64,14 @@ def list_snapshots(control: ControlVerbs, project_id: ProjectId, service_id: Ser
     sync_to_thread=True,
 )
 def create_snapshot(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     data: JSONBody[SnapshotCreate | None] = None,
 ) -> Response[Snapshot]:
     """Accept a manual snapshot. It is AVAILABLE a moment later, and stays until it is deleted."""
     name = None if data is None or data.name is UNSET else data.name
-    return answer(snapshot_shape(windows.take_snapshot(control, project_id, service_id, name)), 202)
+    return answer(snapshot_shape(restore.take_snapshot(plane, project_id, service_id, name)), 202)
 
 
 @delete(
@@ -83,10 +83,10 @@ def create_snapshot(
     sync_to_thread=True,
 )
 def delete_snapshot(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, snapshot_id: SnapshotId
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, snapshot_id: SnapshotId
 ) -> Response[None]:
     """Accept the deletion of a manual snapshot. Forks of it live on."""
-    windows.delete_snapshot(control, project_id, service_id, snapshot_id)
+    restore.delete_snapshot(plane, project_id, service_id, snapshot_id)
     return empty(202)
 
 

@@ -11,13 +11,13 @@ from msgspec import UNSET, UnsetType
 
 from ramet.api.errors import POLLED
 from ramet.api.plans import PLANNED, DryRun, plan_shape
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, empty, errors
 from ramet.api.schemas.forks import ForkServiceCreate
 from ramet.api.schemas.services import Addon, Service, ServiceCreate, ServiceTypeWanted
 from ramet.api.shapes import service_shape
-from ramet.control import forks
+from ramet.control import forks, services
+from ramet.control.fork_plans import plan_fork
 from ramet.control.metrics import usage_now, usages_now
-from ramet.control.preview import preview_fork
 from ramet.control.requests import Accepted, Amount, CreateRequest, ForkRequest
 from ramet.errors import Invalid
 from ramet.model.service import Environment, ServiceType
@@ -37,10 +37,12 @@ IdempotencyKey = Annotated[
 
 
 @get("/", operation_id="getServices", summary="List all services", responses=errors(403), sync_to_thread=False)
-def list_services(control: ControlVerbs, project_id: ProjectId) -> Response[list[Service]]:
+def list_services(plane: PlaneDependency, project_id: ProjectId) -> Response[list[Service]]:
     """Every service of the project, in the order of their creation."""
-    usages = usages_now(control, project_id)
-    return answer([service_shape(each, None, usages.get(each.id)) for each in control.list_services(project_id)])
+    usages = usages_now(plane, project_id)
+    return answer(
+        [service_shape(each, None, usages.get(each.id)) for each in services.list_services(plane, project_id)]
+    )
 
 
 @post(
@@ -52,7 +54,7 @@ def list_services(control: ControlVerbs, project_id: ProjectId) -> Response[list
     sync_to_thread=True,
 )
 def create_service(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     data: JSONBody[ServiceCreate],
     idempotency_key: IdempotencyKey = None,
@@ -68,7 +70,7 @@ def create_service(
         environment=_given(data.environment_tag) or Environment.DEV,
         with_vectors=Addon.AI in (_given(data.addons) or []),
     )
-    return _accepted(control.create_service(project_id, request, _checked_key(idempotency_key)))
+    return _accepted(services.create_service(plane, project_id, request, _checked_key(idempotency_key)))
 
 
 @get(
@@ -79,10 +81,10 @@ def create_service(
     opt={POLLED: True},
     sync_to_thread=False,
 )
-def get_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
+def get_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """One service. Poll this to see it become READY."""
-    service = control.get_service(project_id, service_id)
-    return answer(service_shape(service, usage=usage_now(control, service.id)))
+    service = services.get_service(plane, project_id, service_id)
+    return answer(service_shape(service, usage=usage_now(plane, service.id)))
 
 
 @delete(
@@ -93,9 +95,9 @@ def get_service(control: ControlVerbs, project_id: ProjectId, service_id: Servic
     responses=errors(403, 404),
     sync_to_thread=True,
 )
-def delete_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[None]:
+def delete_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[None]:
     """Accept the deletion of a service with its snapshots and its archive. Forks of it live on."""
-    control.delete_service(project_id, service_id)
+    services.delete_service(plane, project_id, service_id)
     return empty(202)
 
 
@@ -107,9 +109,9 @@ def delete_service(control: ControlVerbs, project_id: ProjectId, service_id: Ser
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def start_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
+def start_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept the resumption of a PAUSED service."""
-    return answer(service_shape(control.start_service(project_id, service_id)), 202)
+    return answer(service_shape(services.start_service(plane, project_id, service_id)), 202)
 
 
 @post(
@@ -120,9 +122,9 @@ def start_service(control: ControlVerbs, project_id: ProjectId, service_id: Serv
     responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
-def stop_service(control: ControlVerbs, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
+def stop_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept the pause of a service: its server stops, its data stays, and it can be forked all the same."""
-    return answer(service_shape(control.stop_service(project_id, service_id)), 202)
+    return answer(service_shape(services.stop_service(plane, project_id, service_id)), 202)
 
 
 @post(
@@ -134,7 +136,7 @@ def stop_service(control: ControlVerbs, project_id: ProjectId, service_id: Servi
     sync_to_thread=True,
 )
 def fork_service(
-    control: ControlVerbs,
+    plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
     data: JSONBody[ForkServiceCreate],
@@ -157,8 +159,8 @@ def fork_service(
         quiet=_given(data.quiet),
     )
     if dry_run:
-        return answer(plan_shape(preview_fork(control, project_id, service_id, request)))
-    return _accepted(forks.fork_service(control, project_id, service_id, request, _checked_key(idempotency_key)))
+        return answer(plan_shape(plan_fork(plane, project_id, service_id, request)))
+    return _accepted(forks.fork_service(plane, project_id, service_id, request, _checked_key(idempotency_key)))
 
 
 def _accepted(accepted: Accepted) -> Response[Any]:

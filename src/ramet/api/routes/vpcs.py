@@ -5,11 +5,11 @@ from typing import Annotated
 from litestar import Response, Router, delete, get, post
 from litestar.params import JSONBody, PathParameter
 
-from ramet.api.responses import ControlVerbs, ProjectId, ServiceId, answer, errors
+from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
 from ramet.api.schemas.shared import Success
 from ramet.api.schemas.vpcs import VPC, Peering, PeeringCreate, ServiceVPCInput, VPCCreate, VPCRename
-from ramet.control.changes import no_vpc
-from ramet.errors import NotFound
+from ramet.control import services
+from ramet.errors import Invalid, NotFound
 
 VpcId = Annotated[str, PathParameter(description="Number of the VPC.")]
 PeeringId = Annotated[str, PathParameter(description="Number of the peering.")]
@@ -25,7 +25,7 @@ async def list_vpcs(project_id: ProjectId) -> Response[list[VPC]]:
 @post("/vpcs", operation_id="createVPC", summary="Create a VPC", status_code=201, responses=errors(*_CHANGING))
 async def create_vpc(project_id: ProjectId, data: JSONBody[VPCCreate]) -> Response[VPC]:
     """Refused: this backend has no private networks."""
-    raise no_vpc("A VPC")
+    raise _no_vpc("A VPC")
 
 
 @get("/vpcs/{vpc_id:str}", operation_id="getVPC", summary="Get a VPC", responses=errors(403, 404))
@@ -72,7 +72,7 @@ async def list_peerings(project_id: ProjectId, vpc_id: VpcId) -> Response[list[P
 )
 async def create_peering(project_id: ProjectId, vpc_id: VpcId, data: JSONBody[PeeringCreate]) -> Response[Peering]:
     """Refused: this backend has no private networks."""
-    raise no_vpc("A peering")
+    raise _no_vpc("A peering")
 
 
 @get(
@@ -106,11 +106,11 @@ async def delete_peering(project_id: ProjectId, vpc_id: VpcId, peering_id: Peeri
     sync_to_thread=True,
 )
 def attach_to_vpc(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceVPCInput]
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceVPCInput]
 ) -> Response[Success]:
     """Refused: this backend has no private networks."""
-    control.get_service(project_id, service_id)
-    raise no_vpc("To attach a service")
+    services.get_service(plane, project_id, service_id)
+    raise _no_vpc("To attach a service")
 
 
 @post(
@@ -122,11 +122,11 @@ def attach_to_vpc(
     sync_to_thread=True,
 )
 def detach_from_vpc(
-    control: ControlVerbs, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceVPCInput]
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceVPCInput]
 ) -> Response[Success]:
     """Refused: this backend has no private networks."""
-    control.get_service(project_id, service_id)
-    raise no_vpc("To detach a service")
+    services.get_service(plane, project_id, service_id)
+    raise _no_vpc("To detach a service")
 
 
 def _unknown(vpc_id: str) -> NotFound:
@@ -150,3 +150,11 @@ vpcs_router = Router(
     ],
     tags=["VPCs"],
 )
+
+
+def _no_vpc(what: str) -> Invalid:
+    return Invalid(
+        "VPC_NOT_AVAILABLE",
+        f"{what} needs private networks, and the backend of this host has none",
+        "Connect to the endpoint of the service.",
+    )

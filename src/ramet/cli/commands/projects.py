@@ -13,7 +13,7 @@ from ramet.cli.host.serving import default_url
 from ramet.cli.ui.options import FILE, data_option, output_option
 from ramet.cli.ui.output import print_data, print_pairs, print_rows, say
 from ramet.cli.user_files.credentials import Credentials, write_credentials
-from ramet.control.control import utc_now
+from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Invalid, NotFound
 from ramet.model.project import ApiKey, Project

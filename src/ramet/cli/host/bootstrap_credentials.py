@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
-from ramet.control.control import utc_now
+from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed, Invalid, Unauthorized
 from ramet.model.credentials import Secret

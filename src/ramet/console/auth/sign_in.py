@@ -140,7 +140,7 @@ def _entered(request: AnyRequest, parts: Parts, key: ApiKey, next_path: str) -> 
 
     A redirect would not do: coming from another site, it would be followed without the strict cookie just set.
     """
-    token = parts.sessions.begin(key.public_key, parts.control.clock())
+    token = parts.sessions.begin(key.public_key, parts.plane.clock())
     answer = page("signed_in.html", next_path=next_path)
     answer.set_cookie(
         COOKIE,

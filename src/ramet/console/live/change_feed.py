@@ -12,8 +12,8 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
-from ramet.control.control import Control
 from ramet.control.overview import project_state
+from ramet.control.plane import Plane
 
 _LOOK_SECONDS = 0.4
 _REST = 15  # a look is followed by a rest of so many times its length: a huge project is looked at less often
@@ -35,8 +35,8 @@ _NOTHING = Pulse({}, "")
 class Pulses:
     """The last look at each project, and when the next one is due."""
 
-    def __init__(self, control: Control, clock: Callable[[], float] = time.monotonic) -> None:
-        self._control = control
+    def __init__(self, plane: Plane, clock: Callable[[], float] = time.monotonic) -> None:
+        self._plane = plane
         self._clock = clock
         self._looks: dict[str, tuple[float, Pulse]] = {}
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class Pulses:
             due_at, pulse = self._looks.get(project_id, (float("-inf"), _NOTHING))
             begun = self._clock()
             if begun >= due_at:
-                pulse = _pulse(project_state(self._control, project_id))
+                pulse = _pulse(project_state(self._plane, project_id))
                 ended = self._clock()
                 self._looks[project_id] = (ended + max(_LOOK_SECONDS, _REST * (ended - begun)), pulse)
             return pulse

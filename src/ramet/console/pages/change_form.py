@@ -10,7 +10,7 @@ from ramet.console.context import Parts, Visit
 from ramet.console.error_pages import form_status
 from ramet.console.views.forms import Form, Guarded, confirm, refused, sizes
 from ramet.console.views.rendering import HEADERS, page
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.errors import Error, NotFound
 from ramet.model.service import Environment
 
@@ -29,7 +29,7 @@ class Verb(Generic[Thing]):
     title: str
     button: str
     explanation: str
-    perform: Callable[[Control, Thing, Values], object]
+    perform: Callable[[Plane, Thing, Values], object]
     hurts: bool = False
     final: bool = False
     fields: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def ask(
     parts: Parts, session: Visit, verb: Verb[Thing], thing: Thing, place: Place, form: Form, **values: Any
 ) -> Response[str]:
     """Return the page that tells what the change does and asks for what it needs."""
-    choices = sizes(parts.control, own=values.pop("own_size", False), present=values.pop("present_size", None))
+    choices = sizes(parts.plane, own=values.pop("own_size", False), present=values.pop("present_size", None))
     return page(
         "change.html",
         parts,
@@ -81,7 +81,7 @@ def perform(
     try:
         if verb.needs_name(thing):
             confirm(thing, fields)
-        verb.perform(parts.control, thing, fields)
+        verb.perform(parts.plane, thing, fields)
     except Error as error:
         return ask(parts, session, verb, thing, place, refused(fields, error), status_code=form_status(error), **values)
     above, name = place.above[-2 if verb.final else -1][0], place.path.rpartition("/")[2]

@@ -10,7 +10,7 @@ from ramet.console.context import ConsoleParts, ServiceId, SignedIn, read
 from ramet.console.views.format import bytes_text, counted
 from ramet.console.views.operation_steps import STEPS
 from ramet.console.views.rendering import page
-from ramet.control.reports import ForkReport, checks_of, cut_of, fork_report, left_behind
+from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_report, left_behind
 from ramet.model.fork import ForkStrategy, parse_target_time, shown
 from ramet.model.neutralised import listed, neutralised_lines
 
@@ -43,7 +43,7 @@ class Story:
 @read("/services/{service_id:str}/report", sync_to_thread=True)
 def report_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Tell how a fork was made."""
-    report = fork_report(parts.control, session.project_id, service_id)
+    report = fork_report(parts.plane, session.project_id, service_id)
     return page("fork_report.html", parts, session, service=report.service, story=story_of(report))
 
 

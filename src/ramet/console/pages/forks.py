@@ -12,9 +12,10 @@ from ramet.console.error_pages import form_status
 from ramet.console.views.forms import Form, environment_of, new_key, refused, sentence_of, sizes, split_size
 from ramet.console.views.rendering import HEADERS, page
 from ramet.console.views.restore_window import past_of
+from ramet.control.fork_plans import plan_fork
 from ramet.control.forks import fork_service
-from ramet.control.preview import preview_fork
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
+from ramet.control.services import create_service, get_service
 from ramet.endpoints import connection_uri
 from ramet.errors import Error, Invalid
 from ramet.model.fork import ForkStrategy
@@ -35,7 +36,7 @@ def create_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn) -> 
 def create(parts: ConsoleParts, session: SignedIn, fields: Fields) -> Response[str]:
     """Make a service."""
     try:
-        accepted = parts.control.create_service(session.project_id, _create_request(fields), fields.get("key"))
+        accepted = create_service(parts.plane, session.project_id, _create_request(fields), fields.get("key"))
     except Error as error:
         return _create_page(parts, session, refused(fields, error), form_status(error))
     return _born(parts, session, accepted)
@@ -45,7 +46,7 @@ def create(parts: ConsoleParts, session: SignedIn, fields: Fields) -> Response[s
 def fork_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the fork dialog; its fields in the query, and `span`, choose what it begins with."""
     query = {name: str(value) for name, value in request.query_params.items()}
-    parent = parts.control.get_service(session.project_id, service_id)
+    parent = get_service(parts.plane, session.project_id, service_id)
     implied = "PITR" if "target_time" in query else "LAST_SNAPSHOT" if "snapshot_id" in query else "NOW"
     values = {"name": fork_name(parent.name), **query, "key": new_key()}
     if query.get("strategy") not in tuple(ForkStrategy):
@@ -58,7 +59,7 @@ def fork_preview(request: AnyRequest, parts: ConsoleParts, session: SignedIn, se
     """Tell what the fork would be that the dialog describes now."""
     values = {name: str(value).strip() for name, value in request.query_params.items()}
     try:
-        preview = preview_fork(parts.control, session.project_id, service_id, _fork_request(values))
+        preview = plan_fork(parts.plane, session.project_id, service_id, _fork_request(values))
     except Error as error:
         return page("fork_preview.html", preview=None, problem=sentence_of(error))
     return page("fork_preview.html", preview=preview, problem="")
@@ -69,9 +70,9 @@ def fork(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, fields: 
     """Make a fork."""
     try:
         request = _fork_request(fields)
-        accepted = fork_service(parts.control, session.project_id, service_id, request, fields.get("key"))
+        accepted = fork_service(parts.plane, session.project_id, service_id, request, fields.get("key"))
     except Error as error:
-        parent = parts.control.get_service(session.project_id, service_id)
+        parent = get_service(parts.plane, session.project_id, service_id)
         return _fork_page(parts, session, parent, refused(fields, error), status_code=form_status(error))
     return _born(parts, session, accepted)
 
@@ -81,13 +82,13 @@ def _born(parts: Parts, session: Visit, accepted: Accepted) -> Response[str]:
     if accepted.initial_password is None:
         return Response("", status_code=303, headers={**HEADERS, "Location": f"/console/services/{service.id}"})
     password = accepted.initial_password.reveal()
-    tls = parts.control.backend.has_tls(service.pg_major)
+    tls = parts.plane.backend.has_tls(service.pg_major)
     uri = connection_uri(service.host, service.port, password=password, tls=tls)
     return page("service_created.html", parts, session, service=service, password=password, uri=uri)
 
 
 def _create_page(parts: Parts, session: Visit, form: Form, status_code: int = 200) -> Response[str]:
-    choices = sizes(parts.control)
+    choices = sizes(parts.plane)
     return page(
         "service_new.html", parts, session, form=form, sizes=choices, types=list(ServiceType), status_code=status_code
     )
@@ -96,7 +97,7 @@ def _create_page(parts: Parts, session: Visit, form: Form, status_code: int = 20
 def _fork_page(
     parts: Parts, session: Visit, parent: Service, form: Form, *, span: int | None = None, status_code: int = 200
 ) -> Response[str]:
-    past = past_of(parts.control, parent, span)
+    past = past_of(parts.plane, parent, span)
     return page(
         "fork.html",
         parts,
@@ -106,8 +107,8 @@ def _fork_page(
         asked={name: form[name] for name in _ASKED},
         past=past,
         chosen=next((one for one in past.snapshots if one.id == form["snapshot_id"]), None),
-        now=parts.control.clock(),
-        sizes=sizes(parts.control, parent.size),
+        now=parts.plane.clock(),
+        sizes=sizes(parts.plane, parent.size),
         status_code=status_code,
     )
 

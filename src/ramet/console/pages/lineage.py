@@ -7,6 +7,7 @@ from ramet.console.context import ConsoleParts, SignedIn, read
 from ramet.console.pages.services import matches
 from ramet.console.views.lineage_tree import PAGE_SIZE, ROW_HEIGHT, kin_of, part_of, tree
 from ramet.console.views.rendering import page
+from ramet.control.services import list_services
 
 
 @read("/lineage", sync_to_thread=True)
@@ -14,9 +15,9 @@ def lineage_page(
     parts: ConsoleParts, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1
 ) -> Response[str]:
     """Show the lineage of a project, or of the services that a search finds, so many rows a page."""
-    services, query = parts.control.list_services(session.project_id), q[:200]
+    services, query = list_services(parts.plane, session.project_id), q[:200]
     found = matches(services, query) if query.strip() else services
-    nodes = tree(kin_of(services, found), parts.control.clock())
+    nodes = tree(kin_of(services, found), parts.plane.clock())
     pages = max(1, -(-len(nodes) // PAGE_SIZE))
     number = min(max(1, number), pages)
     return page(

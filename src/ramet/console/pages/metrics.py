@@ -7,6 +7,7 @@ from litestar import Response
 from ramet.console.context import AnyRequest, ConsoleParts, ServiceId, SignedIn, read
 from ramet.console.views.charts import METRICS, chart
 from ramet.console.views.rendering import page
+from ramet.control import services
 from ramet.control.logs import read_logs
 from ramet.control.metrics import read_series
 from ramet.errors import Error, NotFound
@@ -23,13 +24,13 @@ _SEVERE = ("ERROR", "FATAL", "PANIC", "WARNING")
 @read("/services/{service_id:str}/metrics", sync_to_thread=True)
 def metrics_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Chart the last hour, or the life of a younger service."""
-    service = parts.control.get_service(session.project_id, service_id)
-    end = parts.control.clock()
+    service = services.get_service(parts.plane, session.project_id, service_id)
+    end = parts.plane.clock()
     begin = max(end - _SHOWN, min(service.created_at, end - _SHORTEST))
     charts = []
     for metric in METRICS:
         found = read_series(
-            parts.control, session.project_id, service.id, metric.name, begin, end, _BUCKET_SECONDS, None, {}
+            parts.plane, session.project_id, service.id, metric.name, begin, end, _BUCKET_SECONDS, None, {}
         )
         charts.append(chart(metric, found))
     drawn = [one for one in charts if one is not None]
@@ -42,7 +43,7 @@ def logs_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, servi
 
     `few` asks for no more than the page of the service has room for.
     """
-    service = parts.control.get_service(session.project_id, service_id)
+    service = services.get_service(parts.plane, session.project_id, service_id)
     query = str(request.query_params.get("q", ""))[:200]
     severe = "severe" in request.query_params
     entries: list[LogEntry] = []
@@ -50,7 +51,7 @@ def logs_page(request: AnyRequest, parts: ConsoleParts, session: SignedIn, servi
     limit = _FEW_ENTRIES if "few" in request.query_params else _ENTRIES
     wanted = LogQuery(search=query.split(), severities=_SEVERE if severe else (), limit=limit)
     try:
-        entries = read_logs(parts.control, session.project_id, service.id, wanted).entries
+        entries = read_logs(parts.plane, session.project_id, service.id, wanted).entries
     except NotFound:
         raise
     except (Error, OSError) as error:

@@ -9,32 +9,32 @@ from ramet.console.context import AnyRequest, ConsoleParts, Fields, ServiceId, S
 from ramet.console.pages.change_form import Place, Values, Verb, ask, find_verb, perform
 from ramet.console.views.forms import Form, environment_of, size_value, split_size
 from ramet.console.views.rendering import page
-from ramet.control import replicas
-from ramet.control.control import Control
+from ramet.control import replica_sets, services
+from ramet.control.plane import Plane
 from ramet.errors import NotFound
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Environment, Service
 
 
-def _resize(control: Control, found: ReplicaSet, values: Values) -> None:
+def _resize(plane: Plane, found: ReplicaSet, values: Values) -> None:
     cpu, memory = split_size(values.get("size", ""))
-    replicas.resize_set(control, found.project_id, found.service_id, found.id, cpu or "", memory or "")
+    replica_sets.resize_set(plane, found.project_id, found.service_id, found.id, cpu or "", memory or "")
 
 
-def _set_environment(control: Control, found: ReplicaSet, values: Values) -> None:
-    replicas.set_environment(control, found.project_id, found.service_id, found.id, environment_of(values))
+def _set_environment(plane: Plane, found: ReplicaSet, values: Values) -> None:
+    replica_sets.set_environment(plane, found.project_id, found.service_id, found.id, environment_of(values))
 
 
-def _add_pooler(control: Control, found: ReplicaSet, _: Values) -> None:
-    replicas.enable_pooler(control, found.project_id, found.service_id, found.id)
+def _add_pooler(plane: Plane, found: ReplicaSet, _: Values) -> None:
+    replica_sets.enable_pooler(plane, found.project_id, found.service_id, found.id)
 
 
-def _remove_pooler(control: Control, found: ReplicaSet, _: Values) -> None:
-    replicas.disable_pooler(control, found.project_id, found.service_id, found.id)
+def _remove_pooler(plane: Plane, found: ReplicaSet, _: Values) -> None:
+    replica_sets.disable_pooler(plane, found.project_id, found.service_id, found.id)
 
 
-def _delete(control: Control, found: ReplicaSet, _: Values) -> None:
-    replicas.delete_set(control, found.project_id, found.service_id, found.id)
+def _delete(plane: Plane, found: ReplicaSet, _: Values) -> None:
+    replica_sets.delete_set(plane, found.project_id, found.service_id, found.id)
 
 
 VERBS: Mapping[str, Verb[ReplicaSet]] = {
@@ -80,8 +80,8 @@ def replica_page(
     request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId, set_id: FromPath[str]
 ) -> Response[str]:
     """Show a set of read replicas."""
-    service = parts.control.get_service(session.project_id, service_id)
-    tls = parts.control.backend.has_tls(service.pg_major)
+    service = services.get_service(parts.plane, session.project_id, service_id)
+    tls = parts.plane.backend.has_tls(service.pg_major)
     return page("replica_set.html", parts, session, service=service, set=_found(service, set_id), tls=tls)
 
 
@@ -90,7 +90,7 @@ def replica_change_page(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, set_id: FromPath[str], verb: FromPath[str]
 ) -> Response[str]:
     """Ask what a change to a set needs to know."""
-    service = parts.control.get_service(session.project_id, service_id)
+    service = services.get_service(parts.plane, session.project_id, service_id)
     found = _found(service, set_id)
     other = Environment.DEV if found.environment is Environment.PROD else Environment.PROD
     form = Form({"size": size_value(found.size), "environment": other})
@@ -108,7 +108,7 @@ def replica_change(
     fields: Fields,
 ) -> Response[str] | Response[None]:
     """Make the change, and go back to the set, or to its service when it goes."""
-    service = parts.control.get_service(session.project_id, service_id)
+    service = services.get_service(parts.plane, session.project_id, service_id)
     found = _found(service, set_id)
     place = _place(service, found, verb)
     chosen = find_verb(VERBS, verb)

@@ -10,8 +10,9 @@ from ramet.console.views.operation_steps import grouped
 from ramet.console.views.rendering import HEADERS, page
 from ramet.console.views.restore_settings import settings_text
 from ramet.console.views.restore_window import past_of
-from ramet.control.history import former, list_operations
-from ramet.control.reports import fork_report
+from ramet.control import services
+from ramet.control.fork_reports import fork_report
+from ramet.control.operations import list_operations
 from ramet.errors import NotFound
 from ramet.model.service import Service
 
@@ -30,7 +31,7 @@ def service_page(
     read replicas leads to its page. `done` names a change that was just accepted.
     """
     try:
-        service = parts.control.get_service(session.project_id, service_id)
+        service = services.get_service(parts.plane, session.project_id, service_id)
     except NotFound:
         return _led_here(request) if _is_awaited(request) else _gone(parts, session, service_id)
     if service.failed_at is not None and _is_awaited(request):
@@ -38,14 +39,14 @@ def service_page(
     if service.origin is not None and service.origin.is_standby:
         where = f"/console/services/{service.origin.service_id}/replicas/{service.id}"
         return Response(None, status_code=303, headers={**HEADERS, "Location": where})
-    past = past_of(parts.control, service)
-    operations = list_operations(parts.control, session.project_id, service.id, _OPERATIONS)
+    past = past_of(parts.plane, service)
+    operations = list_operations(parts.plane, session.project_id, service.id, _OPERATIONS)
     return page(
         "service.html",
         parts,
         session,
         service=service,
-        tls=parts.control.backend.has_tls(service.pg_major),
+        tls=parts.plane.backend.has_tls(service.pg_major),
         done=VERBS[done].done if done in VERBS else "",
         space=parts.spaces.of([service]).get(service.id),
         forks=_forks(parts, service),
@@ -70,12 +71,12 @@ def _led_here(request: AnyRequest) -> Response[None]:
 
 def _gone(parts: Parts, session: Visit, service_id: str) -> Response[str]:
     """Show what became of a service. Raises NotFound when there never was one."""
-    past = list_operations(parts.control, session.project_id, service_id, _OPERATIONS).operations
+    past = list_operations(parts.plane, session.project_id, service_id, _OPERATIONS).operations
     return page(
         "service_deleted.html",
         parts,
         session,
-        service=former(parts.control, session.project_id, service_id),
+        service=services.get_service_including_deleted(parts.plane, session.project_id, service_id),
         operations=past,
         groups=grouped(past, _GROUPS),
         status_code=404,
@@ -85,9 +86,9 @@ def _gone(parts: Parts, session: Visit, service_id: str) -> Response[str]:
 def _story(parts: Parts, service: Service) -> Story | None:
     if service.report is None:
         return None
-    return story_of(fork_report(parts.control, service.project_id, service.id))
+    return story_of(fork_report(parts.plane, service.project_id, service.id))
 
 
 def _forks(parts: Parts, service: Service) -> list[Service]:
-    listed = parts.control.list_services(service.project_id)
+    listed = services.list_services(parts.plane, service.project_id)
     return [other for other in listed if other.origin is not None and other.origin.service_id == service.id]

@@ -10,65 +10,65 @@ from ramet.console.context import ConsoleParts, Fields, Parts, ServiceId, Signed
 from ramet.console.pages.change_form import Place, Values, Verb, ask, find_verb, perform
 from ramet.console.views.forms import Form, Misfilled, environment_of, size_value, split_size
 from ramet.console.views.restore_settings import AMOUNTS, default_settings, set_restore, typed_settings
-from ramet.control import changes, poolers, replicas, windows
-from ramet.control.control import Control
+from ramet.control import poolers, replica_sets, restore, services
+from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.model.credentials import Secret
 from ramet.model.service import Environment, Service, Status, status_of
 
 
-def _pause(control: Control, service: Service, _: Values) -> None:
-    control.stop_service(service.project_id, service.id)
+def _pause(plane: Plane, service: Service, _: Values) -> None:
+    services.stop_service(plane, service.project_id, service.id)
 
 
-def _resume(control: Control, service: Service, _: Values) -> None:
-    control.start_service(service.project_id, service.id)
+def _resume(plane: Plane, service: Service, _: Values) -> None:
+    services.start_service(plane, service.project_id, service.id)
 
 
-def _delete(control: Control, service: Service, _: Values) -> None:
-    control.delete_service(service.project_id, service.id)
+def _delete(plane: Plane, service: Service, _: Values) -> None:
+    services.delete_service(plane, service.project_id, service.id)
 
 
-def _rename(control: Control, service: Service, values: Values) -> None:
-    changes.rename_service(control, service.project_id, service.id, values.get("name", ""))
+def _rename(plane: Plane, service: Service, values: Values) -> None:
+    services.rename_service(plane, service.project_id, service.id, values.get("name", ""))
 
 
-def _set_environment(control: Control, service: Service, values: Values) -> None:
-    changes.set_environment(control, service.project_id, service.id, environment_of(values))
+def _set_environment(plane: Plane, service: Service, values: Values) -> None:
+    services.set_environment(plane, service.project_id, service.id, environment_of(values))
 
 
-def _resize(control: Control, service: Service, values: Values) -> None:
+def _resize(plane: Plane, service: Service, values: Values) -> None:
     cpu, memory = split_size(values.get("size", ""))
-    changes.resize_service(control, service.project_id, service.id, cpu, memory)
+    services.resize_service(plane, service.project_id, service.id, cpu, memory)
 
 
-def _set_password(control: Control, service: Service, values: Values) -> None:
-    changes.update_password(control, service.project_id, service.id, Secret(values.get("password", "")))
+def _set_password(plane: Plane, service: Service, values: Values) -> None:
+    services.update_password(plane, service.project_id, service.id, Secret(values.get("password", "")))
 
 
-def _take_snapshot(control: Control, service: Service, values: Values) -> None:
-    windows.take_snapshot(control, service.project_id, service.id, values.get("name") or None)
+def _take_snapshot(plane: Plane, service: Service, values: Values) -> None:
+    restore.take_snapshot(plane, service.project_id, service.id, values.get("name") or None)
 
 
-def _add_pooler(control: Control, service: Service, _: Values) -> None:
-    poolers.enable_pooler(control, service.project_id, service.id)
+def _add_pooler(plane: Plane, service: Service, _: Values) -> None:
+    poolers.enable_pooler(plane, service.project_id, service.id)
 
 
-def _remove_pooler(control: Control, service: Service, _: Values) -> None:
-    poolers.disable_pooler(control, service.project_id, service.id)
+def _remove_pooler(plane: Plane, service: Service, _: Values) -> None:
+    poolers.disable_pooler(plane, service.project_id, service.id)
 
 
-def _optimize(control: Control, service: Service, _: Values) -> None:
-    changes.optimize_service(control, service.project_id, service.id)
+def _optimize(plane: Plane, service: Service, _: Values) -> None:
+    services.optimize_service(plane, service.project_id, service.id)
 
 
-def _add_replicas(control: Control, service: Service, values: Values) -> None:
+def _add_replicas(plane: Plane, service: Service, values: Values) -> None:
     nodes = values.get("nodes", "")
     if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 4):
         raise Misfilled("nodes", "This must be a whole number")
     cpu, memory = split_size(values.get("size", ""))
-    request = replicas.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or "")
-    replicas.create_set(control, service.project_id, service.id, request)
+    request = replica_sets.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or "")
+    replica_sets.create_set(plane, service.project_id, service.id, request)
 
 
 VERBS: Mapping[str, Verb[Service]] = {
@@ -163,7 +163,7 @@ _HELD_ALREADY: Mapping[tuple[str, Status], tuple[str, str]] = {
 @read("/services/{service_id:str}/{verb:str}", sync_to_thread=True)
 def change_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str]) -> Response[str]:
     """Ask what the change needs to know."""
-    service = parts.control.get_service(session.project_id, service_id)
+    service = services.get_service(parts.plane, session.project_id, service_id)
     chosen = find_verb(VERBS, verb)
     form = Form(_initial(service, verb))
     return ask(parts, session, chosen, service, _place(service, verb), form, **_offered(parts, service, verb))
@@ -174,7 +174,7 @@ def change(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
     """Make the change, and go back to the service."""
-    service = parts.control.get_service(session.project_id, service_id)
+    service = services.get_service(parts.plane, session.project_id, service_id)
     chosen = find_verb(VERBS, verb)
     return perform(parts, session, chosen, service, _place(service, verb), fields, **_offered(parts, service, verb))
 
@@ -200,7 +200,7 @@ def _initial(service: Service, verb: str) -> Values:
 def _offered(parts: Parts, service: Service, verb: str) -> Mapping[str, Any]:
     """Return what a form offers beyond its values."""
     if verb == "window":
-        return {"amounts": AMOUNTS, "defaults": default_settings(parts.control)}
+        return {"amounts": AMOUNTS, "defaults": default_settings(parts.plane)}
     if (verb, status_of(service)) in _HELD_ALREADY:
         told, instead = _HELD_ALREADY[verb, status_of(service)]
         refusal = WrongState("INVALID_STATE", f"{service.name} {told}")

@@ -7,6 +7,7 @@ from litestar.params import FromQuery
 
 from ramet.console.context import ConsoleParts, SignedIn, read
 from ramet.console.views.rendering import page
+from ramet.control.services import list_services
 from ramet.model.service import Service, status_of
 
 PAGE_SIZE = 50
@@ -65,6 +66,6 @@ def list_page(
     parts: ConsoleParts, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1
 ) -> Response[str]:
     """Show the services."""
-    listing = search(parts.control.list_services(session.project_id), q[:200], number)
+    listing = search(list_services(parts.plane, session.project_id), q[:200], number)
     spaces = parts.spaces.of(listing.services)
     return page("services.html", parts, session, listing=listing, spaces=spaces)

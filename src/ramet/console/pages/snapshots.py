@@ -10,8 +10,8 @@ from ramet.console.pages.change_form import Place, Values, Verb, ask, perform
 from ramet.console.views.forms import Form
 from ramet.console.views.rendering import page
 from ramet.console.views.restore_window import past_of
-from ramet.control import windows
-from ramet.control.control import Control
+from ramet.control import restore, services
+from ramet.control.plane import Plane
 from ramet.errors import NotFound
 from ramet.model.service import Environment, Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
@@ -37,8 +37,8 @@ class _Kept:
         return self.service.environment
 
 
-def _delete(control: Control, kept: _Kept, _: Values) -> None:
-    windows.delete_snapshot(control, kept.service.project_id, kept.service.id, kept.snapshot.id)
+def _delete(plane: Plane, kept: _Kept, _: Values) -> None:
+    restore.delete_snapshot(plane, kept.service.project_id, kept.service.id, kept.snapshot.id)
 
 
 _DELETE: Verb[_Kept] = Verb(
@@ -57,8 +57,8 @@ def snapshots_page(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str]:
     """Show the newest snapshots."""
-    service = parts.control.get_service(session.project_id, service_id)
-    past = past_of(parts.control, service)
+    service = services.get_service(parts.plane, session.project_id, service_id)
+    past = past_of(parts.plane, service)
     told = _DELETE.done if done == "delete" else ""
     newest = past.snapshots[:_SHOWN]
     return page("snapshots.html", parts, session, service=service, past=past, shown_snapshots=newest, done=told)
@@ -69,8 +69,8 @@ def snapshot_page(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str]
 ) -> Response[str]:
     """Ask whether a snapshot shall go; of one that the restore window needs, tell why it stays."""
-    kept = _found(parts.control, session.project_id, service_id, snapshot_id)
-    refusal = None if kept.snapshot.kind is SnapshotKind.MANUAL else windows.needed(kept.snapshot)
+    kept = _found(parts.plane, session.project_id, service_id, snapshot_id)
+    refusal = None if kept.snapshot.kind is SnapshotKind.MANUAL else restore.snapshot_in_use_error(kept.snapshot)
     return ask(parts, session, _DELETE, kept, _place(kept), Form({}), snapshot=kept.snapshot, refusal=refusal)
 
 
@@ -79,13 +79,13 @@ def delete_snapshot(
     parts: ConsoleParts, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
     """Delete a snapshot, and go back to the service."""
-    kept = _found(parts.control, session.project_id, service_id, snapshot_id)
+    kept = _found(parts.plane, session.project_id, service_id, snapshot_id)
     return perform(parts, session, _DELETE, kept, _place(kept), fields, snapshot=kept.snapshot)
 
 
-def _found(control: Control, project_id: str, service_id: str, snapshot_id: str) -> _Kept:
-    service = control.get_service(project_id, service_id)
-    for one in windows.list_snapshots(control, project_id, service.id):
+def _found(plane: Plane, project_id: str, service_id: str, snapshot_id: str) -> _Kept:
+    service = services.get_service(plane, project_id, service_id)
+    for one in restore.list_snapshots(plane, project_id, service.id):
         if one.id == snapshot_id and isinstance(one, Snapshot):
             return _Kept(service, one)
     raise NotFound("SNAPSHOT_NOT_FOUND", f"{service.name} has no such snapshot", "It may be deleted.")

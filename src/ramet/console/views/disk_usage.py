@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.errors import Error
 from ramet.model.service import Service
 
@@ -14,8 +14,8 @@ _BUDGET_SECONDS = 0.02
 class Spaces:
     """Sizes by service. What cannot be asked for within a page's time is left to a later page."""
 
-    def __init__(self, control: Control, clock: Callable[[], float] = time.monotonic) -> None:
-        self._control = control
+    def __init__(self, plane: Plane, clock: Callable[[], float] = time.monotonic) -> None:
+        self._plane = plane
         self._clock = clock
         self._known: dict[str, tuple[int | None, float]] = {}
 
@@ -36,6 +36,6 @@ class Spaces:
 
     def _ask(self, service_id: str) -> int | None:
         try:
-            return self._control.backend.space_bytes(service_id)
+            return self._plane.backend.space_bytes(service_id)
         except (Error, OSError):
             return None

@@ -7,7 +7,7 @@ from typing import Protocol
 from urllib.parse import urlencode
 
 from ramet.console.views.format import size_text
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.errors import Error, Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.resources import PUBLIC_SIZES, SHARED, Size
@@ -101,13 +101,13 @@ def again_path(service: Service) -> str:
 
 
 def sizes(
-    control: Control, inherited: Size | None = None, *, own: bool = False, present: Size | None = None
+    plane: Plane, inherited: Size | None = None, *, own: bool = False, present: Size | None = None
 ) -> list[tuple[str, str]]:
     """Return (value, text) of the sizes to choose from; the empty value stands for the parent's.
 
     `own` leaves out the share of the host; a `present` size can be kept, however unusual it is.
     """
-    host = control.backend.host_size()
+    host = plane.backend.host_size()
     choices = [] if inherited is None else [("", f"As its parent: {size_text(inherited)}")]
     if not own:
         choices.append((SHARED, "Shared: a share of the host"))

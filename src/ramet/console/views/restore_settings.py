@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ramet.console.views.forms import Misfilled
-from ramet.control.control import Control
-from ramet.control.windows import change_settings
+from ramet.control.plane import Plane
+from ramet.control.restore import change_restore_settings
 from ramet.model.service import Service
 from ramet.model.window import BOUNDS, RestoreSettings, own_settings
 
@@ -43,9 +43,9 @@ def typed_settings(service: Service) -> dict[str, str]:
     return {amount.name: amount.shown(own[amount.name]) for amount in AMOUNTS if amount.name in own}
 
 
-def default_settings(control: Control) -> dict[str, str]:
+def default_settings(plane: Plane) -> dict[str, str]:
     """Return what holds where nothing is typed."""
-    return {amount.name: amount.shown(getattr(control.restore, amount.name)) for amount in AMOUNTS}
+    return {amount.name: amount.shown(getattr(plane.restore, amount.name)) for amount in AMOUNTS}
 
 
 def settings_text(settings: RestoreSettings) -> str:
@@ -61,10 +61,10 @@ def settings_text(settings: RestoreSettings) -> str:
     )
 
 
-def set_restore(control: Control, service: Service, values: Mapping[str, str]) -> None:
+def set_restore(plane: Plane, service: Service, values: Mapping[str, str]) -> None:
     """Change the settings of a service to what was typed. Raises Misfilled."""
     changes = {amount.name: _value(amount, values.get(amount.name, "")) for amount in AMOUNTS}
-    change_settings(control, service.project_id, service.id, changes)
+    change_restore_settings(plane, service.project_id, service.id, changes)
 
 
 def _value(amount: Amount, text: str) -> int | None:

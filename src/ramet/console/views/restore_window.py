@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from ramet.console.views.timeline import Timeline, draw, stretch_of
 from ramet.console.views.wal_volume import Written, written_over_time
-from ramet.control.control import Control
+from ramet.control.fork_plans import written_bytes
 from ramet.control.metrics import wal_growth
-from ramet.control.preview import written_bytes
-from ramet.control.windows import PendingSnapshot, list_snapshots, window
+from ramet.control.plane import Plane
+from ramet.control.restore import PendingSnapshot, get_restore_window, list_snapshots
 from ramet.errors import Error, NotFound
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, newest
@@ -30,16 +30,16 @@ class ServicePast:
         return self.snapshots[0] if self.snapshots else None
 
 
-def past_of(control: Control, service: Service, span_seconds: int | None = None) -> ServicePast:
+def past_of(plane: Plane, service: Service, span_seconds: int | None = None) -> ServicePast:
     """Return the past of a service, or of its last seconds; none while it is being made."""
     if service.ready_at is None:
         return ServicePast()
     try:
-        found = window(control, service.project_id, service.id)
+        found = get_restore_window(plane, service.project_id, service.id)
         known = sorted(found.snapshots, key=lambda one: one.taken_at, reverse=True)
-        listed = list_snapshots(control, service.project_id, service.id)
+        listed = list_snapshots(plane, service.project_id, service.id)
         pending = [one for one in listed if isinstance(one, PendingSnapshot)]
-        drawn = draw(found, _writes(control, service, found, span_seconds), span_seconds)
+        drawn = draw(found, _writes(plane, service, found, span_seconds), span_seconds)
         return ServicePast(drawn, known, pending, found.settings)
     except NotFound:
         raise
@@ -47,10 +47,10 @@ def past_of(control: Control, service: Service, span_seconds: int | None = None)
         return ServicePast(problem=f"Its past cannot be told now: {error}")
 
 
-def _writes(control: Control, service: Service, found: RestoreWindow, span_seconds: int | None) -> list[Written]:
+def _writes(plane: Plane, service: Service, found: RestoreWindow, span_seconds: int | None) -> list[Written]:
     stretch = stretch_of(found, span_seconds)
     if stretch is None:
         return []
-    growth = wal_growth(control, service.id, *stretch)
+    growth = wal_growth(plane, service.id, *stretch)
     snapshots = sorted(found.snapshots, key=lambda one: one.taken_at)
-    return written_over_time(snapshots, growth, written_bytes(control, service, newest(snapshots)), stretch[1])
+    return written_over_time(snapshots, growth, written_bytes(plane, service, newest(snapshots)), stretch[1])

@@ -4,10 +4,9 @@ import base64
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ramet.control.control import Control
+from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
-from ramet.model.service import Service
-from ramet.store import history, services
+from ramet.store import history
 from ramet.store.history import Past, Position
 
 PAGE = 50
@@ -15,7 +14,7 @@ LARGEST_PAGE = 500
 
 
 @dataclass(frozen=True)
-class HistoryPage:
+class OperationPage:
     """Operations, newest first. `cursor` asks for the next page; None on the last one."""
 
     operations: list[Past]
@@ -23,14 +22,14 @@ class HistoryPage:
 
 
 def list_operations(
-    control: Control,
+    plane: Plane,
     project_id: str,
     service_id: str | None = None,
     limit: int = PAGE,
     cursor: str | None = None,
     *,
     everything: bool = False,
-) -> HistoryPage:
+) -> OperationPage:
     """Return operations of a project, or of one service even when it is gone. Raises NotFound, Invalid.
 
     What nobody asked for (snapshots on schedule, preparations, drills) is among them when it goes wrong, or when
@@ -39,21 +38,12 @@ def list_operations(
     if not 1 <= limit <= LARGEST_PAGE:
         raise Invalid("INVALID_LIMIT", f"limit must be from 1 to {LARGEST_PAGE}, not {limit}")
     before = None if cursor is None else _position(cursor)
-    with control.store.read() as tx:
+    with plane.store.read() as tx:
         if service_id is not None and not history.was_ever(tx, project_id, service_id):
             raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
         found = history.list_past(tx, project_id, service_id, limit + 1, before, everything=everything)
     page = found[:limit]
-    return HistoryPage(page, _cursor(page[-1]) if len(found) > limit else None)
-
-
-def former(control: Control, project_id: str, service_id: str) -> Service:
-    """Return a service as it was last, gone or not. Raises NotFound."""
-    with control.store.read() as tx:
-        found = services.get_service(tx, service_id)
-    if found is None or found.project_id != project_id:
-        raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
-    return found
+    return OperationPage(page, _cursor(page[-1]) if len(found) > limit else None)
 
 
 def _cursor(last: Past) -> str:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from ramet.backends.base import Source
-from ramet.control.control import Control, wrong_state
+from ramet.control.lookup import find_service, wrong_state
+from ramet.control.plane import Plane
 from ramet.control.poolers import check_database
+from ramet.control.ports import reserve_port, reserve_ports
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.replica import NODES_LIMIT, Node, ReplicaSet, ReplicaSetStatus, replica_status, set_is_visible
@@ -31,34 +33,34 @@ class ReplicaSetRequest:
     memory_gbs: Amount
 
 
-def list_sets(control: Control, project_id: str, service_id: str) -> list[ReplicaSet]:
+def list_sets(plane: Plane, project_id: str, service_id: str) -> list[ReplicaSet]:
     """Return the sets of a service, oldest first."""
-    with control.store.read() as tx:
-        return list(control.find(tx, project_id, service_id).replica_sets)
+    with plane.store.read() as tx:
+        return list(find_service(plane, tx, project_id, service_id).replica_sets)
 
 
-def create_set(control: Control, project_id: str, service_id: str, request: ReplicaSetRequest) -> ReplicaSet:
+def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaSetRequest) -> ReplicaSet:
     """Accept a new set; with several nodes its endpoint takes them in turns."""
-    size = _parse_size(control, request.cpu_millis, request.memory_gbs)
+    size = _parse_size(plane, request.cpu_millis, request.memory_gbs)
     if request.nodes > 1:
-        control.backend.check_pooler()
-    with control.store.write() as tx:
-        parent = _ready(control, tx, project_id, service_id, "createReplicaSet")
+        plane.backend.check_pooler()
+    with plane.store.write() as tx:
+        parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         _check_nodes(tx, parent, request.nodes)
-        control.backend.check_room(Source(server_of(parent)))
-        made = _plan(control, tx, parent, request, size)
+        plane.backend.check_room(Source(server_of(parent)))
+        made = _plan(plane, tx, parent, request, size)
         replicas.insert_set(tx, made)
         submit_for_set(tx, made, "create_replicas", FIRST_STEPS["create_replicas"], {})
-        made = _find(control, tx, parent, made.id)
-    control.wake()
+        made = _find(plane, tx, parent, made.id)
+    plane.wake()
     return made
 
 
-def delete_set(control: Control, project_id: str, service_id: str, set_id: str) -> None:
+def delete_set(plane: Plane, project_id: str, service_id: str, set_id: str) -> None:
     """Accept the deletion of a set; one that is being created is called off. Asking twice is no error."""
-    with control.store.write() as tx:
-        parent = control.find(tx, project_id, service_id, lock=True)
-        found = _find(control, tx, parent, set_id)
+    with plane.store.write() as tx:
+        parent = find_service(plane, tx, project_id, service_id, lock=True)
+        found = _find(plane, tx, parent, set_id)
         if replica_status(found) is ReplicaSetStatus.DELETING:
             return
         if status_of(parent) not in (Status.READY, Status.PAUSED, Status.UNSTABLE) or parent.activity is not None:
@@ -71,65 +73,65 @@ def delete_set(control: Control, project_id: str, service_id: str, set_id: str) 
             _check_idle(found, "deleteReplicaSet")
             _check_pooler_idle(tx, found, "deleteReplicaSet")
         submit_for_set(tx, found, "delete_replicas", FIRST_STEPS["delete_replicas"], {"after": after})
-    control.wake()
+    plane.wake()
 
 
 def resize_set(
-    control: Control, project_id: str, service_id: str, set_id: str, cpu_millis: Amount, memory_gbs: Amount
+    plane: Plane, project_id: str, service_id: str, set_id: str, cpu_millis: Amount, memory_gbs: Amount
 ) -> ReplicaSet:
     """Accept another size for every node of a set; it restarts for that."""
-    size = _parse_size(control, cpu_millis, memory_gbs)
-    with control.store.write() as tx:
-        parent = _ready(control, tx, project_id, service_id, "resizeReplicaSet")
-        found = _find(control, tx, parent, set_id)
+    size = _parse_size(plane, cpu_millis, memory_gbs)
+    with plane.store.write() as tx:
+        parent = _ready(plane, tx, project_id, service_id, "resizeReplicaSet")
+        found = _find(plane, tx, parent, set_id)
         _check_idle(found, "resizeReplicaSet")
         _check_pooler_idle(tx, found, "resizeReplicaSet")
         before = [found.size.cpu_millis, found.size.memory_gbs]
         replicas.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
         submit_for_set(tx, found, "resize_replicas", FIRST_STEPS["resize_replicas"], {"before": before})
-        resized = _find(control, tx, parent, set_id)
-    control.wake()
+        resized = _find(plane, tx, parent, set_id)
+    plane.wake()
     return resized
 
 
 def set_environment(
-    control: Control, project_id: str, service_id: str, set_id: str, environment: Environment
+    plane: Plane, project_id: str, service_id: str, set_id: str, environment: Environment
 ) -> ReplicaSet:
     """Declare how much is at stake; memory settings that depend on it follow at the next start."""
-    with control.store.write() as tx:
-        parent = control.find(tx, project_id, service_id, lock=True)
-        found = _find(control, tx, parent, set_id)
+    with plane.store.write() as tx:
+        parent = find_service(plane, tx, project_id, service_id, lock=True)
+        found = _find(plane, tx, parent, set_id)
         replicas.update_set(tx, found.id, environment=environment.value)
-        return _find(control, tx, parent, set_id)
+        return _find(plane, tx, parent, set_id)
 
 
-def enable_pooler(control: Control, project_id: str, service_id: str, set_id: str) -> str | None:
+def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -> str | None:
     """Ask for a pooler before a set; return the operation that starts it, None when there is nothing to do."""
-    control.backend.check_pooler()
-    check_database(control, project_id, service_id)
-    with control.store.write() as tx:
-        parent = _ready(control, tx, project_id, service_id, "enablePooler")
-        found = _find(control, tx, parent, set_id)
+    plane.backend.check_pooler()
+    check_database(plane, project_id, service_id)
+    with plane.store.write() as tx:
+        parent = _ready(plane, tx, project_id, service_id, "enablePooler")
+        found = _find(plane, tx, parent, set_id)
         if found.pooler_port is not None:
             return None
         _check_idle(found, "enablePooler")
-        replicas.update_set(tx, found.id, pooler_port=control.reserve_port(tx, found.id))
+        replicas.update_set(tx, found.id, pooler_port=reserve_port(plane, tx, found.id))
         operation_id = _submit_pooler(tx, found, enabling=True)
-    control.wake()
+    plane.wake()
     return operation_id
 
 
-def disable_pooler(control: Control, project_id: str, service_id: str, set_id: str) -> str | None:
+def disable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -> str | None:
     """Give a set's pooler up; return the operation, None when there is nothing to do."""
-    with control.store.write() as tx:
-        parent = _ready(control, tx, project_id, service_id, "disablePooler")
-        found = _find(control, tx, parent, set_id)
+    with plane.store.write() as tx:
+        parent = _ready(plane, tx, project_id, service_id, "disablePooler")
+        found = _find(plane, tx, parent, set_id)
         if found.pooler_port is None:
             return None
         _check_idle(found, "disablePooler")
         replicas.update_set(tx, found.id, pooler_port=None)
         operation_id = _submit_pooler(tx, found, enabling=False)
-    control.wake()
+    plane.wake()
     return operation_id
 
 
@@ -140,9 +142,9 @@ def _submit_pooler(tx: sa.Connection, replica_set: ReplicaSet, *, enabling: bool
     return operation_id
 
 
-def _plan(control: Control, tx: sa.Connection, parent: Service, request: ReplicaSetRequest, size: Size) -> ReplicaSet:
+def _plan(plane: Plane, tx: sa.Connection, parent: Service, request: ReplicaSetRequest, size: Size) -> ReplicaSet:
     set_id = new_id()
-    ports = control.reserve_ports(tx, request.nodes + (request.nodes > 1))
+    ports = reserve_ports(plane, tx, request.nodes + (request.nodes > 1))
     ids = [set_id, *(new_id() for _ in range(request.nodes - 1))]
     return ReplicaSet(
         id=set_id,
@@ -154,20 +156,20 @@ def _plan(control: Control, tx: sa.Connection, parent: Service, request: Replica
         nodes=tuple(Node(node_id, port) for node_id, port in zip(ids, ports, strict=False)),
         host=parent.host,
         port=ports[-1],
-        created_at=control.clock(),
+        created_at=plane.clock(),
     )
 
 
-def _ready(control: Control, tx: sa.Connection, project_id: str, service_id: str, verb: str) -> Service:
-    parent = control.find(tx, project_id, service_id, lock=True)
+def _ready(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, verb: str) -> Service:
+    parent = find_service(plane, tx, project_id, service_id, lock=True)
     if status_of(parent) is not Status.READY:
         raise wrong_state(parent, verb, (Status.READY,))
     return parent
 
 
-def _find(control: Control, tx: sa.Connection, parent: Service, set_id: str) -> ReplicaSet:
+def _find(plane: Plane, tx: sa.Connection, parent: Service, set_id: str) -> ReplicaSet:
     found = replicas.get_set(tx, set_id) if is_id(set_id) else None
-    if found is None or found.service_id != parent.id or not set_is_visible(found, control.clock()):
+    if found is None or found.service_id != parent.id or not set_is_visible(found, plane.clock()):
         raise NotFound("REPLICA_SET_NOT_FOUND", "no read replica set with that id exists", f"id {set_id[:64]!r}")
     return found
 
@@ -203,8 +205,8 @@ def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
         )
 
 
-def _parse_size(control: Control, cpu_millis: Amount, memory_gbs: Amount) -> Size:
-    size = parse_size(cpu_millis, memory_gbs, Size(), control.backend.host_size())
+def _parse_size(plane: Plane, cpu_millis: Amount, memory_gbs: Amount) -> Size:
+    size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host_size())
     if size.shared:
         raise Invalid("INVALID_SIZE", "A read replica set needs a size of its own, not 'shared'", "Send amounts.")
     return size

@@ -7,8 +7,8 @@ from statistics import median
 import sqlalchemy as sa
 
 from ramet.backends.base import SnapshotFacts
-from ramet.control.control import Control
-from ramet.control.forks import checked_plan
+from ramet.control.forks import decide
+from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy
 from ramet.model.restore_point import RestorePoint
@@ -23,7 +23,7 @@ _MEASURED = 20
 
 
 @dataclass(frozen=True)
-class Preview:
+class ForkPlan:
     """A fork that was not asked for yet. `wal_bytes` is an estimate; None where no WAL is replayed, or unknown."""
 
     fork: Service
@@ -32,26 +32,26 @@ class Preview:
     seconds: float
 
 
-def preview_fork(control: Control, project_id: str, service_id: str, request: ForkRequest) -> Preview:
+def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> ForkPlan:
     """Check a fork request as if it were made, and tell what would come of it. Raises what the request would."""
-    plan = checked_plan(control, project_id, service_id, request)
+    plan = decide(plane, project_id, service_id, request)
     parent, point = plan.parent, plan.point
-    with control.store.read() as tx:
+    with plane.store.read() as tx:
         known = snapshots.list_snapshots(tx, parent.id)
         typical = _typical_seconds(tx, project_id)
     wal_bytes = None
     if point.base is not None and point.target is not None:
-        written = written_bytes(control, parent, newest(known))
-        wal_bytes = wal_between(known, point.base, point.target, written, control.clock())
-    return Preview(plan.child, point, wal_bytes, typical + (wal_bytes or 0) / _REDO_BYTES_A_SECOND)
+        written = written_bytes(plane, parent, newest(known))
+        wal_bytes = wal_between(known, point.base, point.target, written, plane.clock())
+    return ForkPlan(plan.child, point, wal_bytes, typical + (wal_bytes or 0) / _REDO_BYTES_A_SECOND)
 
 
-def written_bytes(control: Control, service: Service, last: Snapshot | None) -> int | None:
+def written_bytes(plane: Plane, service: Service, last: Snapshot | None) -> int | None:
     """Return the WAL that a service wrote since its newest snapshot; None where nobody can tell now."""
     if last is None or service.paused:
         return None
     facts = SnapshotFacts(last.taken_at, last.start_lsn, last.end_lsn, last.timeline, last.next_xid, last.size_bytes)
-    return control.backend.written_since(server_of(service), facts)
+    return plane.backend.written_since(server_of(service), facts)
 
 
 def wal_between(

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ramet.control.control import Control
+from ramet.control.lookup import find_service
+from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import parse_target_time, shown
 from ramet.model.service import Origin, Service, status_of
@@ -31,10 +32,10 @@ class LeftBehind:
     remedy: str
 
 
-def fork_report(control: Control, project_id: str, service_id: str) -> ForkReport:
+def fork_report(plane: Plane, project_id: str, service_id: str) -> ForkReport:
     """Return the report of a fork. Raises NotFound for what is no fork, WrongState for one that is not made yet."""
-    with control.store.read() as tx:
-        service = control.find(tx, project_id, service_id)
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
         origin = service.origin
         if origin is None:
             raise NotFound("NO_FORK", f"Service {service.id} is no fork, so it has no fork report")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ramet.control.control import Control, wrong_state
+from ramet.control.lookup import find_service, wrong_state
+from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
 from ramet.ids import is_id
 from ramet.model.service import Service, Status, check_name, status_of
@@ -26,64 +27,64 @@ class PendingSnapshot:
     name: str | None
 
 
-def window(control: Control, project_id: str, service_id: str) -> RestoreWindow:
+def get_restore_window(plane: Plane, project_id: str, service_id: str) -> RestoreWindow:
     """Return the moments of a service that can be had."""
-    with control.store.read() as tx:
-        service = control.find(tx, project_id, service_id)
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
     leading = rollable(known)
-    gaps = control.backend.gaps(service.id, leading) if leading else []
-    return restore_window(known, gaps, settings_of(service.settings, control.restore), control.clock())
+    gaps = plane.backend.gaps(service.id, leading) if leading else []
+    return restore_window(known, gaps, settings_of(service.settings, plane.restore), plane.clock())
 
 
-def change_settings(
-    control: Control, project_id: str, service_id: str, changes: Mapping[str, int | None]
+def change_restore_settings(
+    plane: Plane, project_id: str, service_id: str, changes: Mapping[str, int | None]
 ) -> RestoreWindow:
     """Change how far back a service can be restored, or when its snapshots are due; None takes the default."""
-    with control.store.write() as tx:
-        service = control.find(tx, project_id, service_id, lock=True)
-        settings = with_settings(service.settings, control.restore, changes)
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
+        settings = with_settings(service.settings, plane.restore, changes)
         services.update_service(tx, service.id, settings=settings)
-    return window(control, project_id, service_id)
+    return get_restore_window(plane, project_id, service_id)
 
 
-def list_snapshots(control: Control, project_id: str, service_id: str) -> list[Snapshot | PendingSnapshot]:
+def list_snapshots(plane: Plane, project_id: str, service_id: str) -> list[Snapshot | PendingSnapshot]:
     """Return the snapshots of a service, oldest first, and after them those that are being made by hand."""
-    with control.store.read() as tx:
-        service = control.find(tx, project_id, service_id)
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
         pending = _pending(tx, service, {snapshot.id for snapshot in known})
     return [*known, *pending]
 
 
-def take_snapshot(control: Control, project_id: str, service_id: str, name: str | None) -> PendingSnapshot:
+def take_snapshot(plane: Plane, project_id: str, service_id: str, name: str | None) -> PendingSnapshot:
     """Accept a manual snapshot, which stays until it is deleted."""
     if name is not None:
         check_name(name)
-    with control.store.write() as tx:
-        service = control.find(tx, project_id, service_id, lock=True)
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
         allowed = (Status.READY, Status.PAUSED)
         if status_of(service) not in allowed:
             raise wrong_state(service, "a snapshot", allowed)
         snapshot_id = submit_snapshot(tx, service.id, SnapshotKind.MANUAL, name)
-    control.wake()
+    plane.wake()
     return PendingSnapshot(snapshot_id, service.id, name)
 
 
-def delete_snapshot(control: Control, project_id: str, service_id: str, snapshot_id: str) -> None:
+def delete_snapshot(plane: Plane, project_id: str, service_id: str, snapshot_id: str) -> None:
     """Accept the deletion of a manual snapshot; forks that are being made from it are made first."""
-    with control.store.write() as tx:
-        service = control.find(tx, project_id, service_id, lock=True)
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
         found = [one for one in snapshots.list_snapshots(tx, service.id) if one.id == snapshot_id]
         if not is_id(snapshot_id) or not found:
             raise NotFound("SNAPSHOT_NOT_FOUND", "no snapshot with that id exists", f"snapshot_id {snapshot_id[:64]!r}")
         if found[0].kind is not SnapshotKind.MANUAL:
-            raise needed(found[0])
+            raise snapshot_in_use_error(found[0])
         submit(tx, "delete_snapshot", FIRST_STEPS["delete_snapshot"], service.id, {"snapshot_id": snapshot_id})
-    control.wake()
+    plane.wake()
 
 
-def needed(snapshot: Snapshot) -> Invalid:
+def snapshot_in_use_error(snapshot: Snapshot) -> Invalid:
     """Return the refusal to delete a snapshot that was not made by hand."""
     return Invalid(
         "SNAPSHOT_IN_USE",

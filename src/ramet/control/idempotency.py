@@ -1,0 +1,74 @@
+"""Requests that are repeated with the same Idempotency-Key get the answer of the first one."""
+
+import hashlib
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from ramet.control.plane import Plane
+from ramet.control.requests import Accepted
+from ramet.errors import Invalid
+from ramet.ids import new_id
+from ramet.model.credentials import Secret, derived_password, new_password, scram_verifier
+from ramet.model.service import is_visible
+from ramet.procedures.servers import server_of
+from ramet.store import idempotency, services
+
+
+@dataclass(frozen=True)
+class NewIdentity:
+    """The id of a new service, its password, and the verifier of that."""
+
+    service_id: str
+    password: Secret
+    verifier: Secret
+
+
+def new_identity(plane: Plane, key: str | None) -> NewIdentity:
+    """Return the id and the password of a new service. Slow on purpose: not within a transaction."""
+    service_id = new_id()
+    password = new_password() if key is None else derived_password(plane.root_key, service_id, key)
+    return NewIdentity(service_id, password, scram_verifier(password))
+
+
+def earlier_answer(plane: Plane, project_id: str, key: str | None, request: object) -> Accepted | None:
+    """Return the earlier answer to the same key, with the password only while the service still accepts it."""
+    if key is None:
+        return None
+    with plane.store.read() as tx:
+        found = replay(plane, tx, project_id, key, request)
+    if found is None or found.service.ready_at is None or found.initial_password is None:
+        return found
+    accepts = plane.backend.has_password(server_of(found.service), found.initial_password)
+    return found if accepts else Accepted(found.service, None)
+
+
+def replay(plane: Plane, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:
+    """Return the earlier answer to the same key; None when the key is new or its service is gone."""
+    if key is None:
+        return None
+    found = idempotency.find(tx, project_id, _digest(key))
+    if found is None:
+        return None
+    service = services.get_service(tx, found.service_id)
+    if service is None or not is_visible(service, plane.clock()):
+        return None
+    if found.body_digest != _digest(repr(request)):
+        raise Invalid(
+            "IDEMPOTENCY_KEY_REUSED",
+            f"This Idempotency-Key was used for service {found.service_id} with another request",
+            "Send a new key, or the same request as before.",
+        )
+    return Accepted(service, derived_password(plane.root_key, service.id, key))
+
+
+def remember(
+    plane: Plane, tx: sa.Connection, project_id: str, key: str | None, request: object, service_id: str
+) -> None:
+    """Record which service a request with this key has made."""
+    if key is not None:
+        idempotency.insert(tx, project_id, _digest(key), _digest(repr(request)), service_id, plane.clock())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,90 @@
+"""Finding the service that a verb is about, and claiming it for an operation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.control.plane import Plane
+from ramet.errors import NotFound, WrongState
+from ramet.ids import is_id
+from ramet.model.replica import as_service, set_is_visible
+from ramet.model.service import Origin, Service, Status, is_visible, status_of
+from ramet.operations.procedure import submit
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.store import replicas, services
+
+
+def find_service(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool = False) -> Service:
+    """Return a service of the project that clients may see. Raises NotFound."""
+    found = visible_service(plane, tx, project_id, service_id, lock=lock)
+    if found is None:
+        replica_set = set_as_service(plane, tx, project_id, service_id)
+        raise no_service(service_id, None if replica_set is None else replica_set.origin)
+    return found
+
+
+def visible_service(
+    plane: Plane, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool = False
+) -> Service | None:
+    """Return a service of the project with its read replica sets, or None when clients cannot see it."""
+    service = services.get_service(tx, service_id, lock=lock) if is_id(service_id) else None
+    if service is None or service.project_id != project_id or not is_visible(service, plane.clock()):
+        return None
+    found = replicas.list_of_service(tx, service.id, plane.clock())
+    return replace(service, replica_sets=tuple(found)) if found else service
+
+
+def set_as_service(plane: Plane, tx: sa.Connection, project_id: str, set_id: str) -> Service | None:
+    """Return a read replica set of the project as a service, or None when there is no such set."""
+    found = replicas.get_set(tx, set_id) if is_id(set_id) else None
+    if found is None or found.project_id != project_id or not set_is_visible(found, plane.clock()):
+        return None
+    parent = services.get_service(tx, found.service_id)
+    return None if parent is None else as_service(found, parent)
+
+
+def no_service(service_id: str, parent: Origin | None = None) -> NotFound:
+    """Return the error for an id that no service has; with `parent`, it is the id of a read replica set."""
+    details = f"service_id {service_id[:64]!r}"
+    if parent is not None:
+        details += f" is a read replica set: see /services/{parent.service_id}/replicaSets/{service_id}"
+    return NotFound("SERVICE_NOT_FOUND", "no service with that id exists", details)
+
+
+def claim(
+    plane: Plane,
+    tx: sa.Connection,
+    service: Service,
+    procedure: str,
+    state: Mapping[str, Any],
+    held: str | None = None,
+) -> Service:
+    """Submit an operation that claims the service, and return the service as it is then.
+
+    The operation holds the service with the id `held` until it releases it.
+    """
+    operation_id = submit(tx, procedure, FIRST_STEPS[procedure], service.id, state)
+    services.update_service(tx, service.id, operation_id=operation_id)
+    if held is not None:
+        services.add_hold(tx, held, operation_id)
+    return find_service(plane, tx, service.project_id, service.id)
+
+
+def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:
+    """Return the error for a verb that the present status does not allow."""
+    status, wanted = status_of(service), " or ".join(allowed)
+    wrong = f"Service {service.id} is {status}, and {verb} needs it to be {wanted}"
+    if status is Status.DELETING:
+        remedy = "It is being deleted: use another service."
+    elif service.failed_at is not None:
+        remedy = "It could not be made: delete it, and make another one."
+    elif service.activity is not None:
+        if status in allowed:
+            wrong = f"Service {service.id} is {status} while its {service.activity.procedure} is under way"
+        remedy = "Wait until its operation is finished."
+    else:
+        reachable = [one for one in allowed if one is not Status.UNSTABLE]
+        remedy = f"Bring it to {' or '.join(reachable)} first."
+    return WrongState("INVALID_STATE", wrong, remedy)

@@ -1,0 +1,34 @@
+"""The context of the control plane: what every verb in this package works over."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ramet.backends.base import Backend
+from ramet.control.placement import Placement
+from ramet.model.window import RestoreSettings
+from ramet.store.database import Store
+
+_DEFAULTS = RestoreSettings()
+
+
+def utc_now() -> datetime:
+    """Return the time, aware and in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Store, backend and settings of one process. Safe to share between threads.
+
+    `root_key` is the secret that the passwords of repeated requests are derived from. `wake` is called after an
+    operation was submitted. `restore` holds for services that have no restore settings of their own.
+    """
+
+    store: Store
+    backend: Backend
+    placement: Placement
+    root_key: bytes = field(repr=False)
+    wake: Callable[[], None] = lambda: None
+    clock: Callable[[], datetime] = utc_now
+    restore: RestoreSettings = _DEFAULTS

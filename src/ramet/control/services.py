@@ -1,0 +1,266 @@
+"""The verbs over services. Each is one transaction; the work that follows is an operation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.backends.base import ExtensionUpdate
+from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.lookup import claim, find_service, no_service, set_as_service, visible_service, wrong_state
+from ramet.control.plane import Plane
+from ramet.control.ports import endpoint_host, reserve_port
+from ramet.control.requests import Accepted, Amount, CreateRequest
+from ramet.errors import Invalid, NotFound
+from ramet.ids import new_id
+from ramet.model.credentials import Secret, scram_verifier
+from ramet.model.resources import Size, parse_size
+from ramet.model.service import Environment, Service, ServiceType, Status, check_name, status_of
+from ramet.operations.procedure import request_cancel
+from ramet.procedures.servers import server_of
+from ramet.store import projects, replicas, services
+
+PASSWORD_LIMIT = 1000
+_CHANGEABLE = (Status.READY, Status.PAUSED, Status.UNSTABLE)
+
+
+def list_services(plane: Plane, project_id: str) -> list[Service]:
+    """Return the visible services of a project with their read replica sets, oldest first, in two queries."""
+    now = plane.clock()
+    with plane.store.read() as tx:
+        listed = services.list_services(tx, project_id, now)
+        sets = replicas.list_of_project(tx, project_id, now)
+    return [replace(each, replica_sets=tuple(sets[each.id])) if each.id in sets else each for each in listed]
+
+
+def get_service(plane: Plane, project_id: str, service_id: str) -> Service:
+    """Return a service of the project, or a read replica set of it as a service. Raises NotFound."""
+    with plane.store.read() as tx:
+        found = visible_service(plane, tx, project_id, service_id) or set_as_service(plane, tx, project_id, service_id)
+    if found is None:
+        raise no_service(service_id)
+    return found
+
+
+def get_service_including_deleted(plane: Plane, project_id: str, service_id: str) -> Service:
+    """Return a service in its last state, deleted or not. Raises NotFound."""
+    with plane.store.read() as tx:
+        found = services.get_service(tx, service_id)
+    if found is None or found.project_id != project_id:
+        raise no_service(service_id)
+    return found
+
+
+def create_service(
+    plane: Plane, project_id: str, request: CreateRequest, idempotency_key: str | None = None
+) -> Accepted:
+    """Accept a new, empty service."""
+    if (earlier := earlier_answer(plane, project_id, idempotency_key, request)) is not None:
+        return earlier
+    wanted = _checked(plane, project_id, request)
+    new = new_identity(plane, idempotency_key)
+    with plane.store.write() as tx:
+        if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
+            return replayed
+        if projects.get_project(tx, project_id) is None:
+            raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
+        service = replace(wanted, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
+        accepted = accept(plane, tx, service, "create", new.password, {"snapshot_id": new_id()})
+        remember(plane, tx, project_id, idempotency_key, request, service.id)
+    plane.wake()
+    return accepted
+
+
+def start_service(plane: Plane, project_id: str, service_id: str) -> Service:
+    """Accept the resumption of a paused service."""
+    return _change(plane, project_id, service_id, "start", (Status.PAUSED,))
+
+
+def stop_service(plane: Plane, project_id: str, service_id: str) -> Service:
+    """Accept the pause of a service; a restart of a server that was down is canceled first."""
+    return _change(plane, project_id, service_id, "stop", (Status.READY, Status.UNSTABLE), interrupts="restart")
+
+
+def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
+    """Accept the deletion of a service in whatever state; a create, fork or restart is canceled first."""
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
+        activity = service.activity
+        if activity is not None and activity.procedure == "delete":
+            return service
+        if activity is not None and activity.procedure in ("create", "fork", "restart"):
+            request_cancel(tx, activity.operation_id)
+        interrupted = None if activity is None else activity.operation_id
+        changed = claim(plane, tx, service, "delete", {"interrupted": interrupted})
+    plane.wake()
+    return changed
+
+
+def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: Amount, memory_gbs: Amount) -> Service:
+    """Accept another size for a service that serves, is paused, or is down and may need more to start."""
+    size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host_size())
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
+        if status_of(service) not in _CHANGEABLE or service.activity is not None or service.failed_at is not None:
+            raise wrong_state(service, "resize", _CHANGEABLE)
+        changed = claim(plane, tx, service, "resize", {"before": _stored(service.size), "after": _stored(size)})
+    plane.wake()
+    return replace(changed, size=size)  # the size that was requested, though it is in force only after the operation
+
+
+def optimize_service(plane: Plane, project_id: str, service_id: str) -> Service:
+    """Accept that statistics are collected; the service serves during that."""
+    return _change(plane, project_id, service_id, "optimize", (Status.READY,))
+
+
+def rename_service(plane: Plane, project_id: str, service_id: str, name: str) -> Service:
+    """Give a service another name. Names need not be unique."""
+    return _set(plane, project_id, service_id, "rename", name=check_name(name))
+
+
+def set_environment(plane: Plane, project_id: str, service_id: str, environment: Environment) -> Service:
+    """Declare a service PROD (protected) or DEV; memory settings that depend on it change at the next start."""
+    return _set(plane, project_id, service_id, "setEnvironment", environment=environment.value)
+
+
+def set_ha(plane: Plane, project_id: str, service_id: str, counts: Mapping[str, int]) -> Service:
+    """Accept zero high-availability replicas of each kind, which is what a service has. Raises Invalid for more."""
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
+    for name, count in counts.items():
+        if count < 0:
+            raise Invalid("INVALID_FIELD", f"{name} must be 0 (got {count})")
+    if any(counts.values()):
+        raise Invalid(
+            "HA_NOT_AVAILABLE",
+            f"{sum(counts.values())} high-availability replicas need more than one host, and this backend has one",
+            "Send 0.",
+        )
+    return service
+
+
+def update_password(plane: Plane, project_id: str, service_id: str, password: Secret) -> None:
+    """Change the admin's password; from the return on the service accepts only the new one.
+
+    Only PostgreSQL stores it: two records could differ. No transaction of the store is open during that: a tenant
+    that locks the role delays nobody else.
+    """
+    verifier = scram_verifier(_check_password(password))
+    plane.backend.set_password(server_of(_serving(plane, project_id, service_id, "updatePassword")), verifier)
+
+
+def update_extensions(plane: Plane, project_id: str, service_id: str, name: str | None) -> Sequence[ExtensionUpdate]:
+    """Update one extension, or all, in the databases of a service to the versions that are installed on the host."""
+    server = server_of(_serving(plane, project_id, service_id, "updateExtensions"))
+    return plane.backend.update_extensions(server, name)
+
+
+def accept(
+    plane: Plane,
+    tx: sa.Connection,
+    service: Service,
+    procedure: str,
+    password: Secret,
+    state: Mapping[str, Any],
+    held: str | None = None,
+) -> Accepted:
+    """Insert a new service, and submit the operation that makes it; see `claim`."""
+    services.insert_service(tx, service)
+    return Accepted(claim(plane, tx, service, procedure, state, held), password)
+
+
+def check_region(wanted: str | None, region_code: str) -> None:
+    """Raise Invalid for a region other than the only one."""
+    if wanted not in (None, region_code):
+        raise Invalid(
+            "INVALID_REGION",
+            f"region_code {(wanted or '')[:64]!r} is not served here; the only region is {region_code!r}",
+            "Leave region_code out, or send that one.",
+        )
+
+
+def _checked(plane: Plane, project_id: str, request: CreateRequest) -> Service:
+    """Check a request against the host; return the service that it describes, without id, port and password."""
+    check_name(request.name)
+    check_region(request.region_code, plane.placement.region_code)
+    if request.replica_count:
+        raise Invalid(
+            "HA_NOT_AVAILABLE",
+            f"replica_count {request.replica_count} needs high availability, which one host cannot give",
+            "Send replica_count 0.",
+        )
+    size = parse_size(request.cpu_millis, request.memory_gbs, Size(), plane.backend.host_size())
+    pg_major = plane.backend.default_pg_major(request.service_type)
+    plane.backend.check_service_type(request.service_type, pg_major)
+    if request.with_vectors:
+        plane.backend.check_service_type(ServiceType.VECTOR, pg_major)
+    plane.placement.check_tls(pg_major, has_tls=plane.backend.has_tls(pg_major))
+    plane.backend.check_room(None)
+    return Service(
+        id="",
+        project_id=project_id,
+        name=request.name,
+        region_code=plane.placement.region_code,
+        service_type=request.service_type,
+        environment=request.environment,
+        size=size,
+        volume_type=plane.backend.volume_type(),
+        host=endpoint_host(plane, pg_major),
+        port=0,
+        pg_major=pg_major,
+        created_at=plane.clock(),
+        verifier=Secret(""),
+    )
+
+
+def _change(
+    plane: Plane, project_id: str, service_id: str, procedure: str, allowed: tuple[Status, ...], interrupts: str = ""
+) -> Service:
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
+        activity, state = service.activity, dict[str, object]()
+        if activity is not None and activity.procedure == interrupts:
+            request_cancel(tx, activity.operation_id)
+            state["interrupted"], activity = activity.operation_id, None
+        if status_of(service) not in allowed or activity is not None or service.failed_at is not None:
+            raise wrong_state(service, procedure, allowed)
+        changed = claim(plane, tx, service, procedure, state)
+    plane.wake()
+    return changed
+
+
+def _set(plane: Plane, project_id: str, service_id: str, verb: str, **columns: Any) -> Service:
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
+        if service.failed_at is not None or status_of(service) is Status.DELETING:
+            raise wrong_state(service, verb, _CHANGEABLE)
+        services.update_service(tx, service.id, **columns)
+        return find_service(plane, tx, project_id, service_id)
+
+
+def _serving(plane: Plane, project_id: str, service_id: str, verb: str) -> Service:
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
+    if status_of(service) is not Status.READY:
+        raise wrong_state(service, verb, (Status.READY,))
+    return service
+
+
+def _stored(size: Size) -> list[int | None]:
+    return [size.cpu_millis, size.memory_gbs]
+
+
+def _check_password(password: Secret) -> Secret:
+    text = password.reveal()
+    if not text.isprintable():
+        wrong = "it has a character that is not printable"
+    elif not 1 <= len(text) <= PASSWORD_LIMIT:
+        wrong = f"it has {len(text)}"
+    else:
+        return password
+    raise Invalid(
+        "INVALID_PASSWORD",
+        f"password must have 1 to {PASSWORD_LIMIT} printable characters, but {wrong}",
+        "Send another one; all letters, digits, signs and spaces are allowed.",
+    )
