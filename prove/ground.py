@@ -21,7 +21,8 @@ from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import NotFound
-from ramet.model.service import Service, Status, status_of, status_reason
+from ramet.model.service import Service, status_of, status_reason
+from ramet.model.status import Status
 from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures

@@ -16,7 +16,8 @@ from ramet.control.restore import list_snapshots
 from ramet.control.services import list_services
 from ramet.errors import Failed
 from ramet.model.fork import shown
-from ramet.model.service import Environment, Status, status_of
+from ramet.model.service import Environment, status_of
+from ramet.model.status import Status
 from ramet.operations.procedure import submit
 from ramet.store import services
 from ramet.store.tables import operation, snapshot

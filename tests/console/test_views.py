@@ -15,8 +15,9 @@ from ramet.model.credentials import Secret
 from ramet.model.fork import shown
 from ramet.model.metrics import Series
 from ramet.model.resources import Size
-from ramet.model.service import Environment, OperationStatus, Origin, Service, ServiceType
+from ramet.model.service import Environment, Origin, Service, ServiceType
 from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.status import OperationStatus
 from ramet.model.window import Gap, RestoreSettings, RestoreWindow
 from ramet.procedures.registry import FIRST_STEPS
 from ramet.store.history import Past

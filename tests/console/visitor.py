@@ -8,7 +8,8 @@ import httpx
 
 from harness.waiting import eventually
 from ramet.control import services
-from ramet.model.service import Service, Status, status_of
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
 from tests.cli.world import World
 
 _INPUT = re.compile(r'<input[^>]*name="(?P<name>[^"]+)"[^>]*value="(?P<value>[^"]*)"')

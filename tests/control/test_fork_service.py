@@ -13,7 +13,8 @@ from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
 from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy, shown
 from ramet.model.resources import Size
-from ramet.model.service import Environment, Service, Status, status_of
+from ramet.model.service import Environment, Service, status_of
+from ramet.model.status import Status
 from tests.worlds import World
 
 NOW = ForkRequest(ForkStrategy.NOW)

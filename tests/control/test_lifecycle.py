@@ -23,8 +23,9 @@ from ramet.control.services import (
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, Unseen, WrongState
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Service, Status, status_of, status_reason
+from ramet.model.service import Service, status_of, status_reason
 from ramet.model.snapshot import Snapshot
+from ramet.model.status import Status
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools

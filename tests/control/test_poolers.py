@@ -7,7 +7,8 @@ from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, get_service, start_service, stop_service
 from ramet.errors import Failed, WrongState
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Status, status_of
+from ramet.model.service import status_of
+from ramet.model.status import Status
 from ramet.operations.worker import Worker
 from ramet.store import services
 from tests import procedure_laws as laws

@@ -16,8 +16,9 @@ from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.logs import LogEntry
-from ramet.model.replica import ReplicaSet, ReplicaSetStatus, replica_status, replica_status_reason
-from ramet.model.service import Environment, Service, Status, status_of
+from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
+from ramet.model.service import Environment, Service, status_of
+from ramet.model.status import ReplicaSetStatus, Status
 from ramet.operations.procedure import Outcome, Procedure, Work
 from ramet.operations.worker import Worker
 from ramet.procedures.followers import submit_restarts

@@ -22,7 +22,8 @@ from ramet.control.services import (
 )
 from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Status, status_of
+from ramet.model.service import status_of
+from ramet.model.status import Status
 from ramet.operations.procedure import Outcome, Procedure, Step, Undo, Work
 from ramet.operations.worker import Worker
 from ramet.store import services

@@ -1,6 +1,6 @@
 """The page on statuses tells what the code does, and all statuses are reached."""
 
-from ramet.model.service import Status
+from ramet.model.status import Status
 from tests.docs import states
 
 

@@ -12,16 +12,15 @@ from ramet.model.service import (
     FAILED_SHOWN_FOR,
     Activity,
     Environment,
-    OperationStatus,
     Service,
     ServiceType,
-    Status,
     check_name,
     fork_name,
     is_visible,
     status_of,
     status_reason,
 )
+from ramet.model.status import OperationStatus, Status
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SERVICE = Service(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Changes, Done, Ending, Next, Outcome, Procedure, Step, Undo, Work, submit
 from ramet.store import operations
 from ramet.store.database import Store

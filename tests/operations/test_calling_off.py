@@ -1,6 +1,6 @@
 """An operation that is called off is undone at the next boundary between its steps."""
 
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work, request_cancel
 from ramet.operations.worker import Worker
 from ramet.store.database import Store

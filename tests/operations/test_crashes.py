@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ramet.errors import Failed
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.operations.worker import Worker
 from ramet.store.database import Store

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.operations.procedure import submit
 from ramet.store.database import Store
 from tests.operations.effects import found, written

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from ramet.errors import Exhausted, Failed, Invalid
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.operations.transitions import MAX_ATTEMPTS
 from ramet.operations.worker import Worker

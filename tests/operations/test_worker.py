@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from ramet.errors import Unavailable
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.operations import worker as worker_module
 from ramet.operations.listener import Listener
 from ramet.operations.procedure import Next, Outcome, Wait, Work

@@ -8,7 +8,8 @@ import pytest
 
 from ramet.backends.base import Readiness, Server, SnapshotFacts
 from ramet.backends.memory import MemoryBackend
-from ramet.model.service import Status, status_of
+from ramet.model.service import status_of
+from ramet.model.status import Status
 from ramet.procedures.servers import MOST_KILLS
 from tests.worlds import World, make_world
 

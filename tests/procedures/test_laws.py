@@ -26,7 +26,8 @@ from ramet.control.services import (
 from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import NotFound
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Status, status_of
+from ramet.model.service import status_of
+from ramet.model.status import Status
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools

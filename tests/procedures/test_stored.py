@@ -18,7 +18,8 @@ import sqlalchemy as sa
 from alembic import command
 
 from ramet.backends.memory import MemoryBackend, Row, Volume
-from ramet.model.service import OperationStatus, status_of
+from ramet.model.service import status_of
+from ramet.model.status import OperationStatus
 from ramet.store import operations, replicas, services
 from ramet.store.migrate import configuration
 from ramet.store.tables import hold

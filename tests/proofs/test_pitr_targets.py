@@ -12,7 +12,8 @@ from ramet.control.restore import get_restore_window
 from ramet.control.services import resize_service
 from ramet.errors import Invalid
 from ramet.model.fork import shown
-from ramet.model.service import Status, status_of
+from ramet.model.service import status_of
+from ramet.model.status import Status
 from tests.proofs.ledgers import append, at, make_ledger, rows_at
 
 MICROSECOND = timedelta(microseconds=1)

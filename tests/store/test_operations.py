@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.operations.procedure import submit
 from ramet.store import operations, services
 from ramet.store.database import Store

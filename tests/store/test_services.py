@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from ramet.ids import new_id
 from ramet.model.resources import Size
-from ramet.model.service import FAILED_SHOWN_FOR, OperationStatus, Origin, Service, is_visible
+from ramet.model.service import FAILED_SHOWN_FOR, Origin, Service, is_visible
+from ramet.model.status import OperationStatus
 from ramet.operations.procedure import submit
 from ramet.store import services
 from ramet.store.database import Store

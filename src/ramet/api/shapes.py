@@ -14,7 +14,8 @@ from ramet.model.credentials import Secret
 from ramet.model.metrics import Usage
 from ramet.model.project import ApiKey, Project
 from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
-from ramet.model.service import Origin, Service, Status, restore_warning, status_of, status_reason
+from ramet.model.service import Origin, Service, restore_warning, status_of, status_reason
+from ramet.model.status import Status
 
 _NO_REPLICAS = HaReplicas(0, 0)
 _ForkMetadata = tuple[str | UnsetType, str | UnsetType, datetime | UnsetType, str | UnsetType, str | UnsetType]

@@ -9,7 +9,7 @@ from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.errors import Error, Unavailable
-from ramet.model.service import Status
+from ramet.model.status import Status
 
 _ON_THE_WAY = {
     Status.READY: (Status.QUEUED, Status.CONFIGURING, Status.RESUMING, Status.UPGRADING, Status.OPTIMIZING),

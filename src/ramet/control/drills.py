@@ -9,7 +9,8 @@ from ramet.backends.base import Backend
 from ramet.ids import new_id
 from ramet.model.fork import shown
 from ramet.model.moments import time_left
-from ramet.model.service import Service, Status, status_of
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS
 from ramet.store import operations, services

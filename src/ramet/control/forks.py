@@ -23,8 +23,9 @@ from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy, check_target
 from ramet.model.resources import parse_size
 from ramet.model.restore_point import Parent, RestorePoint, choose
-from ramet.model.service import Origin, Service, Status, check_name, fork_name, is_down, status_of
+from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of
 from ramet.model.snapshot import base_for, newest, rollable
+from ramet.model.status import Status
 from ramet.model.window import Gap
 from ramet.procedures.servers import server_of
 from ramet.store import snapshots

@@ -6,8 +6,9 @@ taken when somebody asks for the last one, and only if a fork of now holds more 
 
 import sqlalchemy as sa
 
-from ramet.model.service import Service, Status, status_of
+from ramet.model.service import Service, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, lsn_number
+from ramet.model.status import Status
 from ramet.procedures.servers import submit_snapshot
 from ramet.store import services
 

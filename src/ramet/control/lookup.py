@@ -10,7 +10,8 @@ from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
 from ramet.ids import is_id
 from ramet.model.replica import as_service, set_is_visible
-from ramet.model.service import Origin, Service, Status, is_visible, status_of
+from ramet.model.service import Origin, Service, is_visible, status_of
+from ramet.model.status import Status
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS
 from ramet.store import replicas, services

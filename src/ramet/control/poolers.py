@@ -8,7 +8,8 @@ from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import reserve_port
 from ramet.errors import Failed
-from ramet.model.service import OperationStatus, Service, Status, status_of
+from ramet.model.service import Service, status_of
+from ramet.model.status import OperationStatus, Status
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS
 from ramet.procedures.servers import server_of

@@ -11,9 +11,10 @@ from ramet.control.poolers import check_database
 from ramet.control.ports import reserve_port, reserve_ports
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
-from ramet.model.replica import NODES_LIMIT, Node, ReplicaSet, ReplicaSetStatus, replica_status, set_is_visible
+from ramet.model.replica import NODES_LIMIT, Node, ReplicaSet, replica_status, set_is_visible
 from ramet.model.resources import Size, parse_size
-from ramet.model.service import Environment, Service, Status, check_name, status_of
+from ramet.model.service import Environment, Service, check_name, status_of
+from ramet.model.status import ReplicaSetStatus, Status
 from ramet.operations.procedure import request_cancel, submit
 from ramet.procedures.followers import submit_for_set
 from ramet.procedures.registry import FIRST_STEPS

@@ -9,8 +9,9 @@ from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
 from ramet.ids import is_id
-from ramet.model.service import Service, Status, check_name, status_of
+from ramet.model.service import Service, check_name, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, rollable
+from ramet.model.status import Status
 from ramet.model.window import RestoreWindow, restore_window, settings_of, with_settings
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS

@@ -16,7 +16,8 @@ from ramet.errors import Invalid, NotFound
 from ramet.ids import new_id
 from ramet.model.credentials import Secret, scram_verifier
 from ramet.model.resources import Size, parse_size
-from ramet.model.service import Environment, Service, ServiceType, Status, check_name, status_of
+from ramet.model.service import Environment, Service, ServiceType, check_name, status_of
+from ramet.model.status import Status
 from ramet.operations.procedure import request_cancel
 from ramet.procedures.servers import server_of
 from ramet.store import projects, replicas, services

@@ -2,26 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from msgspec.structs import replace
 
 from ramet.model.credentials import Secret
 from ramet.model.resources import Size
-from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, OperationStatus, Origin, Service
+from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, Origin, Service
+from ramet.model.status import OperationStatus, ReplicaSetStatus
 
 NODES_LIMIT = 4
 _PARENTS_OWN = ("stop", "start", "delete")
-
-
-class ReplicaSetStatus(StrEnum):
-    """The statuses of replica sets."""
-
-    CREATING = "creating"
-    ACTIVE = "active"
-    RESIZING = "resizing"
-    DELETING = "deleting"
-    ERROR = "error"
 
 
 @dataclass(frozen=True)

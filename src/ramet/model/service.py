@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from ramet.errors import Invalid
 from ramet.model.credentials import Secret
 from ramet.model.resources import Size
+from ramet.model.status import OperationStatus, Status
 
 if TYPE_CHECKING:
     from ramet.model.replica import ReplicaSet
@@ -34,31 +35,6 @@ class Environment(StrEnum):
 
     DEV = "DEV"
     PROD = "PROD"
-
-
-class Status(StrEnum):
-    """The statuses of the interface document, all eleven."""
-
-    QUEUED = "QUEUED"
-    DELETING = "DELETING"
-    CONFIGURING = "CONFIGURING"
-    READY = "READY"
-    DELETED = "DELETED"
-    UNSTABLE = "UNSTABLE"
-    PAUSING = "PAUSING"
-    PAUSED = "PAUSED"
-    RESUMING = "RESUMING"
-    UPGRADING = "UPGRADING"
-    OPTIMIZING = "OPTIMIZING"
-
-
-class OperationStatus(StrEnum):
-    """How far an operation is; only the first two are under way."""
-
-    RUNNING = "RUNNING"
-    UNDOING = "UNDOING"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
 
 
 class Activity(Struct, frozen=True, gc=False):

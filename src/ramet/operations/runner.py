@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Changes, Done, Next, Procedure, Work
 from ramet.operations.transitions import (
     MAX_ATTEMPTS,

@@ -11,7 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.model.service import Service, Status, status_of
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, seconds_to_rest, server_of
 from ramet.store import services

@@ -21,8 +21,9 @@ import sqlalchemy as sa
 from ramet.backends.base import Server, Source
 from ramet.errors import Failed
 from ramet.model.resources import Size
-from ramet.model.service import Environment, Status, status_of
+from ramet.model.service import Environment, status_of
 from ramet.model.snapshot import base_for, rollable
+from ramet.model.status import Status
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot_server, let_go, recover, server_of, stored
 from ramet.store import operations, services, snapshots

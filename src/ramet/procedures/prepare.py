@@ -12,8 +12,9 @@ from datetime import timedelta
 
 from ramet.backends.base import MOST_SPARES
 from ramet.model.moments import time_left
-from ramet.model.service import Service, Status, status_of
+from ramet.model.service import Service, status_of
 from ramet.model.snapshot import newest
+from ramet.model.status import Status
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, let_go, seconds_to_rest, server_of
 from ramet.store import services, snapshots

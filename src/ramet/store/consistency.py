@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.store.tables import hold, operation, replica_set, service, snapshot
 
 _UNDER_WAY = (OperationStatus.RUNNING.value, OperationStatus.UNDOING.value)

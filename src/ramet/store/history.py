@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.model.service import OperationStatus
 from ramet.model.snapshot import SnapshotKind
+from ramet.model.status import OperationStatus
 from ramet.store.operations import Event
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 

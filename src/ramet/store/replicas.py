@@ -7,7 +7,8 @@ import sqlalchemy as sa
 
 from ramet.model.replica import Node, ReplicaSet
 from ramet.model.resources import Size
-from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, OperationStatus
+from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment
+from ramet.model.status import OperationStatus
 from ramet.store.tables import operation, replica_set, service
 
 _with_activity = sa.select(

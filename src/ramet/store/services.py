@@ -8,15 +8,8 @@ import sqlalchemy as sa
 from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
 from ramet.model.resources import Size
-from ramet.model.service import (
-    FAILED_SHOWN_FOR,
-    Activity,
-    Environment,
-    OperationStatus,
-    Origin,
-    Service,
-    ServiceType,
-)
+from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, Origin, Service, ServiceType
+from ramet.model.status import OperationStatus
 from ramet.store import replicas
 from ramet.store.database import locking
 from ramet.store.tables import hold, operation, service

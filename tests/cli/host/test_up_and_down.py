@@ -11,7 +11,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.cli.connection import connection_string
 from ramet.cli.user_files.credentials import read_credentials
-from ramet.model.service import Status
+from ramet.model.status import Status
 from tests.cli.hosts import Host, open_host
 
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from ramet.api.schemas.services import ForkedFrom, HaReplicas, Service, ServiceMetadata
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.ui.service_views import COLUMNS, lineage, print_service, print_services
-from ramet.model.service import Environment, ServiceType, Status
+from ramet.model.service import Environment, ServiceType
+from ramet.model.status import Status
 
 
 def _service(service_id: str, parent: str | None = None) -> Service:

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ramet.api.schemas.shared import Identifier, Timestamp
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 
 Finished = Annotated[datetime | None, Meta(description="RFC 3339, in UTC; null while it is under way.")]
 

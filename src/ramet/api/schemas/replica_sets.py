@@ -5,8 +5,8 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ramet.api.schemas.shared import Body, ConnectionPooler, Endpoint, Identifier, Name
-from ramet.model.replica import ReplicaSetStatus
 from ramet.model.service import Environment
+from ramet.model.status import ReplicaSetStatus
 
 
 class ReplicaSetMetadata(Struct, frozen=True, omit_defaults=True):

@@ -20,7 +20,8 @@ from ramet.api.schemas.shared import (
     Timestamp,
     twin_of,
 )
-from ramet.model.service import Environment, ServiceType, Status
+from ramet.model.service import Environment, ServiceType
+from ramet.model.status import Status
 
 Password = Annotated[str, Meta(description="Shown this once.", extra_json_schema={"format": "password"})]
 

@@ -16,7 +16,7 @@ from ramet.client import Client
 from ramet.endpoints import ADMIN, address
 from ramet.errors import Error, Failed, Invalid, NotFound
 from ramet.machine.installation import Installation, find_installations
-from ramet.model.service import Status
+from ramet.model.status import Status
 
 _READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
 _pooled_option = click.option("--pooled", is_flag=True, help="Through the pooler of the service: its session pool.")

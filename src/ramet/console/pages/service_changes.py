@@ -14,7 +14,8 @@ from ramet.control import poolers, replica_sets, restore, services
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.model.credentials import Secret
-from ramet.model.service import Environment, Service, Status, status_of
+from ramet.model.service import Environment, Service, status_of
+from ramet.model.status import Status
 
 
 def _pause(plane: Plane, service: Service, _: Values) -> None:

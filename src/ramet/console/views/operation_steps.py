@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ramet.model.service import OperationStatus
+from ramet.model.status import OperationStatus
 from ramet.store.history import Past
 
 TITLES: Mapping[str, str] = {
