@@ -1,16 +1,19 @@
 """Whatever a client sends wrong gets a 4xx in the one shape, with field, value and remedy, and changes nothing."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ramet.api.application import BASE_PATH
+from ramet.api.schemas.shared import Body
 from tests.api.world import JsonObject, World, open_world
 
 NOW = {"fork_strategy": "NOW"}
@@ -92,7 +95,7 @@ NOT_JSON = [
 ]
 
 
-class Calm:
+class Unchanged:
     """A world with one READY service, and a check that refusals leave it as it is."""
 
     def __init__(self, world: World) -> None:
@@ -119,63 +122,64 @@ class Calm:
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calm]:
-    folder: Path = tmp_path_factory.mktemp("calm")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unchanged]:
+    folder: Path = tmp_path_factory.mktemp("refusals")
     for world in open_world(folder):
-        yield Calm(world)
+        yield Unchanged(world)
 
 
 @pytest.mark.parametrize("fields", [*BAD_SIZES, *WRONG_VALUES], ids=str)
 @pytest.mark.parametrize("verb", ["create", "fork"])
-def test_a_wrong_value_is_refused_with_its_field(calm: Calm, verb: str, fields: JsonObject) -> None:
+def test_a_wrong_value_is_refused_with_its_field(shop: Unchanged, verb: str, fields: JsonObject) -> None:
     sound = {"name": "x"} if verb == "create" else NOW
-    body = calm.refused(calm.world.post(calm.targets[verb], {**sound, **fields}))
+    body = shop.refused(shop.world.post(shop.targets[verb], {**sound, **fields}))
     assert any(field in body["message"] for field in fields)
 
 
 @pytest.mark.parametrize("fields", WRONG_FORKS, ids=str)
-def test_a_wrong_fork_is_refused(calm: Calm, fields: JsonObject) -> None:
-    body = calm.refused(calm.world.post(calm.targets["fork"], fields))
+def test_a_wrong_fork_is_refused(shop: Unchanged, fields: JsonObject) -> None:
+    body = shop.refused(shop.world.post(shop.targets["fork"], fields))
     assert "fork_strategy" in body["message"] or "target_time" in body["message"]
     assert body["details"]
 
 
 @pytest.mark.parametrize("fields", WRONG_CREATES, ids=str)
-def test_a_wrong_create_is_refused(calm: Calm, fields: JsonObject) -> None:
-    body = calm.refused(calm.world.post(calm.targets["create"], fields))
+def test_a_wrong_create_is_refused(shop: Unchanged, fields: JsonObject) -> None:
+    body = shop.refused(shop.world.post(shop.targets["create"], fields))
     assert body["details"]
 
 
 @pytest.mark.parametrize("raw", NOT_JSON, ids=lambda raw: repr(raw[:24]))
 @pytest.mark.parametrize("verb", ["create", "fork"])
-def test_a_body_that_is_no_json_object_is_refused(calm: Calm, verb: str, raw: bytes) -> None:
-    answer = calm.world.post(calm.targets[verb], content=raw, headers={"Content-Type": "application/json"})
-    assert calm.refused(answer)["code"] == "INVALID_JSON"
+def test_a_body_that_is_no_json_object_is_refused(shop: Unchanged, verb: str, raw: bytes) -> None:
+    answer = shop.world.post(shop.targets[verb], content=raw, headers={"Content-Type": "application/json"})
+    assert shop.refused(answer)["code"] == "INVALID_JSON"
 
 
-def test_all_fields_at_fault_are_shown_but_never_a_page_of_them(calm: Calm) -> None:
-    body = calm.refused(calm.world.post(calm.targets["fork"], {**NOW, **{"f" * 500 + str(n): 1 for n in range(50)}}))
+def test_all_fields_at_fault_are_shown_but_never_a_page_of_them(shop: Unchanged) -> None:
+    fields = {"f" * 500 + str(n): 1 for n in range(50)}
+    body = shop.refused(shop.world.post(shop.targets["fork"], {**NOW, **fields}))
     assert "and 42 more" in body["message"]
     assert len(body["message"]) < 1000
 
 
-def test_the_window_is_in_the_answer_to_a_target_outside_of_it(calm: Calm) -> None:
+def test_the_window_is_in_the_answer_to_a_target_outside_of_it(shop: Unchanged) -> None:
     target = {"fork_strategy": "PITR", "target_time": "2001-01-01T00:00:00Z"}
-    assert "which reaches from 20" in calm.refused(calm.world.post(calm.targets["fork"], target))["message"]
+    assert "which reaches from 20" in shop.refused(shop.world.post(shop.targets["fork"], target))["message"]
 
 
 @pytest.mark.parametrize("verb", ["create", "fork"])
-def test_a_body_over_one_mebibyte_is_refused(calm: Calm, verb: str) -> None:
+def test_a_body_over_one_mebibyte_is_refused(shop: Unchanged, verb: str) -> None:
     large = json.dumps({"name": "x" * (1024 * 1024)}).encode()
     for content in (large, iter([large])):
-        answer = calm.world.post(calm.targets[verb], content=content, headers={"Content-Type": "application/json"})
-        assert calm.refused(answer, 413)["code"] == "BODY_TOO_LARGE"
+        answer = shop.world.post(shop.targets[verb], content=content, headers={"Content-Type": "application/json"})
+        assert shop.refused(answer, 413)["code"] == "BODY_TOO_LARGE"
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "json"])
-def test_a_body_of_another_media_type_is_refused(calm: Calm, kind: str) -> None:
-    answer = calm.world.post(calm.targets["fork"], content=json.dumps(NOW), headers={"Content-Type": kind})
-    assert kind in calm.refused(answer, 415)["message"]
+def test_a_body_of_another_media_type_is_refused(shop: Unchanged, kind: str) -> None:
+    answer = shop.world.post(shop.targets["fork"], content=json.dumps(NOW), headers={"Content-Type": kind})
+    assert kind in shop.refused(answer, 415)["message"]
 
 
 @pytest.mark.parametrize(
@@ -188,11 +192,11 @@ def test_a_body_of_another_media_type_is_refused(calm: Calm, kind: str) -> None:
     ],
 )
 def test_a_wrong_method_is_a_405_that_names_the_right_ones(
-    calm: Calm, method: str, path: str, allowed: set[str]
+    shop: Unchanged, method: str, path: str, allowed: set[str]
 ) -> None:
-    url = f"{BASE_PATH}/{path.format(project=calm.world.tenant.project.id, service=calm.parent)}"
-    answer = calm.world.client.request(method, url, auth=calm.world.tenant.credentials)
-    assert calm.refused(answer, 405)["code"] == "METHOD_NOT_ALLOWED"
+    url = f"{BASE_PATH}/{path.format(project=shop.world.tenant.project.id, service=shop.parent)}"
+    answer = shop.world.client.request(method, url, auth=shop.world.tenant.credentials)
+    assert shop.refused(answer, 405)["code"] == "METHOD_NOT_ALLOWED"
     assert allowed <= {name.strip() for name in answer.headers["allow"].split(",")}
     assert answer.headers["allow"] in answer.json()["details"]
 
@@ -200,21 +204,21 @@ def test_a_wrong_method_is_a_405_that_names_the_right_ones(
 @pytest.mark.parametrize(
     "path", ["/", "/public", f"{BASE_PATH}/nothing", f"{BASE_PATH}/projects/x", "/%00", "/a" * 2000]
 )
-def test_an_unknown_address_is_a_404_in_the_one_shape(calm: Calm, path: str) -> None:
-    assert calm.refused(calm.world.get(path), 404)["code"] == "NOT_FOUND"
+def test_an_unknown_address_is_a_404_in_the_one_shape(shop: Unchanged, path: str) -> None:
+    assert shop.refused(shop.world.get(path), 404)["code"] == "NOT_FOUND"
 
 
-def test_no_free_port_and_no_room_are_refused(calm: Calm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(calm.world.backend), "port_is_free", lambda *_: False)
+def test_no_free_port_and_no_room_are_refused(shop: Unchanged, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(shop.world.backend), "port_is_free", lambda *_: False)
     for verb, body in (("create", {"name": "x"}), ("fork", NOW)):
-        assert calm.refused(calm.world.post(calm.targets[verb], body))["code"] == "NO_FREE_PORT"
+        assert shop.refused(shop.world.post(shop.targets[verb], body))["code"] == "NO_FREE_PORT"
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "tab\tbed", "schlüssel"])
-def test_an_unusable_idempotency_key_is_refused(calm: Calm, key: str) -> None:
+def test_an_unusable_idempotency_key_is_refused(shop: Unchanged, key: str) -> None:
     for verb, body in (("create", {"name": "x"}), ("fork", NOW)):
-        answer = calm.world.post(calm.targets[verb], body, headers={b"Idempotency-Key": key.encode()})
-        assert calm.refused(answer)["code"] == "INVALID_IDEMPOTENCY_KEY"
+        answer = shop.world.post(shop.targets[verb], body, headers={b"Idempotency-Key": key.encode()})
+        assert shop.refused(answer)["code"] == "INVALID_IDEMPOTENCY_KEY"
 
 
 _JSON = st.recursive(
@@ -227,21 +231,81 @@ _FIELDS = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(fields=st.dictionaries(_FIELDS | st.text(), _JSON, max_size=4), verb=st.sampled_from(["create", "fork"]))
-def test_no_json_object_makes_a_fault(calm: Calm, fields: dict[str, Any], verb: str) -> None:
-    # A field of the other verb keeps every body invalid, so that nothing is ever made.
-    calm.refused(calm.world.post(calm.targets[verb], {**fields, "neither": 1}))
+_DOCUMENT = msgspec.json.decode((Path(__file__).parents[2] / "openapi.json").read_bytes())
+_OPERATIONS_WITH_A_BODY = [
+    (method, path, operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2])
+    for path, operations in _DOCUMENT["paths"].items()
+    for method, operation in operations.items()
+    if "requestBody" in operation
+]
+_NEAR_VALUES = [
+    "", "x", "0", "1", "500", "2", "shared", 0, 1, 2, 500, -1, 2**63, 1.0, True, None, "2026-01-15T10:30:00Z",
+    "2026-01-15T10:30:00+02:00", "local", ["ai"], ["time-series"], [{"key": "x", "value": "y"}], [], {},
+    *(word for schema in _DOCUMENT["components"]["schemas"].values() for word in schema.get("enum", ())),
+]  # fmt: skip
+
+
+def _bodies(struct: type[Body]) -> st.SearchStrategy[JsonObject]:
+    """Return bodies whose values all fit the types of their fields, and such with anything in any field."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    sound = {
+        name: st.sampled_from([value for value in _NEAR_VALUES if _fits(value, field.type)])
+        for name, field in fields.items()
+    }
+    required = {name for name, field in fields.items() if field.required}
+    return st.fixed_dictionaries(
+        {name: sound[name] for name in required}, optional={name: sound[name] for name in fields.keys() - required}
+    ) | st.fixed_dictionaries(
+        {}, optional={name: sound[name] | st.sampled_from(_NEAR_VALUES) | _JSON for name in fields}
+    )
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with a service, for requests that may succeed."""
+    yield from open_world(tmp_path_factory.mktemp("changing"))
+
+
+@pytest.mark.parametrize(("method", "path", "schema"), _OPERATIONS_WITH_A_BODY, ids=lambda value: value)
+def test_no_values_of_the_fields_of_a_request_make_a_fault(
+    changing: World, method: str, path: str, schema: str
+) -> None:
+    struct = next(each for each in Body.__subclasses__() if each.__name__ == schema)
+    codes: Counter[str] = Counter()
+    service_id = next((each["service_id"] for each in changing.listed() if each["status"] == "READY"), "")
+    names = {"project_id": changing.tenant.project.id, "service_id": service_id or changing.ready()["service_id"]}
+    url = BASE_PATH + path.format(**names, vpc_id="1", peering_id="1", replica_set_id="a000000000")
+
+    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @given(body=_bodies(struct))
+    def send(body: dict[str, Any]) -> None:
+        answer = changing.client.request(method, url, json=body, auth=changing.tenant.credentials)
+        assert answer.status_code < 500, answer.text
+        if answer.status_code >= 400:
+            assert {"code", "message"} <= answer.json().keys() <= {"code", "message", "details"}
+        codes[answer.json()["code"] if answer.status_code >= 400 else "ACCEPTED"] += 1
+
+    send()
+    assert codes.keys() - {"MISSING_FIELD", "INVALID_FIELD"}, "no request had sound values only"
+    assert "UNKNOWN_FIELD" not in codes, codes
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(field=_FIELDS, value=_JSON)
-def test_no_value_of_a_field_makes_a_fault(calm: Calm, field: str, value: Any) -> None:
+def test_no_value_of_a_field_makes_a_fault(shop: Unchanged, field: str, value: Any) -> None:
     before_the_window = {"fork_strategy": "PITR", "target_time": "2001-01-01T00:00:00Z"}
-    calm.refused(calm.world.post(calm.targets["fork"], {**before_the_window, field: value}))
+    shop.refused(shop.world.post(shop.targets["fork"], {**before_the_window, field: value}))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=st.binary(max_size=200))
-def test_no_bytes_make_a_fault(calm: Calm, raw: bytes) -> None:
-    calm.refused(calm.world.post(calm.targets["fork"], content=raw, headers={"Content-Type": "application/json"}))
+def test_no_bytes_make_a_fault(shop: Unchanged, raw: bytes) -> None:
+    shop.refused(shop.world.post(shop.targets["fork"], content=raw, headers={"Content-Type": "application/json"}))
