@@ -196,7 +196,7 @@ def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: Bro
     expect(page.get_by_role("heading", name="Nodes")).to_be_visible()
     found = visitor.named("shop").replica_sets[0]
     replica_sets.delete_set(plane, shop.project_id, shop.id, found.id)
-    expect(page.get_by_text("There is nothing here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     assert [one for one in complaints if "404" not in one] == []
 
 

@@ -3,16 +3,16 @@
 import asyncio
 from pathlib import Path
 
-from ramet.console.live.change_feed import Pulses, changes
+from ramet.console.live.change_feed import ChangeFeed, changes
 from ramet.store import services
 from tests.worlds import World, make_world
 
 
-def _first_event(pulses: Pulses, world: World, version: str) -> bytes:
-    async def first() -> bytes:
-        stream = changes(pulses, world.project.id, version)
+def _first_event(feed: ChangeFeed, world: World, version: str) -> str:
+    async def first() -> str:
+        stream = changes(feed, world.project.id, version)
         try:
-            return await anext(stream)
+            return str((await anext(stream)).data)
         finally:
             await stream.aclose()  # type: ignore[attr-defined]
 
@@ -23,15 +23,15 @@ def test_a_page_is_told_whether_it_is_old(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     service = world.create("shop")
     now = [0.0]
-    pulses = Pulses(world.plane, lambda: now[0])
-    assert pulses.last_version(world.project.id) == ""
-    assert b"data: *" in _first_event(pulses, world, "")
-    seen = pulses.last_version(world.project.id)
-    assert b"data: same" in _first_event(pulses, world, seen)
+    feed = ChangeFeed(world.plane, lambda: now[0])
+    assert feed.last_version(world.project.id) == ""
+    assert _first_event(feed, world, "") == "*"
+    seen = feed.last_version(world.project.id)
+    assert _first_event(feed, world, seen) == "same"
     with world.store.write() as tx:
         services.update_service(tx, service.id, name="store")
     now[0] = 60.0
-    assert b"data: *" in _first_event(pulses, world, seen)
-    assert pulses.last_version(world.project.id) != seen
-    assert pulses.last_version("nobody") == ""
+    assert _first_event(feed, world, seen) == "*"
+    assert feed.last_version(world.project.id) != seen
+    assert feed.last_version("nobody") == ""
     world.store.close()

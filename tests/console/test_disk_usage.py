@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ramet.console.views.disk_usage import Spaces
+from ramet.console.views.disk_usage import DiskUsage
 from ramet.errors import Failed
 from tests.worlds import make_world
 
@@ -17,12 +17,12 @@ def test_what_a_page_has_no_time_for_is_left_to_the_next_one(tmp_path: Path) -> 
         return 7
 
     world.backend.space_bytes = slow  # type: ignore[method-assign,assignment]
-    spaces = Spaces(world.plane, lambda: now[0])
+    disk_usage = DiskUsage(world.plane, lambda: now[0])
     first, second, third = (service.id for service in services)
-    assert spaces.of(services) == {first: 7, second: 7}
-    assert spaces.of(services) == {first: 7, second: 7, third: 7}
+    assert disk_usage.of(services) == {first: 7, second: 7}
+    assert disk_usage.of(services) == {first: 7, second: 7, third: 7}
     asked = now[0]
-    assert spaces.of(services) == {first: 7, second: 7, third: 7}
+    assert disk_usage.of(services) == {first: 7, second: 7, third: 7}
     assert now[0] == asked
     world.store.close()
 
@@ -37,7 +37,7 @@ def test_a_host_that_cannot_tell_is_asked_no_more_than_one_that_can(tmp_path: Pa
         raise Failed("BROKEN", "It cannot be told")
 
     world.backend.space_bytes = broken  # type: ignore[method-assign]
-    spaces = Spaces(world.plane, lambda: 0.0)
-    assert [spaces.of([service]) for _ in range(2)] == [{service.id: None}] * 2
+    disk_usage = DiskUsage(world.plane, lambda: 0.0)
+    assert [disk_usage.of([service]) for _ in range(2)] == [{service.id: None}] * 2
     assert asked == [service.id]
     world.store.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace as with_changes
 
-from ramet.console.pages.fork_report import story_of
+from ramet.console.pages.fork_report import report_view
 from ramet.control.fork_reports import ForkReport, fork_report
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, shown
@@ -36,7 +36,7 @@ def _report(tmp_path: Path, request: ForkRequest, **facts: Any) -> ForkReport:
 def test_a_moment_is_told_with_the_transactions_on_both_sides(tmp_path: Path) -> None:
     report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture=_CAPTURE, recovery={"wal_replayed_bytes": 2e6})
     origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T12:30:00+02:00")
-    story = story_of(replace(report, origin=origin, step_seconds={"capture": 0.05, "recover": 0.1}))
+    story = report_view(replace(report, origin=origin, step_seconds={"capture": 0.05, "recover": 0.1}))
     assert story.asked == "Everything committed up to 2026-01-01T10:30:00.000000Z."
     holds = dict(story.holds)
     assert holds["The last transaction"] == "745, of 2026-01-01T10:29:59.900000Z, at 0/3000100"
@@ -58,7 +58,7 @@ def test_a_moment_without_a_commit_since_the_snapshot_says_so(tmp_path: Path) ->
     recovery = {"first_excluded_time": _FIRST["time"], "last_commit_time": None, "timeline": 2}
     report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture={"cut": cut}, recovery=recovery)
     origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T10:30:00Z")
-    checks = story_of(replace(report, origin=origin)).checks
+    checks = report_view(replace(report, origin=origin)).checks
     assert not any("None" in check for check in checks)
     assert any("No commit was replayed" in check for check in checks)
 
@@ -66,7 +66,7 @@ def test_a_moment_without_a_commit_since_the_snapshot_says_so(tmp_path: Path) ->
 def test_what_is_empty_is_not_told(tmp_path: Path) -> None:
     nothing = {"prepared_transactions": [], "subscriptions": [], "jobs": [], "user_mappings": 0, "roles_rotated": 1}
     cut: dict[str, Any] = {"last_included": None, "first_excluded": None, "behind_with_earlier_time": []}
-    story = story_of(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=nothing, capture={"cut": cut}))
+    story = report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=nothing, capture={"cut": cut}))
     assert [name for name, _ in story.holds] == ["The first left out"]
     assert [name for name, _ in story.neutralised] == ["Passwords"]
     assert "1 login role replaced" in dict(story.neutralised)["Passwords"]
@@ -81,7 +81,7 @@ def test_what_could_act_on_the_world_is_named(tmp_path: Path) -> None:
         "user_mappings": 2,
         "databases_not_entered": [f"d{number}" for number in range(25)],
     }
-    told = dict(story_of(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=found)).neutralised)
+    told = dict(report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=found)).neutralised)
     assert told["Prepared transactions"] == "tsdb: two: rolled back"
     assert told["Foreign servers"] == "2 user mappings emptied"
     assert "d19 and 5 more" in told["Not entered"]
@@ -91,8 +91,8 @@ def test_what_could_act_on_the_world_is_named(tmp_path: Path) -> None:
 def test_a_snapshot_and_now_are_told_with_their_time(tmp_path: Path) -> None:
     report = _report(tmp_path, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert report.base is not None
-    assert story_of(report).asked == f"The snapshot of {shown(report.base.taken_at)}."
-    told = story_of(replace(report, origin=with_changes(report.origin, strategy="NOW"))).asked
+    assert report_view(report).asked == f"The snapshot of {shown(report.base.taken_at)}."
+    told = report_view(replace(report, origin=with_changes(report.origin, strategy="NOW"))).asked
     assert shown(report.service.created_at) in told
 
 

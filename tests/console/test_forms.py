@@ -16,7 +16,7 @@ SOURCES = Path(ramet.__file__).parent
 def _raised_codes() -> set[str]:
     """Return the codes that the code under src gives to errors, those of parse_moment with the names of its fields."""
     texts = [path.read_text() for path in SOURCES.rglob("*.py") if path != Path(forms.__file__)]
-    texts.append(Path(forms.__file__).read_text().partition("class Misfilled")[2])
+    texts.append(Path(forms.__file__).read_text().partition("class InvalidField")[2])
     code = re.compile(r'[A-Za-z]+\(\s*"([A-Z][A-Z_]+)",')
     field = re.compile(r'parse_moment\("(\w+)"')
     literal = {found for text in texts for found in code.findall(text)}

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from harness.waiting import eventually
-from ramet.console.context import FORM_MARK
-from ramet.console.pages.service_changes import VERBS
+from ramet.console.auth.csrf import CSRF_FIELD
+from ramet.console.pages.service_changes import CHANGES
 from ramet.control.plane import utc_now
 from ramet.control.restore import list_snapshots
 from ramet.control.services import list_services
@@ -28,7 +28,7 @@ _LIMIT_BYTES = 150_000
 
 def _pages(service_id: str) -> list[str]:
     base = f"/console/services/{service_id}"
-    verbs = ("", "/snapshots", "/operations", "/fork", *(f"/{verb}" for verb in VERBS))
+    verbs = ("", "/snapshots", "/operations", "/fork", *(f"/{verb}" for verb in CHANGES))
     more = ("/console/", "/console/new", "/console/lineage", "/console/help", f"{base}/metrics", f"{base}/logs")
     return [*more, *(base + verb for verb in verbs)]
 
@@ -51,7 +51,7 @@ def test_what_no_route_takes_is_told_on_a_page(visitor: Visitor) -> None:
     for path in ("/console/services/a/replicas/b/c/d", "/console/services/a/b/c", "/console/static/x", "/nowhere"):
         answer = visitor.client.get(path)
         assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
-        assert "There is nothing here" in answer.text
+        assert "There is no page at this address" in answer.text
     wrong = visitor.client.delete("/console/sign-in")
     assert (wrong.status_code, "GET" in wrong.headers["allow"]) == (405, True)
     assert wrong.headers["content-type"].startswith("text/html")
@@ -138,14 +138,21 @@ def test_pages_are_compressed_and_streams_are_not(visitor: Visitor) -> None:
         assert next(stream.iter_lines()) == "event: hello"
 
 
-def test_static_files_are_kept_by_browsers(visitor: Visitor) -> None:
-    path = re.findall(r'"(/console/static/[^"]+\.css)"', visitor.client.get("/console/sign-in").text)[0]
-    found = visitor.client.get(path)
-    assert "immutable" in found.headers["cache-control"]
-    assert found.headers["content-type"] == "text/css; charset=utf-8"
-    for digest in ("c", "0" * 12, path.split("/")[3][:-1]):
-        assert visitor.client.get(f"/console/static/{digest}/console.css").headers["cache-control"] == "no-cache"
-    assert visitor.client.get("/console/static/0/secrets.txt").status_code == 404
+def test_browsers_cache_static_files_until_their_content_changes(visitor: Visitor) -> None:
+    page = visitor.client.get("/console/sign-in").text
+    for name, kind in (("console.css", "text/css"), ("console.js", "javascript"), ("ramet.svg", "image/svg+xml")):
+        path = re.findall(rf'"(/console/static/[^"]+/{name})"', page)[0]
+        for found in (visitor.client.get(path), visitor.client.head(path)):
+            assert found.status_code == 200
+            assert {"public", "immutable", "max-age=31536000"} <= set(found.headers["cache-control"].split(", "))
+        assert kind in visitor.client.get(path).headers["content-type"]
+        for digest in ("c", "0" * 12, path.split("/")[3][:-1]):
+            other = visitor.client.get(f"/console/static/{digest}/{name}")
+            assert (other.status_code, other.headers["location"]) == (307, path)
+            assert other.headers["cache-control"] == "no-store"
+    current = path.rpartition("/")[0]
+    for missing in (f"{current}/secrets.txt", f"{current}/../../application.py", "/console/static/0/secrets.txt"):
+        assert visitor.client.get(missing).status_code == 404
 
 
 def test_names_are_text_never_markup(visitor: Visitor) -> None:
@@ -159,9 +166,9 @@ def test_the_password_is_shown_once_and_the_form_makes_one_service(visitor: Visi
     visitor.sign_in()
     page = visitor.see("/console/new")
     key = re.findall(r'name="key" value="([^"]+)"', page)[0]
-    token = re.findall(rf'name="{FORM_MARK}" value="([^"]+)"', page)[0]
+    token = re.findall(rf'name="{CSRF_FIELD}" value="([^"]+)"', page)[0]
     fields = {
-        FORM_MARK: token,
+        CSRF_FIELD: token,
         "key": key,
         "name": "shop",
         "service_type": "POSTGRES",
@@ -185,7 +192,7 @@ def test_an_error_stands_beside_its_field_and_keeps_what_was_typed(visitor: Visi
     assert re.search(
         r'id="target_time"[^>]*aria-invalid="true" aria-describedby="wrong-target_time target-hint"', answer.text
     )
-    assert re.search(r'id="wrong-target_time">The moment <time datetime="2020-01-01T00:00:00\.000000Z"', answer.text)
+    assert re.search(r'id="wrong-target_time">The target time <time datetime="2020-01-01T00:00:00\.0{6}Z"', answer.text)
     assert 'value="back-then"' in answer.text
 
 
@@ -238,7 +245,7 @@ def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
     assert "shop is paused already" in page
     assert f'href="/console/services/{service.id}/resume">Resume</a>' in page
     assert visitor.client.get(f"/console/services/{service.id}/explode").status_code == 404
-    assert "There is nothing here" in visitor.see("/console/nowhere/at/all", 404)
+    assert "There is no page at this address" in visitor.see("/console/nowhere/at/all", 404)
 
 
 def test_what_is_not_there_is_told_in_json_to_programs_and_as_a_page_to_browsers(visitor: Visitor) -> None:
@@ -328,7 +335,7 @@ def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
     assert "that match" not in nothing
     assert 'class="name"' in visitor.see("/console/?number=21")
     lineage = visitor.see("/console/lineage?number=11")
-    assert lineage.count('<span class="who-and-when">') == 1
+    assert lineage.count('<span class="origin">') == 1
     assert "Part 11 of 11" in lineage
     assert visitor.see("/console/lineage?q=straw-99").count('class="found"') == 11
     assert "Nothing matches" in visitor.see("/console/lineage?q=hay")

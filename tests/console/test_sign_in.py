@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from ramet.console.auth.browser_secrets import COOKIE
-from ramet.console.context import FORM_MARK
+from ramet.console.auth.csrf import CSRF_FIELD
+from ramet.console.context import COOKIE
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.store.tables import session
@@ -73,11 +73,11 @@ def test_nobody_is_signed_in_by_another_site(visitor: Visitor) -> None:
 def test_signing_out_ends_the_session_for_every_copy_of_its_cookie(visitor: Visitor) -> None:
     visitor.sign_in()
     copied = {"Cookie": f"{COOKIE}={visitor.client.cookies[COOKIE]}"}
-    token = re.findall(rf'name="{FORM_MARK}" value="([^"]+)"', visitor.see("/console/"))[0]
+    token = re.findall(rf'name="{CSRF_FIELD}" value="([^"]+)"', visitor.see("/console/"))[0]
     with Visitor(visitor.world) as other:
         other.sign_in()
         assert other.client.get("/console/").status_code == 200
-        assert visitor.client.post("/console/sign-out", data={FORM_MARK: token}).status_code == 303
+        assert visitor.client.post("/console/sign-out", data={CSRF_FIELD: token}).status_code == 303
         visitor.client.cookies.clear()
         assert visitor.client.get("/console/", headers=copied).status_code == 303
         assert other.client.get("/console/").status_code == 200
@@ -103,7 +103,7 @@ def test_a_changed_cookie_opens_nothing(visitor: Visitor) -> None:
 def test_a_form_of_another_session_changes_nothing(visitor: Visitor) -> None:
     visitor.sign_in()
     fields = {"name": "stolen", "service_type": "POSTGRES", "size": "shared", "environment": "DEV"}
-    for token in ({}, {FORM_MARK: ""}, {FORM_MARK: "0" * 64}):
+    for token in ({}, {CSRF_FIELD: ""}, {CSRF_FIELD: "0" * 64}):
         assert visitor.client.post("/console/new", data={**fields, **token}).status_code == 403
     assert services.list_services(visitor.world.runtime.plane, visitor.world.project.id) == []
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ramet.console.views.charts import METRICS, chart
 from ramet.console.views.format import ago_text
-from ramet.console.views.lineage_tree import kin_of, part_of, tree
+from ramet.console.views.lineage_tree import page_of, tree, with_ancestors
 from ramet.console.views.operation_steps import STEPS, TITLES, grouped, steps_of
 from ramet.console.views.timeline import draw
-from ramet.console.views.wal_volume import Written, written_over_time
+from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
 from ramet.control.metrics import Growth
 from ramet.model.credentials import Secret
 from ramet.model.fork import shown
@@ -63,8 +63,8 @@ def _origin(parent: str, strategy: str, target: str | None = None) -> Origin:
     return Origin("project000", parent.ljust(10, "0"), parent, strategy, target)
 
 
-def _writes(*growth: Growth) -> list[Written]:
-    return written_over_time(_window().snapshots, growth, 1000, _at(100))
+def _writes(*growth: Growth) -> list[WalVolume]:
+    return wal_volume_over_time(_window().snapshots, growth, 1000, _at(100))
 
 
 def test_a_time_line_shows_snapshots_writes_and_gaps_in_their_places() -> None:
@@ -95,7 +95,7 @@ def test_writes_are_drawn_when_they_were_measured_and_the_rest_evenly() -> None:
 def test_short_averages_hide_nothing_and_long_ones_are_told_apart() -> None:
     seconds = [replace(_snapshot(0, lsn), taken_at=_at(lsn / 600)) for lsn in range(0, 601, 60)]
     short = RestoreWindow(_at(0), _at(1), seconds, (), RestoreSettings())
-    line = draw(short, written_over_time(seconds, [Growth(_at(0.1), _at(0.6), 9)], 0, _at(1)), None)
+    line = draw(short, wal_volume_over_time(seconds, [Growth(_at(0.1), _at(0.6), 9)], 0, _at(1)), None)
     assert line is not None
     assert {(bar.size_bytes, bar.measured) for bar in line.bars} == {(60, True)}
     assert not line.has_averages
@@ -144,8 +144,8 @@ def test_a_tree_keeps_forks_under_their_parents_and_shows_the_moment_they_hold()
         ("fork2", 2, 1),
         ("blog", 0, None),
     ]
-    assert nodes[0].x_born < nodes[3].x_born < (nodes[1].x_data or 0) < nodes[1].x_born
-    assert nodes[2].x_data == nodes[2].x_born
+    assert nodes[0].x_created < nodes[3].x_created < (nodes[1].x_data or 0) < nodes[1].x_created
+    assert nodes[2].x_data == nodes[2].x_created
 
 
 def test_a_parent_that_is_gone_keeps_its_place() -> None:
@@ -171,16 +171,16 @@ def test_what_a_search_finds_is_shown_with_what_it_came_from() -> None:
         _service("fork2", 60, _origin("fork", "NOW")),
         _service("fork3", 70, _origin("gone", "NOW")),
     ]
-    assert [one.name for one in kin_of(listed, [listed[3]])] == ["shop", "fork", "fork2"]
-    assert [one.name for one in kin_of(listed, [listed[4], listed[1]])] == ["blog", "fork3"]
-    assert kin_of(listed, []) == []
+    assert [one.name for one in with_ancestors(listed, [listed[3]])] == ["shop", "fork", "fork2"]
+    assert [one.name for one in with_ancestors(listed, [listed[4], listed[1]])] == ["blog", "fork3"]
+    assert with_ancestors(listed, []) == []
 
 
 def test_a_part_of_a_tree_counts_its_rows_anew() -> None:
     listed = [_service("root", 0)] + [_service(f"f{n:04d}", n, _origin("root", "NOW")) for n in range(1, 150)]
     nodes = tree(listed, _at(1000))
-    assert [node.parent_row for node in part_of(nodes, 1)] == [None] + [0] * 99
-    rest = part_of(nodes, 2)
+    assert [node.parent_row for node in page_of(nodes, 1)] == [None] + [0] * 99
+    rest = page_of(nodes, 2)
     assert [(node.row, node.parent_row) for node in rest] == [(n, None) for n in range(50)]
 
 

@@ -1,4 +1,4 @@
-"""The console put together: its routes over the verbs that it is given, ready to be mounted beside the interface."""
+"""The console as a whole: its routes over a control plane, ready to be mounted beside the HTTP interface."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,11 +14,13 @@ from litestar.types import ControllerRouterHandler
 
 from ramet.console import static_files
 from ramet.console.auth import sign_in
-from ramet.console.auth.browser_secrets import Brake, FormMarks, Links
-from ramet.console.context import AnyRequest, Entry, Parts, dependencies, read
+from ramet.console.auth.csrf import CsrfTokens
+from ramet.console.auth.sign_in_links import SignInLinks
+from ramet.console.auth.throttle import SignInThrottle
+from ramet.console.context import AnyRequest, ConsoleContext, dependencies, read
 from ramet.console.error_pages import exception_handlers, on_http_exception
 from ramet.console.live import events
-from ramet.console.live.change_feed import Pulses
+from ramet.console.live.change_feed import ChangeFeed
 from ramet.console.pages import (
     fork_report,
     forks,
@@ -32,19 +34,20 @@ from ramet.console.pages import (
     services,
     snapshots,
 )
-from ramet.console.views.disk_usage import Spaces
-from ramet.console.views.rendering import HEADERS
+from ramet.console.rendering import redirect
+from ramet.console.static_files import static_files_router
+from ramet.console.views.disk_usage import DiskUsage
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
 
 PATH = "/console"
 _FORM_BYTES = 64 * 1024
-# Compressed pages hold secrets beside what the address says; only that the cookie is SameSite=Strict keeps other sites
-# from asking for them again and again to measure what they guess. The stream's events must not wait for each other.
+# Pages with secrets are compressed although they reflect the query: the BREACH attack needs requests that carry the
+# cookie, and SameSite=Strict withholds it from other sites. Events must reach the page at once, so they are not.
 _COMPRESSION = CompressionConfig("gzip", gzip_compress_level=5, exclude=r"/console/events$")
 _PAGES = (
-    static_files.static_file,
+    static_files.other_version,
     sign_in.sign_in_page,
     sign_in.sign_in,
     sign_in.make_link,
@@ -77,9 +80,9 @@ _PAGES = (
 
 @dataclass(frozen=True)
 class Console:
-    """The console of this process: what to mount, and links that sign in once. `close` lets its streams end.
+    """The console of this process: the routes to mount, and `make_link`, which returns a path that signs in once.
 
-    `refuse` answers what no route of it takes.
+    `refuse` answers requests that match no route. `close` ends the streams of open pages.
     """
 
     routes: tuple[ControllerRouterHandler, ...]
@@ -91,25 +94,25 @@ class Console:
 def open_console(
     plane: Plane, projects: Projects, root_key: bytes, openapi: Callable[[], Mapping[str, Any]]
 ) -> Console:
-    """Return the console over these verbs; forms are marked with a key derived from `root_key`.
+    """Return the console of a control plane. CSRF tokens are made with a key derived from `root_key`.
 
-    `openapi` gives the description of the HTTP interface, for its reference; it is asked when someone reads that.
+    `openapi` returns the description of the HTTP interface; it is called when the reference is first read.
     """
-    parts = Parts(
+    context = ConsoleContext(
         plane,
         projects,
         Sessions(plane.store),
-        FormMarks(root_key),
-        Links(),
-        Brake(),
-        Pulses(plane),
-        Spaces(plane),
+        CsrfTokens(root_key),
+        SignInLinks(),
+        SignInThrottle(),
+        ChangeFeed(plane),
+        DiskUsage(plane),
         cache(lambda: _reference(openapi())),
     )
     router = Router(
         PATH,
-        route_handlers=_PAGES,
-        dependencies=dependencies(parts),
+        route_handlers=[*_PAGES, static_files_router()],
+        dependencies=dependencies(context),
         exception_handlers=exception_handlers(),
         middleware=[DefineMiddleware(CompressionMiddleware, config=_COMPRESSION)],
         request_class=Request,
@@ -119,14 +122,14 @@ def open_console(
     return Console(
         (router, home),
         on_http_exception,
-        lambda public_key: f"{sign_in.LINKS}/{parts.links.make(public_key)}",
-        parts.pulses.close,
+        lambda public_key: f"{sign_in.LINKS}/{context.links.make(public_key)}",
+        context.feed.close,
     )
 
 
-def _reference(openapi: Mapping[str, Any]) -> list[Entry]:
+def _reference(openapi: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [
-        Entry(method.upper(), path, operation.get("summary", ""))
+        (method.upper(), path, operation.get("summary", ""))
         for path, methods in openapi.get("paths", {}).items()
         for method, operation in methods.items()
     ]
@@ -134,5 +137,5 @@ def _reference(openapi: Mapping[str, Any]) -> list[Entry]:
 
 @read("/", sync_to_thread=False)
 def home() -> Response[None]:
-    """Lead whoever opens the bare address to the console."""
-    return Response(None, status_code=307, headers={**HEADERS, "Location": f"{PATH}/"})
+    """Redirect from the root of the server to the console."""
+    return redirect(f"{PATH}/", 307)

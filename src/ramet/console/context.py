@@ -1,8 +1,7 @@
-"""What every page works with: the verbs, who is signed in, and the checked fields of a form; as dependencies."""
+"""What handlers work with: the control plane, the session, and the checked fields of a form, as dependencies."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hmac import compare_digest
 from typing import Any
 
 from litestar import Request, route
@@ -10,89 +9,83 @@ from litestar.di import NamedDependency, Provide
 from litestar.enums import HttpMethod
 from litestar.params import FromPath, SkipValidation
 
-from ramet.console.auth.browser_secrets import COOKIE, Brake, FormMarks, Links
-from ramet.console.live.change_feed import Pulses
-from ramet.console.views.disk_usage import Spaces
+from ramet.console.auth.csrf import CSRF_FIELD, CsrfTokens
+from ramet.console.auth.sign_in_links import SignInLinks
+from ramet.console.auth.throttle import SignInThrottle
+from ramet.console.live.change_feed import ChangeFeed
+from ramet.console.views.disk_usage import DiskUsage
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
-from ramet.errors import Forbidden
 from ramet.model.session import Session
 
-FORM_MARK = "_token"
-FORM_EXPIRED = "FORM_EXPIRED"
-_AS_TYPED = ("password",)
+COOKIE = "ramet_session"
+_NOT_STRIPPED = ("password",)
 AnyRequest = Request[Any, Any, Any]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One operation of the HTTP interface, for the reference."""
+class ConsoleContext:
+    """The control plane, and what the console itself keeps in this process.
 
-    method: str
-    path: str
-    summary: str
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The verbs, and what the console itself keeps in this process."""
+    `reference` returns (method, path, summary) of each operation of the HTTP interface.
+    """
 
     plane: Plane
     projects: Projects
     sessions: Sessions
-    marks: FormMarks
-    links: Links
-    brake: Brake
-    pulses: Pulses
-    spaces: Spaces
-    reference: Callable[[], Sequence[Entry]]
-
-
-ConsoleParts = NamedDependency[SkipValidation[Parts]]
-SignedIn = NamedDependency[SkipValidation["Visit"]]
-Fields = NamedDependency[SkipValidation[Mapping[str, str]]]
-ServiceId = FromPath[str]
+    csrf: CsrfTokens
+    links: SignInLinks
+    throttle: SignInThrottle
+    feed: ChangeFeed
+    disk_usage: DiskUsage
+    reference: Callable[[], Sequence[tuple[str, str, str]]]
 
 
 @dataclass(frozen=True)
-class Visit(Session):
-    """A request of somebody who is signed in; `version` is that of the last look at the project before it came."""
+class CurrentSession(Session):
+    """The session of a request; `version` is the last one of the project that the change feed read before it."""
 
     version: str
 
 
+Context = NamedDependency[SkipValidation[ConsoleContext]]
+SignedIn = NamedDependency[SkipValidation[CurrentSession]]
+Fields = NamedDependency[SkipValidation[Mapping[str, str]]]
+ServiceId = FromPath[str]
+
+
 class SignedOut(Exception):
-    """Nobody is signed in: the way leads to the sign-in page."""
+    """The request has no valid session; the answer redirects to the sign-in page."""
 
 
 def read(path: str, *, sync_to_thread: bool) -> route:
-    """Return the decorator of a page that is read: what answers GET answers HEAD (RFC 9110, 9.3.2)."""
+    """Return the decorator of a handler for GET and HEAD (RFC 9110, 9.3.2)."""
     return route(path, http_method=[HttpMethod.GET, HttpMethod.HEAD], sync_to_thread=sync_to_thread)
 
 
-def dependencies(parts: Parts) -> dict[str, Provide]:
-    """Return what handlers may ask for by name: `parts`, `session`, `fields`."""
+def dependencies(context: ConsoleContext) -> dict[str, Provide]:
+    """Return what handlers may ask for by name: `context`, `session`, `fields`."""
     return {
-        "parts": Provide(lambda: parts, use_cache=True, sync_to_thread=False),
+        "context": Provide(lambda: context, use_cache=True, sync_to_thread=False),
         "session": Provide(provide_session, sync_to_thread=True),
         "fields": Provide(provide_fields),
     }
 
 
-def provide_session(request: AnyRequest, parts: ConsoleParts) -> Visit:
-    """Return who is signed in. Raises SignedOut, also when the session was ended, or its key revoked, meanwhile."""
+def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
+    """Return the session of a request. Raises SignedOut, also when it has ended or its key was revoked."""
     token = request.cookies.get(COOKIE)
-    session = parts.sessions.find(token, parts.plane.clock()) if token else None
+    session = context.sessions.find(token, context.plane.clock()) if token else None
     if session is None:
         raise SignedOut
-    return Visit(**vars(session), version=parts.pulses.last_version(session.project_id))
+    return CurrentSession(**vars(session), version=context.feed.last_version(session.project_id))
 
 
-async def provide_fields(request: AnyRequest, parts: ConsoleParts, session: SignedIn) -> Mapping[str, str]:
-    """Return the fields of a form that came from one of our own pages. Raises Forbidden."""
+async def provide_fields(request: AnyRequest, context: Context, session: SignedIn) -> Mapping[str, str]:
+    """Return the fields of a form that one of our own pages sent, without surrounding disk_usage. Raises Forbidden."""
     form = await request.form()
-    given = {name: value for name, value in form.items() if isinstance(value, str)}
-    if not compare_digest(given.pop(FORM_MARK, "").encode(), parts.marks.of(session).encode()):
-        raise Forbidden(FORM_EXPIRED, "This form was made for another session", "Fill it in anew.")
-    return {name: value if name in _AS_TYPED else value.strip() for name, value in given.items()}
+    fields = {name: value for name, value in form.items() if isinstance(value, str)}
+    context.csrf.check(session, fields)
+    del fields[CSRF_FIELD]
+    return {name: value if name in _NOT_STRIPPED else value.strip() for name, value in fields.items()}

@@ -1,4 +1,4 @@
-"""Errors to pages: who is signed out goes to the sign-in page, everybody else is told what is wrong and what to do."""
+"""Errors as pages: requests without a session are redirected to the sign-in page, all others say what is wrong."""
 
 import logging
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
-from ramet.console.auth.browser_secrets import COOKIE
-from ramet.console.context import FORM_EXPIRED, AnyRequest, SignedOut
-from ramet.console.views.rendering import HEADERS, page
+from ramet.console.auth.csrf import FORM_EXPIRED
+from ramet.console.context import COOKIE, AnyRequest, SignedOut
+from ramet.console.rendering import htmx_redirect, page, redirect
 from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from ramet.ids import new_id
 
@@ -25,6 +25,8 @@ _STATUSES: Mapping[type[Error], int] = {
     TooLarge: 413,
     Unavailable: 503,
 }
+_TITLES = {404: "Not found", 403: "Not allowed", 409: "Not possible now", 503: "Temporarily unavailable"}
+_SENTENCES = {404: "There is no page at this address", 405: "This address does not accept this method"}
 
 
 def exception_handlers() -> ExceptionHandlersMap:
@@ -33,12 +35,12 @@ def exception_handlers() -> ExceptionHandlersMap:
 
 
 def status_for(error: Error) -> int:
-    """Return the HTTP status of an error that a page shows; 500 for those that are no fault of the viewer."""
+    """Return the HTTP status of an error page; 500 for errors that the user did not cause."""
     return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 500)
 
 
 def form_status(error: Error) -> int:
-    """Return the HTTP status of a form that is shown again because of an error; raises those that are a fault."""
+    """Return the HTTP status of a form that is shown again because of an error; raises errors with status 500."""
     status = status_for(error)
     if status == 500:
         raise error
@@ -48,15 +50,14 @@ def form_status(error: Error) -> int:
 def _on_signed_out(request: AnyRequest, _: SignedOut) -> Response[None]:
     is_part = request.headers.get("hx-request") == "true"
     address = f"/console/sign-in{_next(request, is_part)}"
-    if is_part:
-        return Response(None, status_code=401, headers={**HEADERS, "HX-Redirect": address})
-    return Response(None, status_code=303, headers={**HEADERS, "Location": address})
+    return htmx_redirect(address, 401) if is_part else redirect(address)
 
 
 def _next(request: AnyRequest, is_part: bool) -> str:
-    """Return the query that leads back: to the page itself, or to the one that asked for a part of it.
+    """Return the query of the sign-in page: the page to return to, and whether a session has ended.
 
-    It tells that a session ended where there was one: a form, a part of a page, or a cookie came from it.
+    The page is the one requested, or the one that requested a part of itself. A form, a part of a page, or a cookie can
+    come only from a session, which therefore has ended.
     """
     asked = urlsplit(request.headers.get("hx-current-url", "") if is_part else str(request.url))
     wanted = f"{asked.path}?{asked.query}" if asked.query else asked.path
@@ -78,11 +79,12 @@ def _on_error(request: AnyRequest, error: Error) -> Response[str]:
 
 
 def on_http_exception(request: AnyRequest, exception: HTTPException) -> Response[str]:
-    """Answer what the framework refuses with a page."""
-    if exception.status_code >= 500:
+    """Answer a request that Litestar refuses with a page."""
+    status = exception.status_code
+    if status >= 500:
         return _on_fault(request, exception)
-    title = _title(exception.status_code)
-    answer = page("error.html", title=title, error=Error("HTTP", title), status_code=exception.status_code)
+    sentence = _SENTENCES.get(status, "The server cannot process this request")
+    answer = page("error.html", title=_title(status), error=Error("HTTP", sentence), status_code=status)
     answer.headers.update({name: value for name, value in (exception.headers or {}).items() if name.lower() == "allow"})
     return answer
 
@@ -90,12 +92,9 @@ def on_http_exception(request: AnyRequest, exception: HTTPException) -> Response
 def _on_fault(request: AnyRequest, fault: Exception) -> Response[str]:
     reference = new_id()
     _log.error("%s %s failed, reference %s", request.method, request.url.path, reference, exc_info=fault)
-    error = Error(
-        "INTERNAL", "Something went wrong inside the server; its log has the reason", f"Reference {reference}."
-    )
-    return page("error.html", title="Something went wrong", error=error, status_code=500)
+    error = Error("INTERNAL", "An internal error occurred; the server's log has the reason", f"Reference {reference}.")
+    return page("error.html", title="Internal error", error=error, status_code=500)
 
 
 def _title(status: int) -> str:
-    titles = {404: "There is nothing here", 403: "Not allowed", 409: "Not possible now", 503: "Try again shortly"}
-    return titles.get(status, "This cannot be done")
+    return _TITLES.get(status, "Invalid request")

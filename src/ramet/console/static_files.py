@@ -1,54 +1,41 @@
-"""Style, script and icon: read once, named by their content, so that browsers keep them for good."""
+"""The style sheet, script and icon, under an address that changes with their content, so that browsers cache them."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
-from litestar import Response
+from litestar import Response, Router
+from litestar.datastructures import CacheControlHeader
 from litestar.params import FromPath
+from litestar.static_files import create_static_files_router
 
-from ramet.console.context import AnyRequest, read
+from ramet.console.context import read
 from ramet.errors import NotFound
 
-_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_FOREVER = "public, max-age=31536000, immutable"
-
-
-@dataclass(frozen=True)
-class Asset:
-    """One file as it is served; `path` changes with its content."""
-
-    path: str
-    content: bytes
-    media_type: str
+_DIRECTORY = Path(__file__).parent / "static"
+_YEAR_SECONDS = 31_536_000
 
 
 @cache
-def assets() -> Mapping[str, Asset]:
-    """Return every file by its name."""
-    found = {}
-    for file in files("ramet.console").joinpath("static").iterdir():
-        stem, dot, suffix = file.name.rpartition(".")
-        content = file.read_bytes()
-        digest = hashlib.sha256(content).hexdigest()[:12]
-        path = f"/console/static/{digest}/{file.name}"
-        if dot + suffix in _TYPES and stem:
-            found[file.name] = Asset(path, content, _TYPES[dot + suffix])
-    return found
+def _digest() -> str:
+    content = b"".join(file.read_bytes() for file in sorted(_DIRECTORY.iterdir()))
+    return hashlib.sha256(content).hexdigest()[:12]
 
 
 def asset_path(name: str) -> str:
-    """Return where a file is served."""
-    return assets()[name].path
+    """Return the address of a file."""
+    return f"/console/static/{_digest()}/{name}"
+
+
+def static_files_router() -> Router:
+    """Return the routes of the files as they are now."""
+    caching = CacheControlHeader(public=True, max_age=_YEAR_SECONDS, immutable=True)
+    return create_static_files_router(f"/static/{_digest()}", [_DIRECTORY], cache_control=caching)
 
 
 @read("/static/{digest:str}/{name:str}", sync_to_thread=False)
-def static_file(request: AnyRequest, digest: FromPath[str], name: FromPath[str]) -> Response[bytes]:
-    """Answer with a file, to everybody."""
-    asset = assets().get(name)
-    if asset is None:
-        raise NotFound("NOT_FOUND", "There is no such file")
-    caching = _FOREVER if request.url.path == asset.path else "no-cache"
-    return Response(asset.content, media_type=asset.media_type, headers={"Cache-Control": caching})
+def other_version(digest: FromPath[str], name: FromPath[str]) -> Response[None]:
+    """Redirect from the address of another version: the page that names it came from another release."""
+    if not (_DIRECTORY / Path(name).name).is_file():
+        raise NotFound("NOT_FOUND", f"There is no file {name[:100]!r}")
+    return Response(None, status_code=307, headers={"Location": asset_path(name), "Cache-Control": "no-store"})

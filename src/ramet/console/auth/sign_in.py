@@ -8,9 +8,9 @@ from litestar import Response, get, post
 from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 
-from ramet.console.auth.browser_secrets import COOKIE, Guess
-from ramet.console.context import AnyRequest, ConsoleParts, Fields, Parts, SignedIn, read
-from ramet.console.views.rendering import HEADERS, page
+from ramet.console.auth.throttle import Attempt
+from ramet.console.context import COOKIE, AnyRequest, ConsoleContext, Context, Fields, SignedIn, read
+from ramet.console.rendering import HEADERS, page, redirect
 from ramet.errors import Unauthorized
 from ramet.model.credentials import Secret
 from ramet.model.project import ApiKey
@@ -23,107 +23,119 @@ _KEY_LIMIT = 200
 
 @read("/sign-in", sync_to_thread=False)
 def sign_in_page(request: AnyRequest) -> Response[str]:
-    """Show the form; `next` in the query says where to go afterwards, `ended` that a session came to its end."""
-    wanted, ended = str(request.query_params.get("next", _HOME)), "ended" in request.query_params
-    return page("sign_in.html", next_path=_local(wanted), problem=None, public_key="", ended=ended)
+    """Show the form. `next` in the query is the page to open afterwards; `ended` says that a session has ended."""
+    return _form(_local(str(request.query_params.get("next", _HOME))), ended="ended" in request.query_params)
 
 
 @post("/sign-in", status_code=200)
-async def sign_in(request: AnyRequest, parts: ConsoleParts) -> Response[str]:
-    """Open a session for the holder of a key. Who guesses too often has to wait."""
+async def sign_in(request: AnyRequest, context: Context) -> Response[str]:
+    """Begin a session for the holder of a key."""
     form = await request.form()
     next_path = _local(str(form.get("next", _HOME)))
     try:
-        key = await _opened(request, parts, form)
-        return await asyncio.to_thread(_entered, request, parts, key, next_path)
+        key = await _key_of(request, context, form)
+        return await asyncio.to_thread(_signed_in, request, context, key, next_path)
     except _Refused as refused:
-        public_key = _typed(form, "public_key")
-        answer = page("sign_in.html", next_path=next_path, problem=refused.problem, public_key=public_key)
-        answer.status_code = refused.status
+        answer = _form(next_path, refused.problem, _typed(form, "public_key"), status_code=refused.status)
         answer.headers.update(refused.headers)
         return answer
 
 
 @post("/link", status_code=201)
-async def make_link(request: AnyRequest, parts: ConsoleParts) -> Response[dict[str, str]]:
-    """Answer the holder of a key, a program, with the path of a link that signs in once."""
+async def make_link(request: AnyRequest, context: Context) -> Response[dict[str, str]]:
+    """Return the path of a link that signs in once to a program that holds a key."""
     form = await request.form()
     try:
-        key = await _opened(request, parts, form)
+        key = await _key_of(request, context, form)
     except _Refused as refused:
         body = {"code": refused.code, "message": refused.problem}
         return Response(body, status_code=refused.status, headers={**HEADERS, **refused.headers})
-    return Response({"path": f"{LINKS}/{parts.links.make(key.public_key)}"}, headers=dict(HEADERS))
+    return Response({"path": f"{LINKS}/{context.links.make(key.public_key)}"}, headers=dict(HEADERS))
 
 
 @get("/enter/{token:str}", sync_to_thread=True)
-def enter(request: AnyRequest, parts: ConsoleParts, token: FromPath[str]) -> Response[str]:
-    """Open a session by a link; the link is used up then. One that another site leads to may not be the viewer's."""
+def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Response[str]:
+    """Begin a session by a link, which is invalid afterwards. A link followed from another site is refused."""
     if request.headers.get("sec-fetch-site") == "cross-site":
-        problem = "Another site led here. If the link is yours, copy it into the address bar."
-        return page("sign_in.html", next_path=_HOME, problem=problem, public_key="", status_code=403)
-    public_key = parts.links.use(token)
+        problem = "Another site opened this link. If the link is yours, paste it into the address bar."
+        return _form(_HOME, problem, status_code=403)
+    public_key = context.links.use(token)
     if public_key is None:
-        problem = "This link has been used, or is too old. 'ramet console' prints a new one; or sign in with a key."
-        return page("sign_in.html", next_path=_HOME, problem=problem, public_key="", status_code=410)
-    return _entered(request, parts, parts.projects.active_key(public_key), _HOME)
+        problem = (
+            "This link was already used, or has expired. Run 'ramet console' for a new one, or sign in with a key."
+        )
+        return _form(_HOME, problem, status_code=410)
+    return _signed_in(request, context, context.projects.active_key(public_key), _HOME)
 
 
 @post("/sign-out", sync_to_thread=True, status_code=303)
-def sign_out(parts: ConsoleParts, session: SignedIn, fields: Fields) -> Response[None]:
-    """End the session: its cookie opens nothing from now on, wherever a copy of it is."""
-    parts.sessions.end(session)
-    answer: Response[None] = Response(None, status_code=303, headers={**HEADERS, "Location": "/console/sign-in"})
+def sign_out(context: Context, session: SignedIn, fields: Fields) -> Response[None]:
+    """End the session in the store, so that every copy of its cookie becomes invalid."""
+    context.sessions.end(session)
+    answer = redirect("/console/sign-in")
     answer.delete_cookie(COOKIE, path="/console")
     return answer
 
 
 class _Refused(Exception):
-    """Nobody is signed in: why, and what that is in HTTP."""
+    """The sign-in is refused: the sentence for the user, and the HTTP answer."""
 
     def __init__(self, status: int, code: str, problem: str, headers: Mapping[str, str]) -> None:
         super().__init__(problem)
         self.status, self.code, self.problem, self.headers = status, code, problem, headers
 
 
-async def _opened(request: AnyRequest, parts: Parts, form: FormMultiDict) -> ApiKey:
-    """Return the key that a form holds. Raises _Refused; who failed too often waits for either."""
-    if not _is_from_here(request):
+def _form(
+    next_path: str, problem: str = "", public_key: str = "", *, ended: bool = False, status_code: int = 200
+) -> Response[str]:
+    return page(
+        "sign_in.html",
+        next_path=next_path,
+        problem=problem,
+        public_key=public_key,
+        ended=ended,
+        status_code=status_code,
+    )
+
+
+async def _key_of(request: AnyRequest, context: ConsoleContext, form: FormMultiDict) -> ApiKey:
+    """Return the key that a form holds. Raises _Refused, after a delay when the attempt is throttled."""
+    if not _is_same_origin(request):
         raise _Refused(403, "FORBIDDEN", "This form came from another site. Sign in on this page", {})
-    guess = (request.client.host if request.client else "", _typed(form, "public_key"))
-    if not parts.brake.is_on(guess):
-        return await _authenticated(parts, form, guess)
-    if not parts.brake.enter(guess):
-        raise _too_many(parts)
+    attempt = (request.client.host if request.client else "", _typed(form, "public_key"))
+    if not context.throttle.is_throttled(attempt):
+        return await _authenticated(context, form, attempt)
+    if not context.throttle.acquire(attempt):
+        raise _too_many(context)
     try:
-        await asyncio.sleep(parts.brake.delay_seconds)
-        return await _authenticated(parts, form, guess)
+        await asyncio.sleep(context.throttle.delay_seconds)
+        return await _authenticated(context, form, attempt)
     except _Refused as refused:
-        raise _too_many(parts) from refused
+        raise _too_many(context) from refused
     finally:
-        parts.brake.leave(guess)
+        context.throttle.release(attempt)
 
 
-async def _authenticated(parts: Parts, form: FormMultiDict, guess: Guess) -> ApiKey:
+async def _authenticated(context: ConsoleContext, form: FormMultiDict, attempt: Attempt) -> ApiKey:
     secret = Secret(_typed(form, "secret_key"))
     try:
-        return await asyncio.to_thread(parts.projects.authenticate, guess[1], secret)
+        return await asyncio.to_thread(context.projects.authenticate, attempt[1], secret)
     except Unauthorized as error:
-        parts.brake.fail(guess)
-        problem = "This key is unknown, revoked, or its secret is wrong. 'ramet key create' makes another one"
+        context.throttle.record_failure(attempt)
+        problem = "This key is unknown or revoked, or the secret is wrong. Run 'ramet key create' for a new key"
         raise _Refused(401, error.code, problem, {}) from error
 
 
-def _too_many(parts: Parts) -> _Refused:
-    seconds = max(1, round(parts.brake.delay_seconds))
-    problem = f"Too many failed attempts with this key: each one takes {seconds} seconds now"
+def _too_many(context: ConsoleContext) -> _Refused:
+    seconds = max(1, round(context.throttle.delay_seconds))
+    problem = f"Too many failed attempts with this key: each one now takes {seconds} seconds"
     return _Refused(429, "TOO_MANY_ATTEMPTS", problem, {"Retry-After": str(seconds)})
 
 
-def _is_from_here(request: AnyRequest) -> bool:
-    """Tell whether a form was sent by one of our pages, or by a program: browsers say where a form comes from.
+def _is_same_origin(request: AnyRequest) -> bool:
+    """Tell whether one of our pages, or a program, sent a form.
 
-    They tell `Sec-Fetch-Site` over TLS and on this host; elsewhere the address in `Origin` has to be the one asked.
+    Browsers send `Sec-Fetch-Site` over TLS and to localhost; elsewhere `Origin` must name the host of the request.
     """
     if site := request.headers.get("sec-fetch-site"):
         return site in ("same-origin", "none")
@@ -135,12 +147,12 @@ def _typed(form: FormMultiDict, name: str) -> str:
     return str(form.get(name, "")).strip()[:_KEY_LIMIT]
 
 
-def _entered(request: AnyRequest, parts: Parts, key: ApiKey, next_path: str) -> Response[str]:
-    """Answer with a page that goes on by itself.
+def _signed_in(request: AnyRequest, context: ConsoleContext, key: ApiKey, next_path: str) -> Response[str]:
+    """Begin a session, and answer with a page that opens the next one.
 
-    A redirect would not do: coming from another site, it would be followed without the strict cookie just set.
+    A redirect would not do: after a link on another site, browsers follow it without the SameSite=Strict cookie.
     """
-    token = parts.sessions.begin(key.public_key, parts.plane.clock())
+    token = context.sessions.begin(key.public_key, context.plane.clock())
     answer = page("signed_in.html", next_path=next_path)
     answer.set_cookie(
         COOKIE,
@@ -155,6 +167,6 @@ def _entered(request: AnyRequest, parts: Parts, key: ApiKey, next_path: str) -> 
 
 
 def _local(path: str) -> str:
-    """Return where to go after signing in: a page of the console, whatever was asked for."""
+    """Return the page to open after signing in: `path` when it is one of the console, else its start page."""
     is_ours = path.startswith("/console/") and "\\" not in path and path.isprintable() and "//" not in path
     return path if is_ours else _HOME

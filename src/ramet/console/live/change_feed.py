@@ -1,7 +1,7 @@
-"""Changes told to open pages as they happen: server-sent events, with one look at the store for all tabs of a project.
+"""The feed of changes: which services of a project changed. One query serves all open pages of the project.
 
-An event names the services that changed; the pages then fetch what they show of them. Nothing is lost with a
-connection: a page fetches everything once when it connects again, and when something changed while it was on its way.
+An event names the services that changed, and pages fetch the context that show them. A page that reconnects sends the
+version that it shows; when the project has changed since, it fetches everything once, so no change is lost.
 """
 
 import asyncio
@@ -12,79 +12,81 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
+from litestar.response.sse import ServerSentEventMessage
+
 from ramet.control.overview import project_state
 from ramet.control.plane import Plane
 
-_LOOK_SECONDS = 0.4
-_REST = 15  # a look is followed by a rest of so many times its length: a huge project is looked at less often
-_PING_SECONDS = 15.0
-_LONGEST_LIST = 50
+_POLL_SECONDS = 0.4
+_REST = 15  # at least so many times its duration pass between two queries, so a huge project is queried less often
+_KEEP_ALIVE_SECONDS = 15.0
+_MAX_LISTED = 50
 
 
 @dataclass(frozen=True)
-class Pulse:
-    """A look at a project: a number for each service that changes when anything shown of it does; `version`: of all."""
+class ProjectState:
+    """A checksum of what pages show of each service, and `version`, a checksum of them all."""
 
     services: Mapping[str, int]
     version: str
 
 
-_NOTHING = Pulse({}, "")
+_EMPTY = ProjectState({}, "")
 
 
-class Pulses:
-    """The last look at each project, and when the next one is due."""
+class ChangeFeed:
+    """The last state of each project, and when it is queried again. It may be used by several threads."""
 
     def __init__(self, plane: Plane, clock: Callable[[], float] = time.monotonic) -> None:
         self._plane = plane
         self._clock = clock
-        self._looks: dict[str, tuple[float, Pulse]] = {}
+        self._states: dict[str, tuple[float, ProjectState]] = {}
         self._lock = threading.Lock()
         self.closed = False
 
     def close(self) -> None:
-        """Let every stream end, so that the server can."""
+        """End every stream, so that the server can stop."""
         self.closed = True
 
     def last_version(self, project_id: str) -> str:
-        """Return the version of the last look, without another one; empty when there was none."""
+        """Return the last known version without a query; empty when the project was never queried."""
         with self._lock:
-            return self._looks.get(project_id, (0.0, _NOTHING))[1].version
+            return self._states.get(project_id, (0.0, _EMPTY))[1].version
 
-    def look(self, project_id: str) -> Pulse:
-        """Return how a project looks now, or looked a moment ago."""
+    def read(self, project_id: str) -> ProjectState:
+        """Return the state of a project, at most a short time old."""
         with self._lock:
-            due_at, pulse = self._looks.get(project_id, (float("-inf"), _NOTHING))
+            due_at, state = self._states.get(project_id, (float("-inf"), _EMPTY))
             begun = self._clock()
             if begun >= due_at:
-                pulse = _pulse(project_state(self._plane, project_id))
+                state = _checksums(project_state(self._plane, project_id))
                 ended = self._clock()
-                self._looks[project_id] = (ended + max(_LOOK_SECONDS, _REST * (ended - begun)), pulse)
-            return pulse
+                self._states[project_id] = (ended + max(_POLL_SECONDS, _REST * (ended - begun)), state)
+            return state
 
 
-async def changes(pulses: Pulses, project_id: str, version: str) -> AsyncIterator[bytes]:
-    """Yield an event for each change of a project's services, and a comment now and then, until `close`.
+async def changes(feed: ChangeFeed, project_id: str, version: str) -> AsyncIterator[ServerSentEventMessage]:
+    """Yield an event for each change of a project's services, and a comment as a keep-alive, until `close`.
 
-    The first one tells whether anything changed since the `version` that a page shows.
+    The first event says whether anything changed since the `version` that the page shows.
     """
-    seen = await asyncio.to_thread(pulses.look, project_id)
-    yield f"event: hello\ndata: {'same' if seen.version == version else '*'}\n\n".encode()
+    seen = await asyncio.to_thread(feed.read, project_id)
+    yield ServerSentEventMessage("same" if seen.version == version else "*", event="hello")
     quiet_since = time.monotonic()
-    while not pulses.closed:
-        await asyncio.sleep(_LOOK_SECONDS)
-        present = await asyncio.to_thread(pulses.look, project_id)
+    while not feed.closed:
+        await asyncio.sleep(_POLL_SECONDS)
+        present = await asyncio.to_thread(feed.read, project_id)
         if changed := _differing(seen.services, present.services):
             seen, quiet_since = present, time.monotonic()
-            yield f"event: changed\ndata: {_listed(changed)}\n\n".encode()
-        elif time.monotonic() - quiet_since > _PING_SECONDS:
+            yield ServerSentEventMessage(_listed(changed), event="changed")
+        elif time.monotonic() - quiet_since > _KEEP_ALIVE_SECONDS:
             quiet_since = time.monotonic()
-            yield b": still here\n\n"
+            yield ServerSentEventMessage(None, comment="keep-alive")
 
 
-def _pulse(state: Mapping[str, object]) -> Pulse:
+def _checksums(state: Mapping[str, object]) -> ProjectState:
     services = {service_id: zlib.crc32(repr(shown).encode()) for service_id, shown in state.items()}
-    return Pulse(services, hashlib.blake2b(repr(sorted(services.items())).encode(), digest_size=8).hexdigest())
+    return ProjectState(services, hashlib.blake2b(repr(sorted(services.items())).encode(), digest_size=8).hexdigest())
 
 
 def _differing(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
@@ -92,4 +94,4 @@ def _differing(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]
 
 
 def _listed(service_ids: list[str]) -> str:
-    return "*" if len(service_ids) > _LONGEST_LIST else " ".join(sorted(service_ids))
+    return "*" if len(service_ids) > _MAX_LISTED else " ".join(sorted(service_ids))

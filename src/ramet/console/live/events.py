@@ -1,15 +1,14 @@
-"""The stream that open pages listen to."""
+"""The stream of server-sent events that open pages listen to."""
 
 from litestar import get
 from litestar.params import FromQuery
-from litestar.response import Stream
+from litestar.response import ServerSentEvent
 
-from ramet.console.context import ConsoleParts, SignedIn
+from ramet.console.context import Context, SignedIn
 from ramet.console.live.change_feed import changes
 
 
 @get("/events")
-async def events(parts: ConsoleParts, session: SignedIn, seen: FromQuery[str] = "") -> Stream:
-    """Tell changes of the project's services until the page goes away; `seen` is the version that it shows."""
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Stream(changes(parts.pulses, session.project_id, seen), media_type="text/event-stream", headers=headers)
+async def events(context: Context, session: SignedIn, seen: FromQuery[str] = "") -> ServerSentEvent:
+    """Stream the changes of the project's services until the page closes; `seen` is the version that it shows."""
+    return ServerSentEvent(changes(context.feed, session.project_id, seen), headers={"Cache-Control": "no-store"})

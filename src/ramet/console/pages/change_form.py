@@ -6,20 +6,20 @@ from typing import Any, Generic, TypeVar
 
 from litestar import Response
 
-from ramet.console.context import Parts, Visit
+from ramet.console.context import ConsoleContext, CurrentSession
 from ramet.console.error_pages import form_status
-from ramet.console.views.forms import Form, Guarded, confirm, refused, sizes
-from ramet.console.views.rendering import HEADERS, page
+from ramet.console.rendering import HEADERS, page
+from ramet.console.views.forms import Form, Protected, confirm, refused, sizes
 from ramet.control.plane import Plane
 from ramet.errors import Error, NotFound
 from ramet.model.service import Environment
 
 Values = Mapping[str, str]
-Thing = TypeVar("Thing", bound=Guarded)
+Thing = TypeVar("Thing", bound=Protected)
 
 
 @dataclass(frozen=True)
-class Verb(Generic[Thing]):
+class Change(Generic[Thing]):
     """A change to a thing. `hurts`: it interrupts clients or loses something, so PROD things want their name typed.
 
     `final` things are gone afterwards: they want it always. `fields` names parts of the form, `done` tells that it was
@@ -48,7 +48,7 @@ class Place:
     path: str
 
 
-def find_verb(verbs: Mapping[str, Verb[Thing]], name: str) -> Verb[Thing]:
+def find_change(verbs: Mapping[str, Change[Thing]], name: str) -> Change[Thing]:
     """Return a verb by the name that stands in a path. Raises NotFound."""
     if name not in verbs:
         raise NotFound("NOT_FOUND", "There is no such page", "Go back to the services.")
@@ -56,13 +56,19 @@ def find_verb(verbs: Mapping[str, Verb[Thing]], name: str) -> Verb[Thing]:
 
 
 def ask(
-    parts: Parts, session: Visit, verb: Verb[Thing], thing: Thing, place: Place, form: Form, **values: Any
+    context: ConsoleContext,
+    session: CurrentSession,
+    verb: Change[Thing],
+    thing: Thing,
+    place: Place,
+    form: Form,
+    **values: Any,
 ) -> Response[str]:
     """Return the page that tells what the change does and asks for what it needs."""
-    choices = sizes(parts.plane, own=values.pop("own_size", False), present=values.pop("present_size", None))
+    choices = sizes(context.plane, own=values.pop("own_size", False), present=values.pop("present_size", None))
     return page(
         "change.html",
-        parts,
+        context,
         session,
         thing=thing,
         verb=verb,
@@ -75,15 +81,23 @@ def ask(
 
 
 def perform(
-    parts: Parts, session: Visit, verb: Verb[Thing], thing: Thing, place: Place, fields: Values, **values: Any
+    context: ConsoleContext,
+    session: CurrentSession,
+    verb: Change[Thing],
+    thing: Thing,
+    place: Place,
+    fields: Values,
+    **values: Any,
 ) -> Response[str] | Response[None]:
     """Make the change and go on to the page above; or ask again, with what is wrong beside the field that caused it."""
     try:
         if verb.needs_name(thing):
             confirm(thing, fields)
-        verb.perform(parts.plane, thing, fields)
+        verb.perform(context.plane, thing, fields)
     except Error as error:
-        return ask(parts, session, verb, thing, place, refused(fields, error), status_code=form_status(error), **values)
+        return ask(
+            context, session, verb, thing, place, refused(fields, error), status_code=form_status(error), **values
+        )
     above, name = place.above[-2 if verb.final else -1][0], place.path.rpartition("/")[2]
     where = f"{above}?done={name}" if verb.done else above
     return Response(None, status_code=303, headers={**HEADERS, "Location": where})

@@ -6,10 +6,10 @@ from typing import Any
 
 from litestar import Response
 
-from ramet.console.context import ConsoleParts, ServiceId, SignedIn, read
+from ramet.console.context import Context, ServiceId, SignedIn, read
+from ramet.console.rendering import page
 from ramet.console.views.format import bytes_text, counted
 from ramet.console.views.operation_steps import STEPS
-from ramet.console.views.rendering import page
 from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_report, left_behind
 from ramet.model.fork import ForkStrategy, parse_target_time, shown
 from ramet.model.neutralised import listed, neutralised_lines
@@ -18,7 +18,7 @@ Lines = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Share:
+class StepShare:
     """The part of the whole time that a step took; `begin` and `width` are percent."""
 
     title: str
@@ -28,30 +28,30 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Story:
+class ReportView:
     """A report in sentences, with times as `shown` writes them; `total_seconds` lead from request to READY."""
 
     asked: str
     holds: Lines
     neutralised: Lines
     left: Lines
-    shares: Sequence[Share]
+    shares: Sequence[StepShare]
     total_seconds: float
     checks: Sequence[str]
 
 
 @read("/services/{service_id:str}/report", sync_to_thread=True)
-def report_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId) -> Response[str]:
+def report_page(context: Context, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Tell how a fork was made."""
-    report = fork_report(parts.plane, session.project_id, service_id)
-    return page("fork_report.html", parts, session, service=report.service, story=story_of(report))
+    report = fork_report(context.plane, session.project_id, service_id)
+    return page("fork_report.html", context, session, service=report.service, story=report_view(report))
 
 
-def story_of(report: ForkReport) -> Story:
+def report_view(report: ForkReport) -> ReportView:
     """Return a report as people read it."""
     ready_at = report.service.ready_at or report.service.created_at
     total_seconds = (ready_at - report.service.created_at).total_seconds()
-    return Story(
+    return ReportView(
         _asked(report),
         list(_holds(report)),
         list(neutralised_lines(report.facts["neutralised"])),
@@ -94,7 +94,7 @@ def _holds(report: ForkReport) -> Iterable[tuple[str, str]]:
         yield "Timeline", str(timeline)
 
 
-def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[Share]:
+def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[StepShare]:
     """Return the steps and what lies between them: together they are the whole time."""
     parts = {STEPS["fork"].get(step, _sentence(step)): seconds for step, seconds in step_seconds.items()}
     between = total_seconds - sum(parts.values())
@@ -103,7 +103,7 @@ def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[Sha
     whole, begin, shares = sum(parts.values()) or 1.0, 0.0, []
     for title, seconds in parts.items():
         width = 100 * seconds / whole
-        shares.append(Share(title, seconds, round(begin, 2), round(width, 2)))
+        shares.append(StepShare(title, seconds, round(begin, 2), round(width, 2)))
         begin += width
     return shares
 

@@ -2,11 +2,11 @@
 
 from litestar import Response
 
-from ramet.console.context import ConsoleParts, SignedIn, read
-from ramet.console.views.rendering import page
+from ramet.console.context import Context, SignedIn, read
+from ramet.console.rendering import page
 
 
 @read("/help", sync_to_thread=False)
-def help_page(parts: ConsoleParts, session: SignedIn) -> Response[str]:
+def help_page(context: Context, session: SignedIn) -> Response[str]:
     """Explain the words and the ways, and list the operations of the interface."""
-    return page("help.html", parts, session, reference=parts.reference())
+    return page("help.html", context, session, reference=context.reference())

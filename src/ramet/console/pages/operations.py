@@ -3,16 +3,16 @@
 from litestar import Response
 from litestar.params import FromQuery
 
-from ramet.console.context import ConsoleParts, ServiceId, SignedIn, read
+from ramet.console.context import Context, ServiceId, SignedIn, read
+from ramet.console.rendering import page
 from ramet.console.views.operation_steps import grouped
-from ramet.console.views.rendering import page
 from ramet.control.operations import list_operations
 from ramet.control.services import get_service_including_deleted
 
 
 @read("/services/{service_id:str}/operations", sync_to_thread=True)
 def operations_page(
-    parts: ConsoleParts,
+    context: Context,
     session: SignedIn,
     service_id: ServiceId,
     cursor: FromQuery[str] = "",
@@ -20,12 +20,12 @@ def operations_page(
 ) -> Response[str]:
     """Show the newest operations, or the next older ones than those of the page that gave `cursor`."""
     everything = all == "true"
-    found = list_operations(parts.plane, session.project_id, service_id, cursor=cursor or None, everything=everything)
+    found = list_operations(context.plane, session.project_id, service_id, cursor=cursor or None, everything=everything)
     return page(
         "operations.html",
-        parts,
+        context,
         session,
-        service=get_service_including_deleted(parts.plane, session.project_id, service_id),
+        service=get_service_including_deleted(context.plane, session.project_id, service_id),
         groups=grouped(found.operations),
         is_first=not cursor,
         older=found.cursor,

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from litestar import Response, post
 from litestar.params import FromPath
 
-from ramet.console.context import AnyRequest, ConsoleParts, Fields, ServiceId, SignedIn, read
-from ramet.console.pages.change_form import Place, Values, Verb, ask, find_verb, perform
+from ramet.console.context import AnyRequest, Context, Fields, ServiceId, SignedIn, read
+from ramet.console.pages.change_form import Change, Place, Values, ask, find_change, perform
+from ramet.console.rendering import page
 from ramet.console.views.forms import Form, environment_of, size_value, split_size
-from ramet.console.views.rendering import page
 from ramet.control import replica_sets, services
 from ramet.control.plane import Plane
 from ramet.errors import NotFound
@@ -37,8 +37,8 @@ def _delete(plane: Plane, found: ReplicaSet, _: Values) -> None:
     replica_sets.delete_set(plane, found.project_id, found.service_id, found.id)
 
 
-VERBS: Mapping[str, Verb[ReplicaSet]] = {
-    "resize": Verb(
+CHANGES: Mapping[str, Change[ReplicaSet]] = {
+    "resize": Change(
         "Resize",
         "Resize it",
         "Every node gets this size, and restarts once for it. The service itself goes on.",
@@ -46,7 +46,7 @@ VERBS: Mapping[str, Verb[ReplicaSet]] = {
         hurts=True,
         fields=("size",),
     ),
-    "environment": Verb(
+    "environment": Change(
         "Set the environment of",
         "Set it",
         "PROD sets are protected: what can hurt them needs their name typed.",
@@ -54,17 +54,17 @@ VERBS: Mapping[str, Verb[ReplicaSet]] = {
         hurts=True,
         fields=("environment",),
     ),
-    "pool": Verb(
+    "pool": Change(
         "Add a pooler to", "Add it", "An endpoint of its own that lets many clients share few sessions.", _add_pooler
     ),
-    "unpool": Verb(
+    "unpool": Change(
         "Remove the pooler of",
         "Remove it",
         "Clients of its endpoint are cut off; the replicas go on.",
         _remove_pooler,
         hurts=True,
     ),
-    "delete": Verb(
+    "delete": Change(
         "Delete",
         "Delete it for good",
         "Its endpoint goes, and its clients are cut off. The service and its data are not touched.",
@@ -77,30 +77,30 @@ VERBS: Mapping[str, Verb[ReplicaSet]] = {
 
 @read("/services/{service_id:str}/replicas/{set_id:str}", sync_to_thread=True)
 def replica_page(
-    request: AnyRequest, parts: ConsoleParts, session: SignedIn, service_id: ServiceId, set_id: FromPath[str]
+    request: AnyRequest, context: Context, session: SignedIn, service_id: ServiceId, set_id: FromPath[str]
 ) -> Response[str]:
     """Show a set of read replicas."""
-    service = services.get_service(parts.plane, session.project_id, service_id)
-    tls = parts.plane.backend.has_tls(service.pg_major)
-    return page("replica_set.html", parts, session, service=service, set=_found(service, set_id), tls=tls)
+    service = services.get_service(context.plane, session.project_id, service_id)
+    tls = context.plane.backend.has_tls(service.pg_major)
+    return page("replica_set.html", context, session, service=service, set=_found(service, set_id), tls=tls)
 
 
 @read("/services/{service_id:str}/replicas/{set_id:str}/{verb:str}", sync_to_thread=True)
 def replica_change_page(
-    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, set_id: FromPath[str], verb: FromPath[str]
+    context: Context, session: SignedIn, service_id: ServiceId, set_id: FromPath[str], verb: FromPath[str]
 ) -> Response[str]:
     """Ask what a change to a set needs to know."""
-    service = services.get_service(parts.plane, session.project_id, service_id)
+    service = services.get_service(context.plane, session.project_id, service_id)
     found = _found(service, set_id)
     other = Environment.DEV if found.environment is Environment.PROD else Environment.PROD
     form = Form({"size": size_value(found.size), "environment": other})
     place = _place(service, found, verb)
-    return ask(parts, session, find_verb(VERBS, verb), found, place, form, own_size=True, present_size=found.size)
+    return ask(context, session, find_change(CHANGES, verb), found, place, form, own_size=True, present_size=found.size)
 
 
 @post("/services/{service_id:str}/replicas/{set_id:str}/{verb:str}", sync_to_thread=True, status_code=200)
 def replica_change(
-    parts: ConsoleParts,
+    context: Context,
     session: SignedIn,
     service_id: ServiceId,
     set_id: FromPath[str],
@@ -108,11 +108,11 @@ def replica_change(
     fields: Fields,
 ) -> Response[str] | Response[None]:
     """Make the change, and go back to the set, or to its service when it goes."""
-    service = services.get_service(parts.plane, session.project_id, service_id)
+    service = services.get_service(context.plane, session.project_id, service_id)
     found = _found(service, set_id)
     place = _place(service, found, verb)
-    chosen = find_verb(VERBS, verb)
-    return perform(parts, session, chosen, found, place, fields, own_size=True, present_size=found.size)
+    chosen = find_change(CHANGES, verb)
+    return perform(context, session, chosen, found, place, fields, own_size=True, present_size=found.size)
 
 
 def _found(service: Service, set_id: str) -> ReplicaSet:

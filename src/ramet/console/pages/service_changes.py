@@ -6,9 +6,9 @@ from typing import Any
 from litestar import Response, post
 from litestar.params import FromPath
 
-from ramet.console.context import ConsoleParts, Fields, Parts, ServiceId, SignedIn, read
-from ramet.console.pages.change_form import Place, Values, Verb, ask, find_verb, perform
-from ramet.console.views.forms import Form, Misfilled, environment_of, size_value, split_size
+from ramet.console.context import ConsoleContext, Context, Fields, ServiceId, SignedIn, read
+from ramet.console.pages.change_form import Change, Place, Values, ask, find_change, perform
+from ramet.console.views.forms import Form, InvalidField, environment_of, size_value, split_size
 from ramet.console.views.restore_settings import AMOUNTS, default_settings, set_restore, typed_settings
 from ramet.control import poolers, replica_sets, restore, services
 from ramet.control.plane import Plane
@@ -66,19 +66,19 @@ def _optimize(plane: Plane, service: Service, _: Values) -> None:
 def _add_replicas(plane: Plane, service: Service, values: Values) -> None:
     nodes = values.get("nodes", "")
     if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 4):
-        raise Misfilled("nodes", "This must be a whole number")
+        raise InvalidField("nodes", "This must be a whole number")
     cpu, memory = split_size(values.get("size", ""))
     request = replica_sets.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or "")
     replica_sets.create_set(plane, service.project_id, service.id, request)
 
 
-VERBS: Mapping[str, Verb[Service]] = {
-    "pause": Verb(
+CHANGES: Mapping[str, Change[Service]] = {
+    "pause": Change(
         "Pause", "Pause it", "Its server stops cleanly and clients are turned away. The data stays.", _pause, hurts=True
     ),
-    "resume": Verb("Resume", "Resume it", "Its server starts again at the same endpoint.", _resume),
-    "rename": Verb("Rename", "Rename it", "Only the name changes; id and endpoint stay.", _rename, fields=("name",)),
-    "resize": Verb(
+    "resume": Change("Resume", "Resume it", "Its server starts again at the same endpoint.", _resume),
+    "rename": Change("Rename", "Rename it", "Only the name changes; id and endpoint stay.", _rename, fields=("name",)),
+    "resize": Change(
         "Resize",
         "Resize it",
         "CPU and memory change. The server restarts once where PostgreSQL cannot do it live. A paused service resumes.",
@@ -86,7 +86,7 @@ VERBS: Mapping[str, Verb[Service]] = {
         hurts=True,
         fields=("size",),
     ),
-    "environment": Verb(
+    "environment": Change(
         "Set the environment of",
         "Set it",
         "PROD services are protected: what can hurt them needs their name typed.",
@@ -94,7 +94,7 @@ VERBS: Mapping[str, Verb[Service]] = {
         hurts=True,
         fields=("environment",),
     ),
-    "password": Verb(
+    "password": Change(
         "Reset the password of",
         "Reset it",
         "From then on only the new password of tsdbadmin opens it; open sessions go on.",
@@ -103,30 +103,30 @@ VERBS: Mapping[str, Verb[Service]] = {
         fields=("password",),
         done="The password is changed: only the new one opens it.",
     ),
-    "snapshot": Verb(
+    "snapshot": Change(
         "Take a snapshot of",
         "Take it",
         "A state to fork from later. It stays until it is deleted; a name helps to find it.",
         _take_snapshot,
         fields=("snapshot_name",),
     ),
-    "pool": Verb(
+    "pool": Change(
         "Add a pooler to", "Add it", "An endpoint of its own that lets many clients share few sessions.", _add_pooler
     ),
-    "unpool": Verb(
+    "unpool": Change(
         "Remove the pooler of",
         "Remove it",
         "Clients of its endpoint are cut off; the service itself goes on.",
         _remove_pooler,
         hurts=True,
     ),
-    "optimize": Verb(
+    "optimize": Change(
         "Optimize",
         "Optimize it",
         "Fresh statistics are collected for the planner. It serves meanwhile; busy tables are read once.",
         _optimize,
     ),
-    "window": Verb(
+    "window": Change(
         "Set the restore window of",
         "Set it",
         "How far back it can be restored, and when a snapshot is due. A shorter window lets older snapshots go for"
@@ -136,14 +136,14 @@ VERBS: Mapping[str, Verb[Service]] = {
         fields=("window",),
         done="The restore window is set.",
     ),
-    "add-replicas": Verb(
+    "add-replicas": Change(
         "Add read replicas to",
         "Add them",
         "A set of equal, read-only copies that follow the service, behind one endpoint. The password is the same.",
         _add_replicas,
         fields=("name", "nodes", "size"),
     ),
-    "delete": Verb(
+    "delete": Change(
         "Delete",
         "Delete it for good",
         "Its data, snapshots, archive and read replicas are removed. Its forks stay. There is no way back.",
@@ -162,22 +162,22 @@ _HELD_ALREADY: Mapping[tuple[str, Status], tuple[str, str]] = {
 
 
 @read("/services/{service_id:str}/{verb:str}", sync_to_thread=True)
-def change_page(parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str]) -> Response[str]:
+def change_page(context: Context, session: SignedIn, service_id: ServiceId, verb: FromPath[str]) -> Response[str]:
     """Ask what the change needs to know."""
-    service = services.get_service(parts.plane, session.project_id, service_id)
-    chosen = find_verb(VERBS, verb)
+    service = services.get_service(context.plane, session.project_id, service_id)
+    chosen = find_change(CHANGES, verb)
     form = Form(_initial(service, verb))
-    return ask(parts, session, chosen, service, _place(service, verb), form, **_offered(parts, service, verb))
+    return ask(context, session, chosen, service, _place(service, verb), form, **_offered(context, service, verb))
 
 
 @post("/services/{service_id:str}/{verb:str}", sync_to_thread=True, status_code=200)
 def change(
-    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, verb: FromPath[str], fields: Fields
+    context: Context, session: SignedIn, service_id: ServiceId, verb: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
     """Make the change, and go back to the service."""
-    service = services.get_service(parts.plane, session.project_id, service_id)
-    chosen = find_verb(VERBS, verb)
-    return perform(parts, session, chosen, service, _place(service, verb), fields, **_offered(parts, service, verb))
+    service = services.get_service(context.plane, session.project_id, service_id)
+    chosen = find_change(CHANGES, verb)
+    return perform(context, session, chosen, service, _place(service, verb), fields, **_offered(context, service, verb))
 
 
 def _place(service: Service, verb: str) -> Place:
@@ -198,12 +198,12 @@ def _initial(service: Service, verb: str) -> Values:
     }
 
 
-def _offered(parts: Parts, service: Service, verb: str) -> Mapping[str, Any]:
+def _offered(context: ConsoleContext, service: Service, verb: str) -> Mapping[str, Any]:
     """Return what a form offers beyond its values."""
     if verb == "window":
-        return {"amounts": AMOUNTS, "defaults": default_settings(parts.plane)}
+        return {"amounts": AMOUNTS, "defaults": default_settings(context.plane)}
     if (verb, status_of(service)) in _HELD_ALREADY:
         told, instead = _HELD_ALREADY[verb, status_of(service)]
         refusal = WrongState("INVALID_STATE", f"{service.name} {told}")
-        return {"refusal": refusal, "instead": (_place(service, instead).path, VERBS[instead].title)}
+        return {"refusal": refusal, "instead": (_place(service, instead).path, CHANGES[instead].title)}
     return {"own_size": verb == "add-replicas", "present_size": service.size if verb == "resize" else None}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from litestar import Response
 from litestar.params import FromQuery
 
-from ramet.console.context import ConsoleParts, SignedIn, read
-from ramet.console.views.rendering import page
+from ramet.console.context import Context, SignedIn, read
+from ramet.console.rendering import page
 from ramet.control.services import list_services
 from ramet.model.service import Service, status_of
 
@@ -62,10 +62,8 @@ def _text(service: Service) -> str:
 
 
 @read("/", sync_to_thread=True)
-def list_page(
-    parts: ConsoleParts, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1
-) -> Response[str]:
+def list_page(context: Context, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1) -> Response[str]:
     """Show the services."""
-    listing = search(list_services(parts.plane, session.project_id), q[:200], number)
-    spaces = parts.spaces.of(listing.services)
-    return page("services.html", parts, session, listing=listing, spaces=spaces)
+    listing = search(list_services(context.plane, session.project_id), q[:200], number)
+    disk_usage = context.disk_usage.of(listing.services)
+    return page("services.html", context, session, listing=listing, disk_usage=disk_usage)

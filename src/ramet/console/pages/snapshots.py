@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from litestar import Response, post
 from litestar.params import FromPath, FromQuery
 
-from ramet.console.context import ConsoleParts, Fields, ServiceId, SignedIn, read
-from ramet.console.pages.change_form import Place, Values, Verb, ask, perform
+from ramet.console.context import Context, Fields, ServiceId, SignedIn, read
+from ramet.console.pages.change_form import Change, Place, Values, ask, perform
+from ramet.console.rendering import page
 from ramet.console.views.forms import Form
-from ramet.console.views.rendering import page
-from ramet.console.views.restore_window import past_of
+from ramet.console.views.restore_window import restore_view
 from ramet.control import restore, services
 from ramet.control.plane import Plane
 from ramet.errors import NotFound
@@ -41,7 +41,7 @@ def _delete(plane: Plane, kept: _Kept, _: Values) -> None:
     restore.delete_snapshot(plane, kept.service.project_id, kept.service.id, kept.snapshot.id)
 
 
-_DELETE: Verb[_Kept] = Verb(
+_DELETE: Change[_Kept] = Change(
     "Delete a snapshot of",
     "Delete it",
     "The state that it keeps can then be had only as long as the restore window reaches back to it. Forks of it stay.",
@@ -54,33 +54,33 @@ _DELETE: Verb[_Kept] = Verb(
 
 @read("/services/{service_id:str}/snapshots", sync_to_thread=True)
 def snapshots_page(
-    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
+    context: Context, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str]:
     """Show the newest snapshots."""
-    service = services.get_service(parts.plane, session.project_id, service_id)
-    past = past_of(parts.plane, service)
+    service = services.get_service(context.plane, session.project_id, service_id)
+    past = restore_view(context.plane, service)
     told = _DELETE.done if done == "delete" else ""
     newest = past.snapshots[:_SHOWN]
-    return page("snapshots.html", parts, session, service=service, past=past, shown_snapshots=newest, done=told)
+    return page("snapshots.html", context, session, service=service, past=past, shown_snapshots=newest, done=told)
 
 
 @read("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True)
 def snapshot_page(
-    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str]
+    context: Context, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str]
 ) -> Response[str]:
     """Ask whether a snapshot shall go; of one that the restore window needs, tell why it stays."""
-    kept = _found(parts.plane, session.project_id, service_id, snapshot_id)
+    kept = _found(context.plane, session.project_id, service_id, snapshot_id)
     refusal = None if kept.snapshot.kind is SnapshotKind.MANUAL else restore.snapshot_in_use_error(kept.snapshot)
-    return ask(parts, session, _DELETE, kept, _place(kept), Form({}), snapshot=kept.snapshot, refusal=refusal)
+    return ask(context, session, _DELETE, kept, _place(kept), Form({}), snapshot=kept.snapshot, refusal=refusal)
 
 
 @post("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True, status_code=200)
 def delete_snapshot(
-    parts: ConsoleParts, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str], fields: Fields
+    context: Context, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
     """Delete a snapshot, and go back to the service."""
-    kept = _found(parts.plane, session.project_id, service_id, snapshot_id)
-    return perform(parts, session, _DELETE, kept, _place(kept), fields, snapshot=kept.snapshot)
+    kept = _found(context.plane, session.project_id, service_id, snapshot_id)
+    return perform(context, session, _DELETE, kept, _place(kept), fields, snapshot=kept.snapshot)
 
 
 def _found(plane: Plane, project_id: str, service_id: str, snapshot_id: str) -> _Kept:

@@ -11,7 +11,7 @@ _FRESH_SECONDS = 20.0
 _BUDGET_SECONDS = 0.02
 
 
-class Spaces:
+class DiskUsage:
     """Sizes by service. What cannot be asked for within a page's time is left to a later page."""
 
     def __init__(self, plane: Plane, clock: Callable[[], float] = time.monotonic) -> None:

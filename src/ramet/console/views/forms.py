@@ -30,12 +30,12 @@ _FIELDS: Mapping[str, str] = {
 _SENTENCES: Mapping[str, str] = {
     "TARGET_TIME_REQUIRED": "Choose the moment on the time line, or type it",
     "TARGET_TIME_IN_FUTURE": "The moment lies in the future. Choose one that has passed, or “Now”",
-    "INVALID_NAME": "A name has 1 to 128 printable characters, and not only spaces",
+    "INVALID_NAME": "A name has 1 to 128 printable characters, and not only disk_usage",
 }
 """What a form says in the place of the interface's words, which name its fields."""
 
 
-class Misfilled(Invalid):
+class InvalidField(Invalid):
     """A field of a form holds what it cannot hold."""
 
     def __init__(self, name: str, message: str) -> None:
@@ -43,7 +43,7 @@ class Misfilled(Invalid):
         self.name = name
 
 
-class Guarded(Protocol):
+class Protected(Protocol):
     """What can be in need of protection: a service, or a set of replicas."""
 
     @property
@@ -72,7 +72,7 @@ class Form:
 
 def refused(values: Mapping[str, str], error: Error) -> Form:
     """Return a form with an error beside the field that caused it."""
-    name = error.name if isinstance(error, Misfilled) else _FIELDS.get(error.code, "")
+    name = error.name if isinstance(error, InvalidField) else _FIELDS.get(error.code, "")
     return Form(values, {name: sentence_of(error)})
 
 
@@ -144,7 +144,7 @@ def environment_of(values: Mapping[str, str]) -> Environment:
     return Environment(chosen)
 
 
-def confirm(thing: Guarded, values: Mapping[str, str]) -> None:
+def confirm(thing: Protected, values: Mapping[str, str]) -> None:
     """Raise Invalid unless the thing's name was typed, whatever white space stands in and around it."""
     if values.get("confirmation", "").split() != thing.name.split():
         raise Invalid("CONFIRMATION_NEEDED", f"Type {thing.name!r} to confirm")

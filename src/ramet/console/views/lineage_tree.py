@@ -18,7 +18,7 @@ _LEFT_EDGE = 1.5
 class Node:
     """A service in the tree, or a parent that is gone (`service` is None). `x_…` are percent of the picture's width.
 
-    `x_data` is the moment that a fork holds, `x_born` when it was made; `parent_row` counts rows from 0.
+    `x_data` is the moment that a fork holds, `x_created` when it was made; `parent_row` counts rows from 0.
     """
 
     depth: int
@@ -26,8 +26,8 @@ class Node:
     name: str
     service: Service | None
     origin: Origin | None = None
-    as_of: datetime | None = None
-    x_born: float = _LEFT_EDGE
+    data_as_of: datetime | None = None
+    x_created: float = _LEFT_EDGE
     x_data: float | None = None
     parent_row: int | None = None
 
@@ -42,7 +42,7 @@ class Node:
         return None if self.parent_row is None else (self.parent_row + 0.5) * ROW_HEIGHT
 
 
-def as_of(service: Service) -> datetime | None:
+def data_as_of(service: Service) -> datetime | None:
     """Return the moment whose data a fork holds; None for a service that is no fork."""
     origin = service.origin
     if origin is None:
@@ -52,7 +52,7 @@ def as_of(service: Service) -> datetime | None:
     return origin.data_time or service.created_at
 
 
-def part_of(nodes: Sequence[Node], number: int) -> list[Node]:
+def page_of(nodes: Sequence[Node], number: int) -> list[Node]:
     """Return a page of the tree, counted from 1, with its rows counted anew; what lies outside has no row."""
     first = (number - 1) * PAGE_SIZE
     part = nodes[first : first + PAGE_SIZE]
@@ -60,7 +60,7 @@ def part_of(nodes: Sequence[Node], number: int) -> list[Node]:
     return [replace(one, row=one.row - first, parent_row=row) for one, row in zip(part, rows, strict=True)]
 
 
-def kin_of(services: Sequence[Service], found: Sequence[Service]) -> list[Service]:
+def with_ancestors(services: Sequence[Service], found: Sequence[Service]) -> list[Service]:
     """Return some services with all that they came from, in the order of the whole."""
     by_id = {service.id: service for service in services}
     kept: set[str] = set()
@@ -123,7 +123,7 @@ class _Layout:
         row = len(self.nodes)
         if service is None:
             return Node(depth, row, name, None)
-        moment = as_of(service)
+        moment = data_as_of(service)
         return Node(
             depth,
             row,
@@ -138,5 +138,7 @@ class _Layout:
 
 
 def _scale(services: Sequence[Service], now: datetime) -> _Scale:
-    moments = [moment for service in services for moment in (service.created_at, as_of(service)) if moment is not None]
+    moments = [
+        moment for service in services for moment in (service.created_at, data_as_of(service)) if moment is not None
+    ]
     return _Scale(min(moments, default=now), now)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ramet.console.views.forms import Misfilled
+from ramet.console.views.forms import InvalidField
 from ramet.control.plane import Plane
 from ramet.control.restore import change_restore_settings
 from ramet.model.service import Service
@@ -62,7 +62,7 @@ def settings_text(settings: RestoreSettings) -> str:
 
 
 def set_restore(plane: Plane, service: Service, values: Mapping[str, str]) -> None:
-    """Change the settings of a service to what was typed. Raises Misfilled."""
+    """Change the settings of a service to what was typed. Raises InvalidField."""
     changes = {amount.name: _value(amount, values.get(amount.name, "")) for amount in AMOUNTS}
     change_restore_settings(plane, service.project_id, service.id, changes)
 
@@ -79,5 +79,5 @@ def _value(amount: Amount, text: str) -> int | None:
     if not low <= value <= high or exact != value:
         least, most = amount.bounds
         whole = "a whole number" if amount.unit_size == 1 else "a number"
-        raise Misfilled(amount.name, f"This must be {whole} from {least} to {most} {amount.unit}, or empty")
+        raise InvalidField(amount.name, f"This must be {whole} from {least} to {most} {amount.unit}, or empty")
     return value

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ramet.console.views.timeline import Timeline, draw, stretch_of
-from ramet.console.views.wal_volume import Written, written_over_time
+from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
 from ramet.control.fork_plans import written_bytes
 from ramet.control.metrics import wal_growth
 from ramet.control.plane import Plane
@@ -15,7 +15,7 @@ from ramet.model.window import RestoreSettings, RestoreWindow
 
 
 @dataclass(frozen=True)
-class ServicePast:
+class RestoreView:
     """What a service can be forked as of; snapshots newest first, and those that are being made by hand."""
 
     timeline: Timeline | None = None
@@ -30,27 +30,27 @@ class ServicePast:
         return self.snapshots[0] if self.snapshots else None
 
 
-def past_of(plane: Plane, service: Service, span_seconds: int | None = None) -> ServicePast:
+def restore_view(plane: Plane, service: Service, span_seconds: int | None = None) -> RestoreView:
     """Return the past of a service, or of its last seconds; none while it is being made."""
     if service.ready_at is None:
-        return ServicePast()
+        return RestoreView()
     try:
         found = get_restore_window(plane, service.project_id, service.id)
         known = sorted(found.snapshots, key=lambda one: one.taken_at, reverse=True)
         listed = list_snapshots(plane, service.project_id, service.id)
         pending = [one for one in listed if isinstance(one, PendingSnapshot)]
         drawn = draw(found, _writes(plane, service, found, span_seconds), span_seconds)
-        return ServicePast(drawn, known, pending, found.settings)
+        return RestoreView(drawn, known, pending, found.settings)
     except NotFound:
         raise
     except (Error, OSError) as error:
-        return ServicePast(problem=f"Its past cannot be told now: {error}")
+        return RestoreView(problem=f"Its past cannot be told now: {error}")
 
 
-def _writes(plane: Plane, service: Service, found: RestoreWindow, span_seconds: int | None) -> list[Written]:
+def _writes(plane: Plane, service: Service, found: RestoreWindow, span_seconds: int | None) -> list[WalVolume]:
     stretch = stretch_of(found, span_seconds)
     if stretch is None:
         return []
     growth = wal_growth(plane, service.id, *stretch)
     snapshots = sorted(found.snapshots, key=lambda one: one.taken_at)
-    return written_over_time(snapshots, growth, written_bytes(plane, service, newest(snapshots)), stretch[1])
+    return wal_volume_over_time(snapshots, growth, written_bytes(plane, service, newest(snapshots)), stretch[1])

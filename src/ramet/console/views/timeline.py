@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import sqrt
 
-from ramet.console.views.wal_volume import Written
+from ramet.console.views.wal_volume import WalVolume
 from ramet.model.snapshot import Snapshot
 from ramet.model.window import RestoreWindow
 
@@ -103,7 +103,7 @@ def stretch_of(window: RestoreWindow, span_seconds: int | None) -> tuple[datetim
     return max(window.earliest, window.latest - timedelta(seconds=span_seconds)), window.latest
 
 
-def draw(window: RestoreWindow, writes: Sequence[Written], span_seconds: int | None) -> Timeline | None:
+def draw(window: RestoreWindow, writes: Sequence[WalVolume], span_seconds: int | None) -> Timeline | None:
     """Return the time line of a window, or of its last `span_seconds`; None when there is nothing to go back to."""
     stretch = stretch_of(window, span_seconds)
     if stretch is None:
@@ -139,7 +139,7 @@ class _Scale:
         return round(self.x(ends_at or self.latest) - self.x(begins_at), 2)
 
 
-def _bars(scale: _Scale, writes: Sequence[Written]) -> list[Bar]:
+def _bars(scale: _Scale, writes: Sequence[WalVolume]) -> list[Bar]:
     """Return a bar for each stretch of writes; those too narrow to be seen are put together with what follows."""
     stretches = list(_joined(scale, writes))
     rates = [one.size_bytes / max(one.seconds, 1e-3) for one in stretches]
@@ -157,12 +157,12 @@ def _bars(scale: _Scale, writes: Sequence[Written]) -> list[Bar]:
     ]
 
 
-def _joined(scale: _Scale, writes: Sequence[Written]) -> Iterable[Written]:
-    narrow: Written | None = None
+def _joined(scale: _Scale, writes: Sequence[WalVolume]) -> Iterable[WalVolume]:
+    narrow: WalVolume | None = None
     for one in writes:
         if narrow is not None and narrow.ends_at == one.begins_at:
             measured = narrow.measured and one.measured
-            one = Written(narrow.begins_at, one.ends_at, narrow.size_bytes + one.size_bytes, measured)
+            one = WalVolume(narrow.begins_at, one.ends_at, narrow.size_bytes + one.size_bytes, measured)
         elif narrow is not None:
             yield narrow
         narrow = one if scale.width(one.begins_at, one.ends_at) < _FINEST else None

@@ -1,4 +1,4 @@
-"""Pages out of templates: the one place that fills them, with the filters for times, sizes and statuses."""
+"""Templates to answers: the one place that renders them, with the filters for times, sizes and messages."""
 
 import re
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from litestar import MediaType, Response
 from markupsafe import Markup
 
 from ramet import __version__
-from ramet.console.context import Parts, Visit
+from ramet.console.context import ConsoleContext, CurrentSession
 from ramet.console.static_files import asset_path
 from ramet.console.views.format import ago_text, bytes_text, seconds_text, size_text
 from ramet.console.views.forms import again_path
-from ramet.console.views.lineage_tree import as_of
+from ramet.console.views.lineage_tree import data_as_of
 from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
 from ramet.endpoints import address, connection_uri, connection_variables
 from ramet.model.fork import shown
@@ -37,15 +37,31 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-def page(template: str, parts: Parts | None = None, session: Visit | None = None, **values: Any) -> Response[str]:
-    """Return a page; `status_code` among the values is that of the answer."""
-    status_code = values.pop("status_code", 200)
-    token = None if parts is None or session is None else parts.marks.of(session)
+def page(
+    template: str,
+    context: ConsoleContext | None = None,
+    session: CurrentSession | None = None,
+    *,
+    status_code: int = 200,
+    **values: Any,
+) -> Response[str]:
+    """Render a template to a page; `session` is None for pages that need no sign-in."""
+    token = None if context is None or session is None else context.csrf.token_for(session)
     body = _environment().get_template(template).render(session=session, token=token, **values)
     return Response(body, media_type=MediaType.HTML, status_code=status_code, headers=dict(HEADERS))
 
 
-def moment(value: datetime | None, style: str = "full") -> Markup:
+def redirect(path: str, status_code: int = 303) -> Response[None]:
+    """Redirect the browser to another page, which it fetches with GET."""
+    return Response(None, status_code=status_code, headers={**HEADERS, "Location": path})
+
+
+def htmx_redirect(path: str, status_code: int = 200) -> Response[None]:
+    """Answer a request for a part of a page by opening another page in its place."""
+    return Response(None, status_code=status_code, headers={**HEADERS, "HX-Redirect": path})
+
+
+def time(value: datetime | None, style: str = "full") -> Markup:
     """Return a time in UTC; the script shows it in the viewer's zone. `style`: full, exact, clock or ago."""
     if value is None:
         return Markup("–")
@@ -58,21 +74,21 @@ def moment(value: datetime | None, style: str = "full") -> Markup:
     return Markup(f'<time datetime="{exact}" data-style="{style}" title="{title}">{text}</time>')  # noqa: S704 - digits
 
 
-def told(message: str) -> Markup:
-    """Return a message of the verbs for a person: its times in the viewer's zone, its field as a word."""
-    parts = _TIME.split(message.replace("target_time ", "The moment ", 1))
+def message(text: str) -> Markup:
+    """Return a message of the control plane for a page: its times in the viewer's zone, its field as words."""
+    parts = _TIME.split(text.replace("target_time ", "The target time ", 1))
     return Markup("").join(_time_or_text(part) for part in parts)
 
 
 def _time_or_text(text: str) -> str:
     try:
-        return moment(datetime.fromisoformat(text), "exact") if _TIME.fullmatch(text) else text
-    except ValueError:  # somebody typed what looks like a time
+        return time(datetime.fromisoformat(text), "exact") if _TIME.fullmatch(text) else text
+    except ValueError:  # the user typed something like a time
         return text
 
 
 def connections(service: Service | ReplicaSet, tls: bool) -> list[tuple[str, str, str]]:
-    """Return (id, title, text) of the ways to connect to a service or to a set of its replicas, with TLS or without."""
+    """Return (id, title, text) of each way to connect to a service or a read replica set."""
     uri = connection_uri(service.host, service.port, tls=tls)
     env = connection_variables(service.host, service.port, tls=tls)
     ways = [("psql", "psql", f'psql "{uri}"'), ("uri", "URI", uri), ("env", "env", env)]
@@ -87,7 +103,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(moment=moment, told=told, bytes=bytes_text, seconds=seconds_text, size=size_text)
+    environment.filters.update(time=time, message=message, bytes=bytes_text, seconds=seconds_text, size=size_text)
     functions = (
         status_of,
         status_reason,
@@ -99,7 +115,7 @@ def _environment() -> Environment:
         steps_of,
         title_of,
         seconds_of,
-        as_of,
+        data_as_of,
         again_path,
         address,
     )
