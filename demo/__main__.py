@@ -174,7 +174,7 @@ def _list(demo: Demo) -> None:
     demo.show.heading("All services")
     services = demo.client.list_services()
     backend = open_backend(demo.stage.data)
-    space = {service.service_id: backend.space_bytes(service.service_id) for service in services}
+    space = {service.service_id: backend.host.disk_usage(service.service_id) for service in services}
     demo.show.services(services, space, demo.ready_seconds)
 
 

@@ -190,10 +190,10 @@ class Instance:
                 self._store.close()
                 self._store = None
             if has_storage(self.data):
-                services = self.backend.servers.layout.services
+                services = self.backend.instances.layout.services
                 for path in list(services.iterdir()) if services.is_dir() else []:
-                    self.backend.destroy(path.name)
-                self.backend.stop_all()
+                    self.backend.servers.destroy(path.name)
+                self.backend.host.stop_all()
             shutil.rmtree(layout_of(self.data, self.data).sockets, ignore_errors=True)
             shutil.rmtree(self.root)
 

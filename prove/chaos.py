@@ -152,7 +152,7 @@ class Deeds:
 
     def pid_of(self, made: Made) -> int | None:
         """Return the pid of a service's server."""
-        return find_server(self.instance.backend.servers.paths(made.service_id))
+        return find_server(self.instance.backend.instances.paths(made.service_id))
 
     def servers_answer(self) -> bool:
         """Tell whether the two services that stay are settled: one READY, one READY or PAUSED.

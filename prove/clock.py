@@ -145,7 +145,7 @@ class Trial:
         return {row[0] for row in self.instance.rows(query, self.parent.service_id)}
 
     def _kill_server(self) -> None:
-        pid = find_server(self.instance.backend.servers.paths(self.parent.service_id))
+        pid = find_server(self.instance.backend.instances.paths(self.parent.service_id))
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
 

@@ -133,7 +133,7 @@ def _used_bytes(instance: Instance) -> int:
 
 def _pss_bytes(crowd: Crowd) -> list[int]:
     """Return the memory of each fork's processes, what they share with others by parts."""
-    services = crowd.instance.backend.servers.layout.services
+    services = crowd.instance.backend.instances.layout.services
     weights = {made.service_id: 0 for made in crowd.forks}
     for process in psutil.process_iter(["cwd"]):
         where = Path(process.info["cwd"] or "/")

@@ -40,7 +40,7 @@ class Followers:
 
     def crash(self) -> None:
         """Kill the server of a new set."""
-        pid = find_server(self.instance.backend.servers.paths(self._active()))
+        pid = find_server(self.instance.backend.instances.paths(self._active()))
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

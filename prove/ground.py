@@ -66,7 +66,7 @@ class Ground:
     @property
     def pgbench(self) -> str:
         """The program that makes load."""
-        return self.backend.servers.installations.default.program("pgbench")
+        return self.backend.instances.installations.default.program("pgbench")
 
     def create(self, name: str, cpu_millis: str | None = None, memory_gbs: str | None = None) -> Running:
         """Return a new service, READY."""
@@ -147,11 +147,11 @@ def _ports() -> range:
 
 
 def _remove(backend: LocalBackend, root: Path) -> None:
-    layout = backend.servers.layout
+    layout = backend.instances.layout
     for path in list(layout.services.iterdir()) if layout.services.is_dir() else []:
-        backend.destroy(path.name)
+        backend.servers.destroy(path.name)
     shutil.rmtree(layout.sockets, ignore_errors=True)
-    backend.stop_all()
+    backend.host.stop_all()
 
 
 def _eventually(seen: Callable[[], bool]) -> None:

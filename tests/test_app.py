@@ -8,7 +8,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.app import has_storage, has_store, open_store, wire
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest

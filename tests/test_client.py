@@ -112,7 +112,7 @@ def test_a_service_that_fails_ends_the_wait_with_its_reason(tmp_path: Path) -> N
         def fail(*_: object, **__: object) -> None:
             raise Failed("NO_LUCK", "The volume could not be made", "Try another.")
 
-        world.backend.initialize = fail  # type: ignore[method-assign]
+        world.backend.servers.initialize = fail  # type: ignore[method-assign]
         created = client.create_service("doomed")
         with pytest.raises(WaitFailed, match="could not be made"):
             client.wait_ready(created.service_id, 30)

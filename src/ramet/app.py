@@ -13,7 +13,7 @@ from litestar import Litestar
 
 from ramet import __version__
 from ramet.api.application import create_app, openapi_json
-from ramet.backends.base import Backend
+from ramet.backends.interface.backend import Backend
 from ramet.backends.inventory import Inventory
 from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
@@ -98,8 +98,7 @@ class Runtime:
         self.worker.stop()
 
     def close(self) -> None:
-        """Let go of store and backend."""
-        self.backend.close()
+        """Close the store. Servers go on."""
         self.store.close()
 
 
@@ -190,7 +189,7 @@ def _duties(
         Duty("lost snapshots", _RENEWAL_SECONDS, LostSnapshots(store, backend).forget),
         Duty("room", _ROOM_SECONDS, upkeep.guard_room),
         Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
-        Duty("disk", _GIVE_BACK_SECONDS, backend.give_back),
+        Duty("disk", _GIVE_BACK_SECONDS, backend.host.discard_free_blocks),
         Duty("history", _HISTORY_SECONDS, upkeep.forget_history),
         Duty("logs", _LOG_SECONDS, upkeep.trim_logs),
         Duty("archives", _ARCHIVE_SECONDS, drills.watch),

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from ramet.api.application import BASE_PATH
-from ramet.backends.base import ExtensionUpdate, Server
+from ramet.backends.interface.values import ExtensionUpdate, Server
 from ramet.errors import Failed, Invalid
 from ramet.model.service import FAILED_SHOWN_FOR, Service
 from ramet.store import services
@@ -71,7 +71,7 @@ def test_a_resize_that_fails_keeps_the_old_size_and_says_why(world: World, monke
     def refuse(*_: object) -> None:
         raise Failed("SERVER_DIED", "There is not that much memory")
 
-    monkeypatch.setattr(type(world.backend), "await_ready", refuse)
+    monkeypatch.setattr(type(world.backend.servers), "await_ready", refuse)
     world.post(world.path(service["service_id"], "resize"), {"cpu_millis": "1000", "memory_gbs": "4"})
     world.work()
     seen = world.look(service)
@@ -209,7 +209,7 @@ def test_a_fork_and_its_dry_run_are_refused_where_its_state_needs_a_library_that
     def refuse(server: Server, moment: datetime) -> None:
         raise Invalid("EXTENSION_VERSION_MISSING", "the library is not installed")
 
-    monkeypatch.setattr(world.backend, "check_extensions", refuse)
+    monkeypatch.setattr(world.backend.restore, "check_extensions", refuse)
     for query in ("?dry_run=true", ""):
         path = world.path(service["service_id"], "forkService") + query
         refused = world.post(path, {"fork_strategy": "LAST_SNAPSHOT"})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ramet.api.application import BASE_PATH
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.memory.restore import MemoryRestore
 from ramet.errors import Failed, Invalid
 from ramet.model.fork import shown
 from ramet.model.service import FAILED_SHOWN_FOR
@@ -112,7 +112,7 @@ def test_rule_6_a_failed_fork_is_unstable_with_its_reason_and_then_gone(
     def refuse(*_: Any) -> None:
         raise Failed("DISK_FULL", "The disk is full")
 
-    monkeypatch.setattr(MemoryBackend, "recover", refuse)
+    monkeypatch.setattr(MemoryRestore, "recover", refuse)
     fork = world.fork(parent)
     world.work()
     seen = world.look(fork)
@@ -198,7 +198,7 @@ def test_rule_12_both_addons_are_refused_where_one_extension_is_missing(
         if service_type == "VECTOR":
             raise Invalid("EXTENSION_MISSING", "the extension vector is missing")
 
-    monkeypatch.setattr(world.backend, "check_service_type", check)
+    monkeypatch.setattr(world.backend.host, "check_service_type", check)
     assert world.create(addons=["time-series"])["service_type"] == "TIMESERIESDB"
     body = {"name": "both", "addons": ["time-series", "ai"]}
     refused = world.post(world.services_path, body)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.control.metrics import Metering
 from ramet.control.subjects import servers_of
 from ramet.model.fork import shown
@@ -147,14 +147,14 @@ def test_one_that_does_not_answer_is_asked_no_more_often_than_the_others(
     asked: list[str] = []
     silent = service["service_id"]
     other = world.ready()["service_id"]
-    measure = world.backend.measure
+    measure = world.backend.host.measure
 
     def slow(server: Server) -> dict[str, float] | None:
         asked.append(server.service_id)
         time.sleep(0.25)
         return None if server.service_id == silent else measure(server)
 
-    monkeypatch.setattr(world.backend, "measure", slow)
+    monkeypatch.setattr(world.backend.host, "measure", slow)
     metering = Metering(world.store, world.backend, world.clock)
     for _ in range(4):
         metering.sample()

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from ramet.api.application import BASE_PATH
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.memory.restore import MemoryRestore
 from ramet.errors import Failed
 from ramet.model.service import FAILED_SHOWN_FOR
 from ramet.model.snapshot import SnapshotKind
@@ -41,7 +41,7 @@ def test_a_failed_fork_keeps_its_reason_after_it_is_gone(world: World, monkeypat
     def refuse(*_: object) -> None:
         raise Failed("DISK_FULL", "The disk is full")
 
-    monkeypatch.setattr(MemoryBackend, "recover", refuse)
+    monkeypatch.setattr(MemoryRestore, "recover", refuse)
     fork = world.fork(parent)
     world.work()
     world.advance(FAILED_SHOWN_FOR + timedelta(seconds=1))
@@ -73,7 +73,7 @@ def test_what_nobody_asked_for_is_left_out_until_it_goes_wrong(world: World, mon
     world.work()
     assert named() == named("?all=false") == ["create", "snapshot"]
     assert named("?all=true") == ["create", "prepare", "snapshot", "snapshot"]
-    monkeypatch.setattr(MemoryBackend, "take_snapshot", refuse)
+    monkeypatch.setattr(MemoryRestore, "take_snapshot", refuse)
     with world.store.write() as tx:
         submit_snapshot(tx, service["service_id"], SnapshotKind.SCHEDULED)
     world.work()

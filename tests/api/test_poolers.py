@@ -25,7 +25,7 @@ def test_a_pooler_is_enabled_when_the_answer_says_so(world: World, working: Worl
     answer = world.post(world.path(service_id, "enablePooler"))
     assert answer.status_code == 200
     assert isinstance(answer.json()["message"], str)
-    assert world.backend.pooler_serves(service_id)
+    assert world.backend.poolers.serves(service_id)
 
 
 def test_the_service_tells_the_address_of_its_pooler(world: World, working: World) -> None:
@@ -53,7 +53,7 @@ def test_a_disabled_pooler_is_no_more(world: World, working: World) -> None:
     world.post(world.path(service_id, "enablePooler"))
     assert world.post(world.path(service_id, "disablePooler")).status_code == 200
     assert "connection_pooler" not in world.get(world.path(service_id)).json()
-    assert not world.backend.pooler_serves(service_id)
+    assert not world.backend.poolers.serves(service_id)
 
 
 def test_both_may_be_asked_for_twice(world: World, working: World) -> None:

@@ -209,7 +209,7 @@ def test_an_unknown_address_is_a_404_in_the_one_shape(shop: Unchanged, path: str
 
 
 def test_no_free_port_and_no_room_are_refused(shop: Unchanged, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(shop.world.backend), "port_is_free", lambda *_: False)
+    monkeypatch.setattr(type(shop.world.backend.host), "port_is_free", lambda *_: False)
     for verb, body in (("create", {"name": "x"}), ("fork", NOW)):
         assert shop.refused(shop.world.post(shop.targets[verb], body))["code"] == "NO_FREE_PORT"
 

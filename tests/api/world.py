@@ -10,7 +10,7 @@ import httpx
 from litestar.testing import TestClient
 
 from ramet.api.application import BASE_PATH, create_app
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects

@@ -10,7 +10,7 @@ from pathlib import Path
 import uvicorn
 
 from ramet.app import Runtime, open_store, wire
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.memory.backend import MemoryBackend
 from ramet.cli.host.serving import base_url, listen
 from ramet.client import Client
 from ramet.control.plane import utc_now

@@ -293,7 +293,7 @@ def test_who_waits_for_a_fork_that_fails_is_told_so(
 
     visitor.sign_in()
     shop = visitor.ready("shop")
-    monkeypatch.setattr(visitor.world.backend, "capture", refuse)
+    monkeypatch.setattr(visitor.world.backend.restore, "capture", refuse)
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
     page.get_by_role("button", name="Fork", exact=True).click()

@@ -12,7 +12,7 @@ from tests.console.visitor import Visitor
 def test_a_page_connects_to_ipv6_and_asks_for_tls_where_there_is_some(
     visitor: Visitor, monkeypatch: pytest.MonkeyPatch, tls: bool, mode: str
 ) -> None:
-    monkeypatch.setattr(visitor.world.backend, "has_tls", lambda _major: tls)
+    monkeypatch.setattr(visitor.world.backend.host, "has_tls", lambda _major: tls)
     visitor.sign_in()
     born = visitor.send("/console/new", name="shop", service_type="POSTGRES", size="shared", environment="DEV")
     assert f"/tsdb?sslmode={mode}" in html.unescape(born.text)

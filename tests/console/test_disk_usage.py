@@ -16,7 +16,7 @@ def test_what_a_page_has_no_time_for_is_left_to_the_next_one(tmp_path: Path) -> 
         now[0] += 0.015
         return 7
 
-    world.backend.space_bytes = slow  # type: ignore[method-assign,assignment]
+    world.backend.host.disk_usage = slow  # type: ignore[method-assign,assignment]
     disk_usage = DiskUsage(world.plane, lambda: now[0])
     first, second, third = (service.id for service in services)
     assert disk_usage.of(services) == {first: 7, second: 7}
@@ -36,7 +36,7 @@ def test_a_host_that_cannot_tell_is_asked_no_more_than_one_that_can(tmp_path: Pa
         asked.append(service_id)
         raise Failed("BROKEN", "It cannot be told")
 
-    world.backend.space_bytes = broken  # type: ignore[method-assign]
+    world.backend.host.disk_usage = broken  # type: ignore[method-assign]
     disk_usage = DiskUsage(world.plane, lambda: 0.0)
     assert [disk_usage.of([service]) for _ in range(2)] == [{service.id: None}] * 2
     assert asked == [service.id]

@@ -35,7 +35,7 @@ def test_a_type_whose_extension_is_missing_is_said_beside_the_type(
         raise Invalid("EXTENSION_MISSING", "A VECTOR service needs the extension vector", "Install pgvector.")
 
     visitor.sign_in()
-    monkeypatch.setattr(visitor.world.backend, "default_pg_major", missing)
+    monkeypatch.setattr(visitor.world.backend.host, "default_pg_major", missing)
     answer = visitor.send("/console/new", name="shop", service_type="VECTOR", size="shared", environment="DEV")
     assert answer.status_code == 422
     above, _, rest = answer.text.partition("<fieldset>")

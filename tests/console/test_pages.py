@@ -272,7 +272,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
 
     visitor.sign_in()
     service = visitor.ready()
-    monkeypatch.setattr(visitor.world.backend, "capture", refuse)
+    monkeypatch.setattr(visitor.world.backend.restore, "capture", refuse)
     (first,) = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)
     chosen = {"strategy": "LAST_SNAPSHOT", "name": "doomed", "environment": "PROD", "size": "500/2"}
     visitor.send(f"/console/services/{service.id}/fork", **chosen)
@@ -307,7 +307,7 @@ def test_what_could_not_be_made_can_be_made_again_as_it_was(visitor: Visitor, mo
         raise Failed("NO_BLOCKS", "The disk has no room")
 
     visitor.sign_in()
-    monkeypatch.setattr(visitor.world.backend, "initialize", refuse)
+    monkeypatch.setattr(visitor.world.backend.servers, "initialize", refuse)
     chosen = {"name": "a shop", "service_type": "VECTOR", "size": "500/2", "environment": "PROD"}
     assert visitor.send("/console/new", **chosen).status_code == 200
     eventually(lambda: visitor.named("a shop").failed_at is not None)

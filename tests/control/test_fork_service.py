@@ -62,7 +62,7 @@ def test_a_fork_of_the_last_snapshot_names_it_and_holds_its_rows(world: World) -
 
 
 def test_a_service_without_tls_is_refused_with_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world.backend, "has_tls", lambda _major: False)
+    monkeypatch.setattr(world.backend.host, "has_tls", lambda _major: False)
     with pytest.raises(Invalid, match="built without TLS") as refused:
         world.create()
     assert refused.value.code == "TLS_MISSING"
@@ -115,7 +115,7 @@ def test_a_fork_of_a_last_snapshot_that_cannot_be_taken_fails_and_hands_over_no_
     def refuse(*_: object) -> None:
         raise Failed("DISK_FULL", "The disk is full")
 
-    monkeypatch.setattr(world.backend, "take_snapshot", refuse)
+    monkeypatch.setattr(world.backend.restore, "take_snapshot", refuse)
     fork = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert status_of(fork) is Status.UNSTABLE
     assert "could not be taken" in (fork.failure or "")

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from ramet.api.shapes import service_shape
-from ramet.backends.base import Observation, Server
+from ramet.backends.interface.values import Observation, Server
 from ramet.control.forks import fork_service
 from ramet.control.operations import list_operations
 from ramet.control.plane import utc_now
@@ -179,14 +179,14 @@ def test_what_cannot_be_looked_at_is_left_alone_and_the_others_are_not(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hidden, fallen = world.create(), world.create()
-    look = world.backend.observe
+    look = world.backend.servers.inspect
 
     def observe(server: Server) -> Observation:
         if server.service_id == hidden.id:
             raise Unseen("CANNOT_LOOK", "it cannot be looked at")
         return look(server)
 
-    monkeypatch.setattr(world.backend, "observe", observe)
+    monkeypatch.setattr(world.backend.servers, "inspect", observe)
     world.backend.volumes[hidden.id].running = world.backend.volumes[fallen.id].running = False
     world.upkeep.observe()
     world.worker.run_until_idle()

@@ -32,13 +32,13 @@ def service(world: World) -> Service:
     world.backend.commit(made.id, "kept")
     take(world, made)
     world.backend.commit(made.id, "later")
-    world.backend.drop_snapshot(made.id, take(world, made))
+    world.backend.restore.delete_snapshot(made.id, take(world, made))
     return made
 
 
 def test_forks_grow_from_the_snapshot_before_the_lost_one(world: World, service: Service) -> None:
     LostSnapshots(world.store, world.backend).forget()
-    assert frozenset(ids(world, service)) == world.backend.snapshot_ids(service.id)
+    assert frozenset(ids(world, service)) == world.backend.restore.snapshot_ids(service.id)
     fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert world.backend.values(fork.id) == ["kept"]
     target = shown(world.plane.clock())

@@ -113,7 +113,7 @@ def test_a_fork_has_no_pooler(world: World) -> None:
 def test_a_pooler_that_fell_is_started_again(world: World) -> None:
     service = world.create()
     port = enable(world, service.id)
-    world.backend.stop_pooler(service.id)
+    world.backend.poolers.stop(service.id)
     world.upkeep.observe()
     world.worker.run_until_idle()
     assert pooler_port(world, service.id) == port

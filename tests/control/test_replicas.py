@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from ramet.backends.base import NOT_FOLLOWING, Observation, Server
-from ramet.backends.memory import KEPT_ENTRIES
+from ramet.backends.interface.values import NOT_FOLLOWING, Observation, Server
+from ramet.backends.memory.volumes import KEPT_ENTRIES
 from ramet.control import replica_sets as verbs
 from ramet.control.replica_repair import submit_restart
 from ramet.control.replica_sets import ReplicaSetRequest
@@ -73,7 +73,7 @@ def test_each_node_and_a_balancer_have_ports_of_their_own(world: World) -> None:
     ports = {service.port, made.port, *(node.port for node in made.nodes)}
     assert len(ports) == 5
     assert made.nodes[0].id == made.id
-    assert world.backend.balancer_serves(made.id)
+    assert world.backend.replicas.balancer_serves(made.id)
     with world.store.write() as tx:
         assert services.used_ports(tx) == ports
 
@@ -85,13 +85,13 @@ def test_sets_of_an_earlier_process_are_renewed_along_with_their_service(world: 
     for _ in range(2):
         later.renew_servers()
         assert [world.backend.volumes[node.id].renewals for node in made.nodes] == [1, 1]
-    assert world.backend.balancer_serves(made.id)
+    assert world.backend.replicas.balancer_serves(made.id)
 
 
 def test_one_node_is_its_own_endpoint(world: World) -> None:
     made = create(world, world.create())
     assert made.port == made.nodes[0].port
-    assert not world.backend.balancer_serves(made.id)
+    assert not world.backend.replicas.balancer_serves(made.id)
 
 
 def test_services_list_their_sets(world: World) -> None:
@@ -231,12 +231,12 @@ def test_a_set_has_a_pooler_of_its_own(world: World) -> None:
     verbs.enable_pooler(world.plane, world.project.id, service.id, made.id)
     world.worker.run_until_idle()
     assert look(world, made).pooler_port not in (None, made.port, service.port)
-    assert world.backend.pooler_serves(made.id)
-    assert not world.backend.pooler_serves(service.id)
+    assert world.backend.poolers.serves(made.id)
+    assert not world.backend.poolers.serves(service.id)
     verbs.disable_pooler(world.plane, world.project.id, service.id, made.id)
     world.worker.run_until_idle()
     assert look(world, made).pooler_port is None
-    assert not world.backend.pooler_serves(made.id)
+    assert not world.backend.poolers.serves(made.id)
 
 
 def test_nothing_else_is_done_to_a_set_while_its_pooler_is_changed(
@@ -315,14 +315,14 @@ def test_the_logs_of_services_and_of_all_nodes_are_kept_within_bounds(world: Wor
 def test_a_set_is_active_only_when_every_node_follows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     service = world.create()
     made = verbs.create_set(world.plane, world.project.id, service.id, request())
-    observe = world.backend.observe
+    observe = world.backend.servers.inspect
     looks: list[ReplicaSetStatus] = []
 
     def seen(server: Server) -> Observation:
         looks.append(replica_status(look(world, made)))
         return replace(observe(server), follows=len(looks) >= 3)
 
-    monkeypatch.setattr(world.backend, "observe", seen)
+    monkeypatch.setattr(world.backend.servers, "inspect", seen)
     world.worker.run_until_idle()
     assert len(looks) >= 3
     assert set(looks) == {ReplicaSetStatus.CREATING}

@@ -64,7 +64,7 @@ def test_what_goes_down_while_ramet_is_up_is_a_warning(world: World, caplog: pyt
     said = "\n".join(record.message for record in caplog.records)
     assert f"server of service {server_ids[0]} is down" in said
     assert "read replica set" in said
-    world.backend.stop_pooler(server_ids[0])
+    world.backend.poolers.stop(server_ids[0])
     upkeep.observe()
     assert f"pooler of {server_ids[0]} is down" in caplog.text
 

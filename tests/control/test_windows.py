@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import restore, services
 from ramet.control.forks import fork_service
 from ramet.control.plane import utc_now

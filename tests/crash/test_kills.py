@@ -63,7 +63,7 @@ def test_a_fork_that_is_killed_on_its_way_goes_on(instance: Instance, strategy: 
     parent, moment = make_shop(instance)
     target = {"target_time": moment.isoformat()} if strategy == "PITR" else {}
     fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": strategy, **target}).json()
-    paths = instance.backend.servers.paths(fork["service_id"])
+    paths = instance.backend.instances.paths(fork["service_id"])
     for _ in range(2):
         kill_on_its_way(paths, victim)
     await_status(instance, fork["service_id"], "READY")
@@ -74,7 +74,7 @@ def test_a_fork_that_is_killed_on_its_way_goes_on(instance: Instance, strategy: 
 def test_a_fork_whose_server_is_killed_each_time_fails_with_its_reason(instance: Instance) -> None:
     parent, _ = make_shop(instance)
     fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()
-    paths = instance.backend.servers.paths(fork["service_id"])
+    paths = instance.backend.instances.paths(fork["service_id"])
     for _ in range(MOST_KILLS + 1):
         kill_on_its_way(paths, "server")
     query = "SELECT failure FROM service WHERE id = ? AND failed_at IS NOT NULL"
@@ -92,7 +92,7 @@ def kill_at(instance: Instance, fork: dict[str, Any], step: str) -> bool:
     def now() -> str:
         return str(instance.rows(current, fork["service_id"])[0][0])
 
-    paths = instance.backend.servers.paths(fork["service_id"])
+    paths = instance.backend.instances.paths(fork["service_id"])
     eventually(lambda: now() in (step, "publish") and find_server(paths) is not None, step, 0.0002)
     instance.process.send_signal(signal.SIGSTOP)
     try:

@@ -20,7 +20,7 @@ def doctor(instance: Instance, *arguments: str, answer: str = "") -> "subprocess
 
 def test_an_operator_finds_leftovers_and_removes_them_after_being_asked(instance: Instance) -> None:
     assert doctor(instance).returncode == 0
-    stranger = instance.backend.servers.layout.services / "a000000000"
+    stranger = instance.backend.instances.layout.services / "a000000000"
     (stranger / "data").mkdir(parents=True)
     found = doctor(instance)
     assert (found.returncode, found.stdout) == (1, "The directory a000000000 is left over: no row owns it.\n")

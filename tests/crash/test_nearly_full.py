@@ -59,7 +59,7 @@ def test_a_tenant_that_fills_the_storage_becomes_read_only_and_its_server_stays_
     with connect(port, password) as connection:
         connection.execute("CREATE TABLE big (t text)")
         connection.execute("CREATE TABLE small AS SELECT 1 AS n")
-    server = find_server(instance.backend.servers.paths(made["service_id"]))
+    server = find_server(instance.backend.instances.paths(made["service_id"]))
     filler = Filler(port, password)
     thread = threading.Thread(target=filler.run)
     thread.start()
@@ -80,7 +80,7 @@ def test_a_tenant_that_fills_the_storage_becomes_read_only_and_its_server_stays_
     eventually(lambda: "storage_warning" not in shown()["metadata"], lambda: room(instance), 0.05)
     with connect(port, password) as connection:
         connection.execute("INSERT INTO small VALUES (2)")
-    assert find_server(instance.backend.servers.paths(made["service_id"])) == server
+    assert find_server(instance.backend.instances.paths(made["service_id"])) == server
     assert shown()["status"] == "READY"
 
 
@@ -104,7 +104,7 @@ def test_tables_can_be_dropped_and_rows_vacuumed_where_not_a_byte_is_left(instan
         for table in ("big", "small"):
             rows = "SELECT repeat('x', 1000) FROM generate_series(1, 20000)"
             connection.execute(f"CREATE TABLE {table} AS {rows}".encode())
-    server = find_server(instance.backend.servers.paths(made["service_id"]))
+    server = find_server(instance.backend.instances.paths(made["service_id"]))
     with ballast(pool, 0):
         eventually(lambda: "storage_warning" in shown()["metadata"], "the alarm", 0.05)
         eventually(lambda: not (pool / "reserve").exists(), "the reserve is given back", 0.05)
@@ -114,6 +114,6 @@ def test_tables_can_be_dropped_and_rows_vacuumed_where_not_a_byte_is_left(instan
             connection.execute("DELETE FROM small")
             connection.execute("VACUUM small")
             assert connection.execute("SELECT count(*) FROM small").fetchone() == (0,)
-        assert find_server(instance.backend.servers.paths(made["service_id"])) == server
+        assert find_server(instance.backend.instances.paths(made["service_id"])) == server
     eventually(lambda: "storage_warning" not in shown()["metadata"], lambda: room(instance), 0.05)
     eventually((pool / "reserve").exists, "the reserve is taken anew", 0.05)

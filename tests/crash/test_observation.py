@@ -51,7 +51,7 @@ class Shop:
 
     @property
     def paths(self) -> ServicePaths:
-        return self.instance.backend.servers.paths(self.id)
+        return self.instance.backend.instances.paths(self.id)
 
 
 @pytest.fixture

@@ -50,12 +50,12 @@ class Shop:
         return [node_id for node_id, _ in json.loads(row[0])]
 
     def server_pid(self, service_id: str) -> int:
-        pid = find_server(self.instance.backend.servers.paths(service_id))
+        pid = find_server(self.instance.backend.instances.paths(service_id))
         assert pid is not None
         return pid
 
     def daemon_pid(self, service_id: str, kind: str) -> int:
-        pid = Daemon(self.instance.backend.servers.paths(service_id).root / kind).running()
+        pid = Daemon(self.instance.backend.instances.paths(service_id).root / kind).running()
         assert pid is not None
         return pid
 

@@ -55,9 +55,9 @@ def _await_ready(instance: Instance, service_id: str) -> None:
 
 def _logs(instance: Instance) -> Iterator[tuple[object, bytes]]:
     yield instance.log_file, instance.log_file.read_bytes()
-    for path in instance.backend.servers.layout.services.glob("*/**/*.log"):
+    for path in instance.backend.instances.layout.services.glob("*/**/*.log"):
         yield path, path.read_bytes()
-    for path in instance.backend.servers.layout.services.glob("*/log/*"):
+    for path in instance.backend.instances.layout.services.glob("*/log/*"):
         yield path, path.read_bytes()
 
 

@@ -163,14 +163,14 @@ def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
 
 def test_wal_that_cannot_be_archived_is_said_and_archived_later(instance: Instance) -> None:
     shop = make_shop(instance)
-    archive = instance.backend.servers.paths(shop.id).archive
+    archive = instance.backend.instances.paths(shop.id).archive
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", archive], check=True)
     try:
         with connect(shop.port, shop.password) as connection:
             for _ in range(4):
                 connection.execute("CREATE TABLE wal AS SELECT repeat('x', 100) FROM generate_series(1, 200000)")
                 connection.execute("DROP TABLE wal")
-        waiting = instance.backend.servers.paths(shop.id).data / "pg_wal" / "archive_status"
+        waiting = instance.backend.instances.paths(shop.id).data / "pg_wal" / "archive_status"
         eventually(lambda: len(list(waiting.glob("*.ready"))) > 1, "segments wait")
         for path in waiting.glob("*.ready"):
             os.utime(path, (0, 0))  # as if they had been waiting for long

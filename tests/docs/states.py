@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.forks import fork_service
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.services import (

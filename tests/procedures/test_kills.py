@@ -6,55 +6,78 @@ from typing import Any
 
 import pytest
 
-from ramet.backends.base import Readiness, Server, SnapshotFacts
-from ramet.backends.memory import MemoryBackend
-from ramet.model.service import status_of
-from ramet.model.status import Status
+from ramet.backends.interface.values import Readiness, Server, SnapshotFacts
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.backends.memory.restore import MemoryRestore
+from ramet.backends.memory.servers import MemoryServers
+from ramet.model.status import Status, status_of
 from ramet.procedures.servers import MOST_KILLS
 from tests.worlds import World, make_world
 
 
-class Murderous(MemoryBackend):
-    """Kills servers at a moment of their way, `kills` times in all."""
+class KillingBackend(MemoryBackend):
+    """Kills servers at one step of their start, `kills` times in all."""
 
     kills = 0
     moment = "await_ready"
 
-    def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
-        """Watch it, if it lives."""
-        self._meet(server, "await_ready")
-        return super().await_ready(server, patience_seconds)
+    def __init__(self) -> None:
+        super().__init__()
+        self.servers = KilledServers(self)
+        self.restore = KilledRestore(self)
 
-    def secure(self, server: Server, *, newborn: bool, quiet: bool) -> dict[str, Any]:
-        """Secure it, and tell what was found the first time only."""
-        self._meet(server, "secure")
-        first = not self._volume(server.service_id).secured
-        facts = super().secure(server, newborn=newborn, quiet=quiet)
-        return facts | {"rolled_back": ["transfer"] if first else []}
-
-    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
-        """Copy it, if it lives."""
-        self._meet(server, "take_snapshot")
-        return super().take_snapshot(server, snapshot_id, paused)
-
-    def open(self, server: Server) -> None:
-        """Open it, if it lives."""
-        self._meet(server, "open")
-        super().open(server)
-
-    def _meet(self, server: Server, moment: str) -> None:
+    def meet(self, server: Server, moment: str) -> None:
+        """Kill the server if this is the step, and a kill is left."""
         if moment == self.moment and self.kills > 0:
             self.kills -= 1
             self.crash(server.service_id)
 
 
-@pytest.fixture
-def backend() -> Murderous:
-    return Murderous()
+class KilledServers(MemoryServers):
+    """Servers that may be killed before each call."""
+
+    def __init__(self, killer: KillingBackend) -> None:
+        super().__init__(killer)
+        self._killer = killer
+
+    def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
+        """Watch it, if it lives."""
+        self._killer.meet(server, "await_ready")
+        return super().await_ready(server, timeout_seconds)
+
+    def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
+        """Secure it, and report what was found the first time only."""
+        self._killer.meet(server, "secure")
+        first = not self._killer.volume(server.service_id).secured
+        facts = super().secure(server, is_new=is_new, neutralize=neutralize)
+        return facts | {"rolled_back": ["transfer"] if first else []}
+
+    def open(self, server: Server) -> None:
+        """Open it, if it lives."""
+        self._killer.meet(server, "open")
+        super().open(server)
+
+
+class KilledRestore(MemoryRestore):
+    """Snapshots of servers that may be killed before."""
+
+    def __init__(self, killer: KillingBackend) -> None:
+        super().__init__(killer)
+        self._killer = killer
+
+    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        """Copy it, if it lives."""
+        self._killer.meet(server, "take_snapshot")
+        return super().take_snapshot(server, snapshot_id, paused)
 
 
 @pytest.fixture
-def world(tmp_path: Path, backend: Murderous) -> Iterator[World]:
+def backend() -> KillingBackend:
+    return KillingBackend()
+
+
+@pytest.fixture
+def world(tmp_path: Path, backend: KillingBackend) -> Iterator[World]:
     made = make_world(tmp_path, backend)
     yield made
     made.store.close()
@@ -62,7 +85,7 @@ def world(tmp_path: Path, backend: Murderous) -> Iterator[World]:
 
 @pytest.mark.parametrize("moment", ["await_ready", "secure", "open"])
 def test_a_fork_whose_server_is_killed_on_its_way_is_started_again(
-    world: World, backend: Murderous, moment: str
+    world: World, backend: KillingBackend, moment: str
 ) -> None:
     parent = world.create()
     backend.kills, backend.moment = MOST_KILLS, moment
@@ -74,7 +97,7 @@ def test_a_fork_whose_server_is_killed_on_its_way_is_started_again(
 
 @pytest.mark.parametrize("moment", ["await_ready", "secure", "take_snapshot", "open"])
 def test_a_new_service_whose_server_is_killed_on_its_way_is_started_again(
-    world: World, backend: Murderous, moment: str
+    world: World, backend: KillingBackend, moment: str
 ) -> None:
     backend.kills, backend.moment = MOST_KILLS, moment
     assert status_of(world.create()) is Status.READY
@@ -84,7 +107,7 @@ def test_a_new_service_whose_server_is_killed_on_its_way_is_started_again(
 @pytest.mark.parametrize("moment", ["await_ready", "secure", "open"])
 @pytest.mark.parametrize("forked", [False, True], ids=["created", "forked"])
 def test_one_that_is_killed_again_and_again_is_given_up(
-    world: World, backend: Murderous, forked: bool, moment: str
+    world: World, backend: KillingBackend, forked: bool, moment: str
 ) -> None:
     parent = world.create()
     backend.kills, backend.moment = 1000, moment

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets as replica_verbs
 from ramet.control import restore
 from ramet.control.drills import Drills

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.base import Server
-from ramet.backends.memory import MemoryBackend
+from ramet.backends.interface.values import Server
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.backends.memory.restore import MemoryRestore
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
@@ -18,32 +19,41 @@ from tests.worlds import World, make_world
 NOW, LAST_SNAPSHOT = (ForkRequest(strategy) for strategy in (ForkStrategy.NOW, ForkStrategy.LAST_SNAPSHOT))
 
 
-class Preparing(MemoryBackend):
-    """Notes which snapshots are prepared."""
+class PreparingBackend(MemoryBackend):
+    """Records which snapshots are prepared."""
 
     def __init__(self) -> None:
         super().__init__()
         self.prepared: set[str] = set()
         self.spares = 0
+        self.restore = PreparingRestore(self)
 
-    def prepare_snapshot(self, server: Server, snapshot_id: str, patience_seconds: float, spares: int) -> str | None:
-        """Note it."""
-        self.prepared.add(snapshot_id)
-        self.spares = spares
-        return super().prepare_snapshot(server, snapshot_id, patience_seconds, spares)
 
-    def unprepare_snapshot(self, service_id: str, snapshot_id: str) -> None:
+class PreparingRestore(MemoryRestore):
+    """Records which snapshots are prepared."""
+
+    def __init__(self, backend: PreparingBackend) -> None:
+        super().__init__(backend)
+        self._backend = backend
+
+    def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
+        """Record it."""
+        self._backend.prepared.add(snapshot_id)
+        self._backend.spares = spares
+        return super().prepare_snapshot(server, snapshot_id, timeout_seconds, spares)
+
+    def discard_preparation(self, service_id: str, snapshot_id: str) -> None:
         """Forget it."""
-        self.prepared.discard(snapshot_id)
+        self._backend.prepared.discard(snapshot_id)
 
 
 @pytest.fixture
-def backend() -> Preparing:
-    return Preparing()
+def backend() -> PreparingBackend:
+    return PreparingBackend()
 
 
 @pytest.fixture
-def world(tmp_path: Path, backend: Preparing) -> Iterator[World]:
+def world(tmp_path: Path, backend: PreparingBackend) -> Iterator[World]:
     made = make_world(tmp_path, backend)
     yield made
     made.store.close()
@@ -64,7 +74,7 @@ def snapshot(world: World, service: Service) -> str:
 
 
 def test_the_first_snapshot_is_prepared_and_later_ones_are_not_while_nobody_forks(
-    world: World, backend: Preparing
+    world: World, backend: PreparingBackend
 ) -> None:
     service = world.create()
     assert backend.prepared == set(known(world, service))
@@ -74,7 +84,7 @@ def test_the_first_snapshot_is_prepared_and_later_ones_are_not_while_nobody_fork
 
 @pytest.mark.parametrize("asked", [NOW, LAST_SNAPSHOT], ids=["now", "last snapshot"])
 def test_a_fork_has_the_newest_snapshot_of_its_parent_prepared_and_those_that_follow(
-    world: World, backend: Preparing, asked: ForkRequest
+    world: World, backend: PreparingBackend, asked: ForkRequest
 ) -> None:
     service = world.create()
     newest = snapshot(world, service)
@@ -84,7 +94,7 @@ def test_a_fork_has_the_newest_snapshot_of_its_parent_prepared_and_those_that_fo
     assert backend.prepared == {snapshot(world, service)}
 
 
-def test_forks_of_other_moments_and_of_long_ago_have_nothing_prepared(world: World, backend: Preparing) -> None:
+def test_forks_of_other_moments_and_of_long_ago_have_nothing_prepared(world: World, backend: PreparingBackend) -> None:
     service = world.create()
     snapshot(world, service)
     past = world.plane.clock().isoformat()
@@ -100,7 +110,7 @@ def test_forks_of_other_moments_and_of_long_ago_have_nothing_prepared(world: Wor
     assert backend.prepared == set()
 
 
-def test_as_many_forks_as_came_of_late_are_prepared_for(world: World, backend: Preparing) -> None:
+def test_as_many_forks_as_came_of_late_are_prepared_for(world: World, backend: PreparingBackend) -> None:
     service = world.create()
     assert backend.spares == 1
     old, *_ = [world.fork(service) for _ in range(3)]

@@ -17,7 +17,8 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 
-from ramet.backends.memory import MemoryBackend, Row, Volume
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.backends.memory.volumes import Row, Volume
 from ramet.model.service import status_of
 from ramet.model.status import OperationStatus
 from ramet.store import operations, replicas, services

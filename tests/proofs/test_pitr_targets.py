@@ -90,13 +90,13 @@ def test_a_moment_of_a_paused_parent(ground: Ground, parent: Running) -> None:
 
 def test_after_the_last_commit_of_a_parent_whose_server_is_dead(ground: Ground, parent: Running) -> None:
     append(parent, 1, 2)
-    assert postgres.kill(ground.backend.servers.paths(parent.service.id), 10)
+    assert postgres.kill(ground.backend.instances.paths(parent.service.id), 10)
     assert rows_at(ground, parent, datetime.now(UTC)) == [1, 2]
 
 
 def test_a_moment_of_a_parent_whose_server_is_dead(ground: Ground, parent: Running) -> None:
     times = append(parent, 1, 2, 3)
-    assert postgres.kill(ground.backend.servers.paths(parent.service.id), 10)
+    assert postgres.kill(ground.backend.instances.paths(parent.service.id), 10)
     assert rows_at(ground, parent, times[1]) == [1, 2]
 
 

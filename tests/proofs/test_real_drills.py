@@ -41,7 +41,7 @@ def drilled(ground: Ground, parent: Running) -> Service:
 
 
 def directories(ground: Ground) -> set[Path]:
-    return set(ground.backend.servers.layout.services.iterdir())
+    return set(ground.backend.instances.layout.services.iterdir())
 
 
 def test_a_drill_recovers_reads_and_drops_a_real_server(ground: Ground, parent: Running) -> None:
@@ -56,7 +56,7 @@ def test_a_drill_recovers_reads_and_drops_a_real_server(ground: Ground, parent: 
 
 def test_a_drill_finds_an_altered_segment(ground: Ground, parent: Running) -> None:
     append(parent, 1)
-    paths = ground.backend.servers.paths(parent.service.id)
+    paths = ground.backend.instances.paths(parent.service.id)
     with connections.connect(paths) as connection:
         connection.execute("SELECT pg_switch_wal()")
     eventually(lambda: any(len(path.name) == 24 for path in paths.archive.iterdir()))

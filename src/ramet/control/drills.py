@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ramet.backends.base import Backend
+from ramet.backends.interface.backend import Backend
 from ramet.ids import new_id
 from ramet.model.fork import shown
 from ramet.model.moments import time_left
@@ -45,7 +45,7 @@ class Drills:
         with self.store.read() as tx:
             known = [service for service in services.all_live_services(tx) if status_of(service) is Status.READY]
         for service in known:
-            delay = self.backend.tend_archive(service.id)
+            delay = self.backend.servers.tend_archive(service.id)
             if delay != service.archive_delay:
                 self._note(service, archive_delay=delay)
             if service.drill_failure is None and (overdue := self._overdue(service)) is not None:

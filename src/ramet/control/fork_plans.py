@@ -6,7 +6,7 @@ from statistics import median
 
 import sqlalchemy as sa
 
-from ramet.backends.base import SnapshotFacts
+from ramet.backends.interface.values import SnapshotFacts
 from ramet.control.forks import decide
 from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
@@ -51,7 +51,7 @@ def written_bytes(plane: Plane, service: Service, last: Snapshot | None) -> int 
     if last is None or service.paused:
         return None
     facts = SnapshotFacts(last.taken_at, last.start_lsn, last.end_lsn, last.timeline, last.next_xid, last.size_bytes)
-    return plane.backend.written_since(server_of(service), facts)
+    return plane.backend.restore.written_since(server_of(service), facts)
 
 
 def wal_between(

@@ -10,7 +10,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.base import Source
+from ramet.backends.interface.values import Source
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.last_snapshot import is_behind, take_another
 from ramet.control.lineage import ancestors_of
@@ -75,11 +75,11 @@ def _host_facts(plane: Plane, project_id: str, service_id: str, request: ForkReq
     with plane.store.read() as tx:
         plan = _decide(plane, tx, project_id, service_id, request, ())
         known = rollable(snapshots.list_snapshots(tx, plan.parent.id))
-    gaps = () if plan.point.target is None else plane.backend.gaps(plan.parent.id, known)
-    plane.backend.check_room(source_of(plan.parent, plan.point))
+    gaps = () if plan.point.target is None else plane.backend.restore.gaps(plan.parent.id, known)
+    plane.backend.host.check_room(source_of(plan.parent, plan.point))
     past = plan.point.target or (None if plan.point.base is None else plan.point.base.taken_at)
     if past is not None:
-        plane.backend.check_extensions(server_of(plan.parent), past)
+        plane.backend.restore.check_extensions(server_of(plan.parent), past)
     return gaps
 
 
@@ -132,7 +132,7 @@ def _inheriting(plane: Plane, parent: Service, request: ForkRequest, now: dateti
         region_code=parent.region_code,
         service_type=parent.service_type,
         environment=request.environment,
-        size=parse_size(request.cpu_millis, request.memory_gbs, parent.size, plane.backend.host_size()),
+        size=parse_size(request.cpu_millis, request.memory_gbs, parent.size, plane.backend.host.size()),
         volume_type=parent.volume_type,
         host=endpoint_host(plane, parent.pg_major),
         port=0,

@@ -39,7 +39,7 @@ def earlier_answer(plane: Plane, project_id: str, key: str | None, request: obje
         found = replay(plane, tx, project_id, key, request)
     if found is None or found.service.ready_at is None or found.initial_password is None:
         return found
-    accepts = plane.backend.has_password(server_of(found.service), found.initial_password)
+    accepts = plane.backend.servers.has_password(server_of(found.service), found.initial_password)
     return found if accepts else Accepted(found.service, None)
 
 

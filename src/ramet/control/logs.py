@@ -15,4 +15,4 @@ def read_logs(plane: Plane, project_id: str, subject: str, query: LogQuery, node
     if node >= len(found):
         there = "there is one node, 0" if len(found) == 1 else f"the nodes are 0 to {len(found) - 1}"
         raise Invalid("NO_SUCH_NODE", f"node {node} does not exist: {there}", "Leave node out, or send 0.")
-    return plane.backend.read_log(found[node], query)
+    return plane.backend.host.read_log(found[node], query)

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 
-from ramet.backends.base import Backend
+from ramet.backends.interface.backend import Backend
 from ramet.store import services, snapshots
 from ramet.store.database import Store
 
@@ -30,7 +30,8 @@ class LostSnapshots:
         """Forget what one service has lost; False when that cannot be told now."""
         with self.store.read() as tx:
             rows = {snapshot.id for snapshot in snapshots.list_snapshots(tx, service_id)}
-        kept = self.backend.snapshot_ids(service_id)  # after the rows: files come before their row, and go after it
+        # After the rows: files come before their row, and go after it.
+        kept = self.backend.restore.snapshot_ids(service_id)
         if kept is None:
             return False
         lost = rows - kept

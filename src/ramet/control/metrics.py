@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from ramet.backends.base import Backend, Server
+from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.values import Server
 from ramet.control.plane import Plane
 from ramet.control.subjects import find_subject, servers_of
 from ramet.model.metric_names import NOT_MEASURED, published_names, resolved
@@ -72,7 +73,7 @@ class Metering:
         """Return what is measured of servers, with the number of its node on each value of a replica set's."""
         values: dict[str, float] = {}
         for number, server in enumerate(found):
-            measured = self.backend.measure(server)
+            measured = self.backend.host.measure(server)
             if measured is None:
                 self._blocks.pop(server.service_id, None)
                 continue

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ramet.backends.base import Backend
+from ramet.backends.interface.backend import Backend
 from ramet.control.placement import Placement
 from ramet.model.window import RestoreSettings
 from ramet.store.database import Store

@@ -25,7 +25,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
 
     A paused service gets its pooler when it is resumed.
     """
-    plane.backend.check_pooler()
+    plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
@@ -43,7 +43,7 @@ def check_database(plane: Plane, project_id: str, service_id: str) -> None:
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
     if status_of(service) is Status.READY:
-        plane.backend.check_pooled_database(server_of(service))
+        plane.backend.poolers.check_database(server_of(service))
 
 
 def disable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:

@@ -25,7 +25,7 @@ def reserve_ports(plane: Plane, tx: sa.Connection, count: int, owner: str | None
     # installations on one host do not compete for the same port.
     start = secrets.randbelow(len(ports)) if owner is None else int(owner, 36) % len(ports)
     rotated = chain(ports[start:], ports[:start])
-    found = list(islice((p for p in rotated if p not in used and plane.backend.port_is_free(p)), count))
+    found = list(islice((p for p in rotated if p not in used and plane.backend.host.port_is_free(p)), count))
     if len(found) == count:
         return found
     raise Exhausted(
@@ -37,4 +37,4 @@ def reserve_ports(plane: Plane, tx: sa.Connection, count: int, owner: str | None
 
 def endpoint_host(plane: Plane, pg_major: int) -> str:
     """Return the host that clients of services of a PostgreSQL version connect to."""
-    return plane.placement.host_of(has_tls=plane.backend.has_tls(pg_major))
+    return plane.placement.host_of(has_tls=plane.backend.host.has_tls(pg_major))

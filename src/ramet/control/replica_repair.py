@@ -3,7 +3,8 @@
 import logging
 from dataclasses import dataclass
 
-from ramet.backends.base import NOT_FOLLOWING, Backend
+from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.values import NOT_FOLLOWING
 from ramet.errors import Error
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
@@ -24,13 +25,13 @@ class Fault:
 
 def fault_of_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> Fault | None:
     """Return what is wrong with a set; None when it serves as it should."""
-    seen = [backend.observe(server) for server in servers_of_set(replica_set, parent)]
+    seen = [backend.servers.inspect(server) for server in servers_of_set(replica_set, parent)]
     for observation in seen:
         if not observation.serving:
             return Fault(observation.reason)
-    if len(replica_set.nodes) > 1 and not backend.balancer_serves(replica_set.id):
+    if len(replica_set.nodes) > 1 and not backend.replicas.balancer_serves(replica_set.id):
         return Fault("The balancer of its nodes is not running.")
-    if replica_set.pooler_port is not None and not backend.pooler_serves(replica_set.id):
+    if replica_set.pooler_port is not None and not backend.poolers.serves(replica_set.id):
         return Fault("Its pooler is not running.")
     if not all(observation.follows for observation in seen):
         return Fault(NOT_FOLLOWING, needs_restart=False)
@@ -42,15 +43,15 @@ def fault_of_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> 
 def renew_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> None:
     """Give a set that serves, and its pools, what this release gives to new ones; any other gets it when it starts."""
     nodes = servers_of_set(replica_set, parent)
-    if not all(backend.observe(node).serving for node in nodes):
+    if not all(backend.servers.inspect(node).serving for node in nodes):
         return
     try:
         for node in nodes:
-            backend.renew(node)
+            backend.servers.upgrade(node)
         if len(nodes) > 1:
-            backend.start_balancer(nodes, replica_set.port)
+            backend.replicas.start_balancer(nodes, replica_set.port)
         if replica_set.pooler_port is not None:
-            backend.start_pooler(nodes, replica_set.pooler_port)
+            backend.poolers.start(nodes, replica_set.pooler_port)
     except Error as error:
         _log.warning("read replica set %s keeps the pools of an earlier release: %s", replica_set.id, error)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ramet.backends.base import Source
+from ramet.backends.interface.values import Source
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database
@@ -44,11 +44,11 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
     """Accept a new set; with several nodes its endpoint takes them in turns."""
     size = _parse_size(plane, request.cpu_millis, request.memory_gbs)
     if request.nodes > 1:
-        plane.backend.check_pooler()
+        plane.backend.poolers.check()
     with plane.store.write() as tx:
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         _check_nodes(tx, parent, request.nodes)
-        plane.backend.check_room(Source(server_of(parent)))
+        plane.backend.host.check_room(Source(server_of(parent)))
         made = _plan(plane, tx, parent, request, size)
         replicas.insert_set(tx, made)
         submit_for_set(tx, made, "create_replicas", FIRST_STEPS["create_replicas"], {})
@@ -108,7 +108,7 @@ def set_environment(
 
 def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -> str | None:
     """Ask for a pooler before a set; return the operation that starts it, None when there is nothing to do."""
-    plane.backend.check_pooler()
+    plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
     with plane.store.write() as tx:
         parent = _ready(plane, tx, project_id, service_id, "enablePooler")
@@ -207,7 +207,7 @@ def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
 
 
 def _parse_size(plane: Plane, cpu_millis: Amount, memory_gbs: Amount) -> Size:
-    size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host_size())
+    size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size())
     if size.shared:
         raise Invalid("INVALID_SIZE", "A read replica set needs a size of its own, not 'shared'", "Send amounts.")
     return size

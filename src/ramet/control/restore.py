@@ -34,7 +34,7 @@ def get_restore_window(plane: Plane, project_id: str, service_id: str) -> Restor
         service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
     leading = rollable(known)
-    gaps = plane.backend.gaps(service.id, leading) if leading else []
+    gaps = plane.backend.restore.gaps(service.id, leading) if leading else []
     return restore_window(known, gaps, settings_of(service.settings, plane.restore), plane.clock())
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ramet.backends.base import Backend
+from ramet.backends.interface.backend import Backend
 from ramet.errors import Unavailable
 from ramet.model.service import Service
 from ramet.procedures.servers import server_of
@@ -29,7 +29,7 @@ class RoomGuard:
 
     def guard(self, serving: Callable[[], Sequence[Service]]) -> None:
         """Hold the writes of all serving services at a shortage, and lift that when it is over."""
-        shortage = self._backend.shortage(lasting=self._is_short)
+        shortage = self._backend.host.storage_pressure(None, lasting=self._is_short)
         now = time.monotonic()
         is_new = (shortage is not None) is not self._is_short
         if not is_new and self._told_at is not None and now - self._told_at < _TELL_EVERY_SECONDS:
@@ -38,7 +38,9 @@ class RoomGuard:
         known = serving()
         quota = self._quota_shortages(known)
         if shortage is None and not self._is_short and any(s.storage_warning and s.id not in quota for s in known):
-            shortage = self._backend.shortage(lasting=True)  # an earlier process, or another one, has held them
+            shortage = self._backend.host.storage_pressure(
+                None, lasting=True
+            )  # an earlier process, or another one, has held them
         reasons = {service.id: shortage or quota.get(service.id) for service in known}
         concerned = [service for service in known if reasons[service.id] or service.storage_warning]
         self._warn([service for service in concerned if service.storage_warning is None], reasons)
@@ -50,7 +52,7 @@ class RoomGuard:
         found = {}
         for service in known:
             lasting = service.storage_warning is not None
-            reason = self._backend.quota_shortage(server_of(service), lasting=lasting)
+            reason = self._backend.host.storage_pressure(server_of(service), lasting=lasting)
             if reason is not None:
                 found[service.id] = reason
         return found
@@ -81,7 +83,7 @@ class RoomGuard:
 
     def _was_told(self, service: Service, *, held: bool) -> bool:
         try:
-            self._backend.hold_writes(server_of(service), held=held)
+            self._backend.servers.set_read_only(server_of(service), read_only=held)
         except (Unavailable, OSError) as error:
             _log.warning("service %s is not serving, and is not told of the room: %s", service.id, error)
             return False

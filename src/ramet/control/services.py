@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.base import ExtensionUpdate
+from ramet.backends.interface.values import ExtensionUpdate
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.lookup import claim, find_service, no_service, set_as_service, visible_service, wrong_state
 from ramet.control.plane import Plane
@@ -100,7 +100,7 @@ def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
 
 def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: Amount, memory_gbs: Amount) -> Service:
     """Accept another size for a service that serves, is paused, or is down and may need more to start."""
-    size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host_size())
+    size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size())
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in _CHANGEABLE or service.activity is not None or service.failed_at is not None:
@@ -148,13 +148,13 @@ def update_password(plane: Plane, project_id: str, service_id: str, password: Se
     that locks the role delays nobody else.
     """
     verifier = scram_verifier(_check_password(password))
-    plane.backend.set_password(server_of(_serving(plane, project_id, service_id, "updatePassword")), verifier)
+    plane.backend.servers.set_password(server_of(_serving(plane, project_id, service_id, "updatePassword")), verifier)
 
 
 def update_extensions(plane: Plane, project_id: str, service_id: str, name: str | None) -> Sequence[ExtensionUpdate]:
     """Update one extension, or all, in the databases of a service to the versions that are installed on the host."""
     server = server_of(_serving(plane, project_id, service_id, "updateExtensions"))
-    return plane.backend.update_extensions(server, name)
+    return plane.backend.servers.update_extensions(server, name)
 
 
 def accept(
@@ -191,13 +191,13 @@ def _checked(plane: Plane, project_id: str, request: CreateRequest) -> Service:
             f"replica_count {request.replica_count} needs high availability, which one host cannot give",
             "Send replica_count 0.",
         )
-    size = parse_size(request.cpu_millis, request.memory_gbs, Size(), plane.backend.host_size())
-    pg_major = plane.backend.default_pg_major(request.service_type)
-    plane.backend.check_service_type(request.service_type, pg_major)
+    size = parse_size(request.cpu_millis, request.memory_gbs, Size(), plane.backend.host.size())
+    pg_major = plane.backend.host.default_pg_major(request.service_type)
+    plane.backend.host.check_service_type(request.service_type, pg_major)
     if request.with_vectors:
-        plane.backend.check_service_type(ServiceType.VECTOR, pg_major)
-    plane.placement.check_tls(pg_major, has_tls=plane.backend.has_tls(pg_major))
-    plane.backend.check_room(None)
+        plane.backend.host.check_service_type(ServiceType.VECTOR, pg_major)
+    plane.placement.check_tls(pg_major, has_tls=plane.backend.host.has_tls(pg_major))
+    plane.backend.host.check_room(None)
     return Service(
         id="",
         project_id=project_id,
@@ -206,7 +206,7 @@ def _checked(plane: Plane, project_id: str, request: CreateRequest) -> Service:
         service_type=request.service_type,
         environment=request.environment,
         size=size,
-        volume_type=plane.backend.volume_type(),
+        volume_type=plane.backend.host.volume_type(),
         host=endpoint_host(plane, pg_major),
         port=0,
         pg_major=pg_major,

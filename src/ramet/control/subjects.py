@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.control.plane import Plane
 from ramet.control.services import get_service
 from ramet.model.service import Service

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ramet.backends.base import Backend, SnapshotFacts
+from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.values import SnapshotFacts
 from ramet.control.poolers import submit_repair
 from ramet.control.replica_repair import fault_of_set, note, renew_set, submit_restart
 from ramet.control.room import RoomGuard
@@ -76,7 +77,7 @@ class Upkeep:
         for service in self._serving_services():
             is_older = service.ready_at is not None and service.ready_at < self._begun
             is_due = is_older and service.down_reason is None and service.id not in self._renewed
-            if is_due and self.backend.renew(server_of(service)):
+            if is_due and self.backend.servers.upgrade(server_of(service)):
                 self._renewed.add(service.id)
                 self._renew_sets(service)
 
@@ -90,7 +91,7 @@ class Upkeep:
         """Take the rights to write from roles that tenants marked as read-only."""
         for service in self._serving_services():
             if service.down_reason is None:
-                self.backend.heed_readers(server_of(service))
+                self.backend.servers.heed_readers(server_of(service))
 
     def observe(self) -> None:
         """Look at each server that should be serving; restart those that are not, ever less often."""
@@ -100,7 +101,7 @@ class Upkeep:
         self._observe_replicas()
 
     def _observe_service(self, service: Service) -> None:
-        observation = self.backend.observe(server_of(service))
+        observation = self.backend.servers.inspect(server_of(service))
         if observation.serving:
             self._note_serving(service.id)
             if service.down_reason is not None:
@@ -126,7 +127,7 @@ class Upkeep:
             known = [service.id for service in services.all_live_services(tx) if service.ready_at is not None]
             known += [node.id for each in replicas.live_sets(tx) if each.ready_at is not None for node in each.nodes]
         for service_id in known:
-            self.backend.trim_log(service_id)
+            self.backend.servers.trim_log(service_id)
 
     def submit_snapshot(self, service: Service, kind: SnapshotKind) -> None:
         """Submit a snapshot unless one is under way."""
@@ -159,7 +160,7 @@ class Upkeep:
             last = newest(snapshots.list_snapshots(tx, service.id))
         if last is None:
             return True
-        written = self.backend.written_since(server_of(service), _facts(last))
+        written = self.backend.restore.written_since(server_of(service), _facts(last))
         if written is not None and (self._clock_went_back or last.taken_at > self.clock() + _CLOCK_STEP):
             return True  # the times from here on occur a second time: they get a base of their own
         if not written:
@@ -212,7 +213,7 @@ class Upkeep:
 
     def _repair_pooler(self, service: Service) -> None:
         key = f"pooler of {service.id}"
-        if service.pooler_port is None or self.backend.pooler_serves(service.id):
+        if service.pooler_port is None or self.backend.poolers.serves(service.id):
             self._note_serving(key)
         elif self._is_due_again(key) and submit_repair(self.store, service):
             self._log_restart(key, f"the {key} is down, restarting it")

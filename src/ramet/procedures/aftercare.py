@@ -26,7 +26,7 @@ def procedure(tools: Tools) -> Procedure:
         if not _is_serving(fork):
             return Done()
         parent_id = None if fork.origin is None else fork.origin.service_id
-        facts = tools.backend.examine(server_of(fork), parent_id)
+        facts = tools.backend.restore.report_on_fork(server_of(fork), parent_id)
         return Next("analyze", changes=lambda tx: _add(tx, work, facts))
 
     def analyze(work: Work) -> Outcome:
@@ -36,7 +36,7 @@ def procedure(tools: Tools) -> Procedure:
         rest = seconds_to_rest(tools, fork)
         if rest > 0:
             return Wait(rest, "a moment of rest")
-        ended = tools.backend.analyze(server_of(fork), PATIENCE_SECONDS)
+        ended = tools.backend.restore.analyze(server_of(fork), PATIENCE_SECONDS)
         if ended is None:
             return Wait(0.5, "ANALYZE")
         return Done(changes=lambda tx: _add(tx, work, {"statistics": ended}))

@@ -35,15 +35,15 @@ class Create:
     tools: Tools
 
     def initialize(self, work: Work) -> Outcome:
-        self.tools.backend.initialize(self.tools.server(work))
+        self.tools.backend.servers.initialize(self.tools.server(work))
         return Next("boot")
 
     def boot_server(self, work: Work) -> Outcome:
         return boot(self.tools, work) or Next("publish" if work.state.get("is_based") else "secure")
 
     def secure(self, work: Work) -> Outcome:
-        server, secure = self.tools.server(work), self.tools.backend.secure
-        found = outliving_kills(work, lambda: secure(server, newborn=True, quiet=False), again="boot")
+        server, secure = self.tools.server(work), self.tools.backend.servers.secure
+        found = outliving_kills(work, lambda: secure(server, is_new=True, neutralize=False), again="boot")
         return found if isinstance(found, Next) else Next("snapshot")
 
     def snapshot(self, work: Work) -> Outcome:
@@ -58,7 +58,7 @@ class Create:
 
     def publish(self, work: Work) -> Outcome:
         server = self.tools.server(work)
-        killed = outliving_kills(work, lambda: self.tools.backend.open(server), again="boot")
+        killed = outliving_kills(work, lambda: self.tools.backend.servers.open(server), again="boot")
         if killed is not None:
             return killed
 
@@ -69,7 +69,7 @@ class Create:
         return Done(changes=record)
 
     def destroy(self, work: Work) -> None:
-        self.tools.backend.destroy(work.subject)
+        self.tools.backend.servers.destroy(work.subject)
 
     def failed(self, tx: sa.Connection, work: Work, error: str) -> None:
         finish(tx, work, failed_at=self.tools.clock(), failure=error)

@@ -22,7 +22,7 @@ def procedure(tools: Tools) -> Procedure:
 
     def destroy(work: Work) -> Outcome:
         destroy_followers(tools, work.subject)
-        tools.backend.destroy(work.subject)
+        tools.backend.servers.destroy(work.subject)
 
         def record(tx: sa.Connection) -> None:
             forget_followers(tx, tools, work.subject)

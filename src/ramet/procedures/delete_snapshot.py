@@ -26,7 +26,7 @@ def procedure(tools: Tools) -> Procedure:
         with tools.store.read() as tx:
             if any(kept.id == snapshot_id for kept in snapshots.list_snapshots(tx, work.subject)):
                 return Next("forget")  # a fork took hold of it in between
-        tools.backend.drop_snapshot(work.subject, snapshot_id)
+        tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
         return Done()
 
     return Procedure(name="delete_snapshot", first="forget", steps={"forget": forget, "sweep": sweep})

@@ -18,7 +18,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from ramet.backends.base import Server, Source
+from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed
 from ramet.model.resources import Size
 from ramet.model.service import Environment, status_of
@@ -62,7 +62,7 @@ class Drill:
         parent = self.tools.service(work.subject)
         target = datetime.fromisoformat(work.state["target"])
         source = Source(server_of(parent), parent.paused, work.state["base_id"], target)
-        captured = self.tools.backend.capture(self._server(work), source)
+        captured = self.tools.backend.restore.capture(self._server(work), source)
         if captured is None:
             return Wait(0.2, "the service's server is not serving")
         return Next("recover", {"capture": stored(captured)}, changes=lambda tx: let_go(tx, work))
@@ -75,7 +75,7 @@ class Drill:
         return boot_server(self.tools, work, self._server(work), first=True) or Next("check")
 
     def check(self, work: Work) -> Outcome:
-        complaints = self.tools.backend.check_data(self._server(work), PATIENCE_SECONDS)
+        complaints = self.tools.backend.restore.verify_data(self._server(work), PATIENCE_SECONDS)
         if complaints is None:
             return Wait(_YIELD_SECONDS, "amcheck")
         if complaints:
@@ -89,18 +89,18 @@ class Drill:
     def walk(self, work: Work) -> Outcome:
         if self.tools.service(work.subject).deleted_at is not None:
             return Done()
-        at = self.tools.backend.walk_archive(work.subject, work.state["at"])
+        at = self.tools.backend.restore.verify_archive(work.subject, work.state["at"])
         if at is not None:
             return Next("walk", {"at": at})
         with self.tools.store.read() as tx:
             known = rollable(snapshots.list_snapshots(tx, work.subject))
-        gaps = self.tools.backend.gaps(work.subject, known)
+        gaps = self.tools.backend.restore.gaps(work.subject, known)
         if gaps:
             raise Failed("ARCHIVE_BROKEN", "The restore window has a gap", gaps[0].reason)
         return Done(changes=lambda tx: self._proven(tx, work))
 
     def destroy(self, work: Work) -> None:
-        self.tools.backend.destroy(work.state["drill_id"])
+        self.tools.backend.servers.destroy(work.state["drill_id"])
 
     def failed(self, tx: sa.Connection, work: Work, error: str) -> None:
         let_go(tx, work)

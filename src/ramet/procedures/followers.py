@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from ramet.backends.base import Primary, Server
+from ramet.backends.interface.values import Primary, Server
 from ramet.model.credentials import Secret
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
@@ -40,7 +40,7 @@ def stop_followers(tools: Tools, service_id: str) -> None:
     for each in sets:
         if each.ready_at is not None:
             for server in servers_of_set(each, parent):
-                tools.backend.stop(server)
+                tools.backend.servers.stop(server)
 
 
 def destroy_followers(tools: Tools, service_id: str) -> None:
@@ -49,7 +49,7 @@ def destroy_followers(tools: Tools, service_id: str) -> None:
         sets = replicas.live_sets(tx, service_id)
     for each in sets:
         for node in each.nodes:
-            tools.backend.destroy(node.id)
+            tools.backend.servers.destroy(node.id)
 
 
 def call_off_births(tools: Tools, service_id: str) -> None:

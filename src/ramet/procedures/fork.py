@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.backends.base import Source
+from ramet.backends.interface.values import Source
 from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, newest
@@ -52,7 +52,7 @@ class Fork:
         base = self._base(work)
         if isinstance(base, Wait):
             return base
-        captured = self.tools.backend.capture(self.tools.server(work), _source(self.tools, work, base))
+        captured = self.tools.backend.restore.capture(self.tools.server(work), _source(self.tools, work, base))
         if captured is None:
             return Wait(0.1, "the parent's server is not serving")
 
@@ -93,15 +93,15 @@ class Fork:
         return boot(self.tools, work, first=True) or Next("secure")
 
     def secure(self, work: Work) -> Outcome:
-        server, secure, quiet = self.tools.server(work), self.tools.backend.secure, work.state["quiet"]
-        found = outliving_kills(work, lambda: secure(server, newborn=False, quiet=quiet), again="boot")
+        server, secure, quiet = self.tools.server(work), self.tools.backend.servers.secure, work.state["quiet"]
+        found = outliving_kills(work, lambda: secure(server, is_new=False, neutralize=quiet), again="boot")
         if isinstance(found, Next):
             return found
         return Next("publish", {"neutralised": found | work.state.get("neutralised", {})})
 
     def publish(self, work: Work) -> Outcome:
         server = self.tools.server(work)
-        killed = outliving_kills(work, lambda: self.tools.backend.open(server), again="boot")
+        killed = outliving_kills(work, lambda: self.tools.backend.servers.open(server), again="boot")
         if killed is not None:
             return killed
 
@@ -114,7 +114,7 @@ class Fork:
         return Done(changes=record)
 
     def destroy(self, work: Work) -> None:
-        self.tools.backend.destroy(work.subject)
+        self.tools.backend.servers.destroy(work.subject)
 
     def failed(self, tx: sa.Connection, work: Work, error: str) -> None:
         finish(tx, work, failed_at=self.tools.clock(), failure=error)

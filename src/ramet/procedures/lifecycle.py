@@ -21,7 +21,7 @@ def stop(tools: Tools) -> Procedure:
 
     def stop_server(work: Work) -> Outcome:
         stop_followers(tools, work.subject)
-        tools.backend.stop(tools.server(work))
+        tools.backend.servers.stop(tools.server(work))
         return Done(changes=lambda tx: finish(tx, work, paused=True, down_reason=None))
 
     return Procedure(
@@ -39,7 +39,7 @@ def start(tools: Tools) -> Procedure:
         return await_settled(tools, work) or Next("boot")
 
     def open_all(work: Work) -> Outcome:
-        tools.backend.open(tools.server(work))
+        tools.backend.servers.open(tools.server(work))
         return Done(changes=lambda tx: resumed(tx, work))
 
     def resumed(tx: sa.Connection, work: Work) -> None:
@@ -64,7 +64,7 @@ def _booting(tools: Tools) -> dict[str, Step]:
         return reboot(tools, work) or Next("open")
 
     def open_server(work: Work) -> Outcome:
-        tools.backend.open(tools.server(work))
+        tools.backend.servers.open(tools.server(work))
         return Done(changes=lambda tx: finish(tx, work, paused=False, down_reason=None))
 
     return {"boot": boot_server, "open": open_server}

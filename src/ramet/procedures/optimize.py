@@ -12,7 +12,7 @@ def procedure(tools: Tools) -> Procedure:
     """Return the procedure `optimize`."""
 
     def analyze(work: Work) -> Outcome:
-        ended = tools.backend.analyze(tools.server(work), PATIENCE_SECONDS)
+        ended = tools.backend.restore.analyze(tools.server(work), PATIENCE_SECONDS)
         if ended is None:
             return Wait(0.2, "ANALYZE")
         return Done({"statistics": ended}, changes=lambda tx: finish(tx, work))

@@ -17,16 +17,16 @@ def procedure(tools: Tools) -> Procedure:
     def follow(work: Work) -> Outcome:
         wanted = tools.service(work.subject)
         if wanted.pooler_port is None:
-            tools.backend.stop_pooler(work.subject)
+            tools.backend.poolers.stop(work.subject)
         elif not wanted.paused:
-            tools.backend.start_pooler([server_of(wanted)], wanted.pooler_port)
+            tools.backend.poolers.start([server_of(wanted)], wanted.pooler_port)
         if tools.service(work.subject).pooler_port != wanted.pooler_port:
             return Wait(0, f"the port is {wanted.pooler_port} no more")
         return Done(changes=lambda tx: let_go(tx, work))
 
     def end(work: Work) -> None:
         if work.state["enabling"]:
-            tools.backend.stop_pooler(work.subject)
+            tools.backend.poolers.stop(work.subject)
 
     def failed(tx: sa.Connection, work: Work, _error: str) -> None:
         let_go(tx, work)

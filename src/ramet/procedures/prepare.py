@@ -10,7 +10,7 @@ It gives way to whoever wants to stop, resize or delete the service.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ramet.backends.base import MOST_SPARES
+from ramet.backends.interface.values import MOST_SPARES
 from ramet.model.moments import time_left
 from ramet.model.service import Service, status_of
 from ramet.model.snapshot import newest
@@ -45,7 +45,7 @@ class Prepare:
         service, snapshot_id = self.tools.service(work.subject), work.state["snapshot_id"]
         if self._is_wanted(work, service):
             server, spares = server_of(service), self._demand(service)
-            progress = self.tools.backend.prepare_snapshot(server, snapshot_id, PATIENCE_SECONDS, spares)
+            progress = self.tools.backend.restore.prepare_snapshot(server, snapshot_id, PATIENCE_SECONDS, spares)
             if progress is not None:
                 return Wait(0, progress)
         else:
@@ -53,7 +53,7 @@ class Prepare:
         return Done(changes=lambda tx: let_go(tx, work))
 
     def unprepare(self, work: Work) -> None:
-        self.tools.backend.unprepare_snapshot(work.subject, work.state["snapshot_id"])
+        self.tools.backend.restore.discard_preparation(work.subject, work.state["snapshot_id"])
 
     def _demand(self, service: Service) -> int:
         """Return how many forks may come at once: as many as came of late."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.model.replica import ReplicaSet
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.followers import servers_of_set
@@ -32,28 +32,29 @@ class Replicas:
     tools: Tools
 
     def replicate(self, work: Work) -> Outcome:
-        if not all(self.tools.backend.replicate(server) for server in self._servers(work)):
+        if not all(self.tools.backend.replicas.create(server) for server in self._servers(work)):
             return Wait(0.1, "the server to follow is not serving")
         return Next("boot")
 
     def stop(self, work: Work) -> Outcome:
         for server in self._servers(work):
-            self.tools.backend.stop(server)
+            self.tools.backend.servers.stop(server)
         return Next("boot")
 
     def join(self, work: Work) -> Outcome:
         """Boot, and come back until every node follows: the hold on the service is no burden before there is a set."""
         booted = self.boot(work)
-        if isinstance(booted, Next) and not all(self.tools.backend.observe(s).follows for s in self._servers(work)):
+        inspect = self.tools.backend.servers.inspect
+        if isinstance(booted, Next) and not all(inspect(server).follows for server in self._servers(work)):
             return Wait(0.02, "no WAL is streamed yet")
         return booted
 
     def boot(self, work: Work) -> Outcome:
         found = self._servers(work)
         for server in found:
-            self.tools.backend.resume(server)
+            self.tools.backend.servers.start(server, clients=True)
         for server in found:
-            readiness = self.tools.backend.await_ready(server, PATIENCE_SECONDS / len(found))
+            readiness = self.tools.backend.servers.await_ready(server, PATIENCE_SECONDS / len(found))
             if not readiness.ready:
                 return Wait(0, f"{server.service_id}: {readiness.progress}")
         return Next("publish")
@@ -64,19 +65,19 @@ class Replicas:
         if killed is not None:
             return killed
         if len(found) > 1:
-            self.tools.backend.start_balancer(found, replica_set.port)
+            self.tools.backend.replicas.start_balancer(found, replica_set.port)
         if replica_set.pooler_port is not None:
-            self.tools.backend.start_pooler(found, replica_set.pooler_port)
+            self.tools.backend.poolers.start(found, replica_set.pooler_port)
         ready_at = replica_set.ready_at or self.tools.clock()
         return Done(changes=lambda tx: _finish(tx, work, ready_at=ready_at, down_reason=None))
 
     def _open_all(self, found: list[Server]) -> None:
         for server in found:
-            self.tools.backend.open(server)
+            self.tools.backend.servers.open(server)
 
     def destroy(self, work: Work) -> None:
         for server in self._servers(work):
-            self.tools.backend.destroy(server.service_id)
+            self.tools.backend.servers.destroy(server.service_id)
 
     def delete(self, work: Work) -> Outcome:
         called_off = work.state.get("after")
@@ -89,16 +90,16 @@ class Replicas:
     def follow(self, work: Work) -> Outcome:
         wanted = self._set(work)
         if wanted.pooler_port is None:
-            self.tools.backend.stop_pooler(wanted.id)
+            self.tools.backend.poolers.stop(wanted.id)
         elif not wanted.paused:
-            self.tools.backend.start_pooler(self._servers(work), wanted.pooler_port)
+            self.tools.backend.poolers.start(self._servers(work), wanted.pooler_port)
         if self._set(work).pooler_port != wanted.pooler_port:
             return Wait(0, f"the port is {wanted.pooler_port} no more")
         return Done(changes=lambda tx: let_go(tx, work))
 
     def end_pooler(self, work: Work) -> None:
         if work.state["enabling"]:
-            self.tools.backend.stop_pooler(work.subject)
+            self.tools.backend.poolers.stop(work.subject)
 
     def unborn(self, tx: sa.Connection, work: Work, error: str) -> None:
         _finish(tx, work, failed_at=self.tools.clock(), failure=error)

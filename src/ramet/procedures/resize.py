@@ -40,19 +40,19 @@ class Resize:
     def apply(self, work: Work) -> Outcome:
         if self.tools.service(work.subject).paused:
             return Next("boot")
-        if self.tools.backend.resize(self.tools.server(work)):
+        if self.tools.backend.servers.resize(self.tools.server(work)):
             return Done(changes=lambda tx: finish(tx, work))
         return Next("stop")
 
     def stop(self, work: Work) -> Outcome:
-        self.tools.backend.stop(self.tools.server(work))
+        self.tools.backend.servers.stop(self.tools.server(work))
         return Next("boot")
 
     def boot_server(self, work: Work) -> Outcome:
         return reboot(self.tools, work) or Next("open")
 
     def open_server(self, work: Work) -> Outcome:
-        self.tools.backend.open(self.tools.server(work))
+        self.tools.backend.servers.open(self.tools.server(work))
         resumes = self.tools.service(work.subject).paused
         return Done(changes=lambda tx: self._opened(tx, work, resumes=resumes))
 

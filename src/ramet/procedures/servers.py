@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from ramet.backends.base import Backend, Capture, Server
+from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.values import Capture, Server
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
 from ramet.model.moments import time_left
@@ -79,7 +80,7 @@ def recover(tools: Tools, work: Work, server: Server) -> dict[str, Any] | Wait |
     captured = capture_of(work)
     if captured is None:
         raise AssertionError("BUG: recovery comes after capture")
-    recovery = outliving_kills(work, lambda: tools.backend.recover(server, captured, PATIENCE_SECONDS))
+    recovery = outliving_kills(work, lambda: tools.backend.restore.recover(server, captured, PATIENCE_SECONDS))
     if isinstance(recovery, Next):
         return recovery
     return Wait(0, recovery.progress) if recovery.facts is None else recovery.facts
@@ -92,19 +93,19 @@ def boot(tools: Tools, work: Work, *, first: bool = False) -> Wait | Next | None
 
 def boot_server(tools: Tools, work: Work, server: Server, *, first: bool = False) -> Wait | Next | None:
     """Start a server closed to clients unless it runs, and watch it for a moment; None when it is ready."""
-    tools.backend.start(server, first=first)
+    tools.backend.servers.start(server, first=first)
     return _watched(tools, work, server)
 
 
 def reboot(tools: Tools, work: Work) -> Wait | Next | None:
     """Start a server that was open before unless it runs, and watch it for a moment; None when it is ready."""
     server = tools.server(work)
-    tools.backend.resume(server)
+    tools.backend.servers.start(server, clients=True)
     return _watched(tools, work, server)
 
 
 def _watched(tools: Tools, work: Work, server: Server) -> Wait | Next | None:
-    readiness = outliving_kills(work, lambda: tools.backend.await_ready(server, PATIENCE_SECONDS))
+    readiness = outliving_kills(work, lambda: tools.backend.servers.await_ready(server, PATIENCE_SECONDS))
     if isinstance(readiness, Next):
         return readiness
     return None if readiness.ready else Wait(0, readiness.progress)
@@ -128,7 +129,7 @@ def take_snapshot(tools: Tools, work: Work, kind: SnapshotKind) -> Snapshot | Wa
     """Make the snapshot whose id the operation carries; a Wait while its server is not serving."""
     service = tools.service(work.subject)
     snapshot_id = work.state["snapshot_id"]
-    facts = tools.backend.take_snapshot(server_of(service), snapshot_id, service.paused)
+    facts = tools.backend.restore.take_snapshot(server_of(service), snapshot_id, service.paused)
     if facts is None:
         return Wait(0.1, "the server is not serving")
     return Snapshot(

@@ -49,9 +49,9 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
         with tools.store.read() as tx:
             kept = snapshots.list_snapshots(tx, work.subject)
         for snapshot_id in set(work.state["retired"]) - {snapshot.id for snapshot in kept}:
-            tools.backend.drop_snapshot(work.subject, snapshot_id)
+            tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
         for oldest in rollable(kept)[:1]:
-            tools.backend.trim_archive(work.subject, oldest.timeline, oldest.start_lsn)
+            tools.backend.restore.discard_wal(work.subject, oldest.timeline, oldest.start_lsn)
         return Done(changes=lambda tx: end(tx, work))
 
     def end(tx: sa.Connection, work: Work) -> None:
@@ -60,7 +60,7 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
             submit_preparation(tx, work.subject, work.state["snapshot_id"])
 
     def drop(work: Work) -> None:
-        tools.backend.drop_snapshot(work.subject, work.state["snapshot_id"])
+        tools.backend.restore.delete_snapshot(work.subject, work.state["snapshot_id"])
 
     return Procedure(
         name="snapshot",
@@ -74,4 +74,4 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
 
 def _unprepare_older(tools: Tools, known: list[Snapshot]) -> None:
     for older in in_wal_order(known)[:-1]:
-        tools.backend.unprepare_snapshot(older.service_id, older.id)
+        tools.backend.restore.discard_preparation(older.service_id, older.id)

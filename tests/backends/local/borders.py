@@ -4,7 +4,7 @@ from typing import Any
 
 import psycopg
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import SEGMENT_BYTES

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.volumes.image import why_impossible

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.waiting import eventually
-from ramet.backends.base import Capture, Server, SnapshotFacts, Source
+from ramet.backends.interface.values import Capture, Server, SnapshotFacts, Source
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.inventory import LocalInventory
@@ -29,31 +29,31 @@ def make_backend(driver: str) -> Iterator[LocalBackend]:
             yield backend
         finally:
             destroy_all(backend)
-            shutil.rmtree(backend.servers.layout.sockets, ignore_errors=True)
+            shutil.rmtree(backend.instances.layout.sockets, ignore_errors=True)
 
 
 def services_of(backend: LocalBackend) -> list[str]:
     """Return the ids of the services that have anything in the pool."""
-    services = backend.servers.layout.services
+    services = backend.instances.layout.services
     return sorted(path.name for path in services.iterdir()) if services.is_dir() else []
 
 
 def destroy_all(backend: LocalBackend) -> None:
     """Destroy every service, and look that the host holds nothing then."""
     for service_id in services_of(backend):
-        backend.destroy(service_id)
+        backend.servers.destroy(service_id)
     assert not services_of(backend)
     assert not LocalInventory(backend).possessions()
 
 
 def paths_of(backend: LocalBackend, server: Server) -> ServicePaths:
-    return backend.servers.paths(server.service_id)
+    return backend.instances.paths(server.service_id)
 
 
 def create(backend: LocalBackend) -> Server:
     """Make a service with a ledger and let it run, closed to clients."""
-    server = new_server(backend.servers)
-    backend.initialize(server)
+    server = new_server(backend.instances)
+    backend.servers.initialize(server)
     run(backend, server)
     with connections.connect(paths_of(backend, server)) as connection:
         connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY, at timestamptz DEFAULT clock_timestamp())")
@@ -62,8 +62,8 @@ def create(backend: LocalBackend) -> Server:
 
 def run(backend: LocalBackend, server: Server, *, first: bool = False) -> None:
     """Start a server and wait until it is ready."""
-    backend.start(server, first=first)
-    eventually(lambda: backend.await_ready(server, 0.5).ready)
+    backend.servers.start(server, first=first)
+    eventually(lambda: backend.servers.await_ready(server, 0.5).ready)
 
 
 def recover(backend: LocalBackend, server: Server, capture: Capture) -> dict[str, object]:
@@ -71,7 +71,7 @@ def recover(backend: LocalBackend, server: Server, capture: Capture) -> dict[str
     found: list[dict[str, object]] = []
 
     def is_over() -> bool:
-        recovery = backend.recover(server, capture, 0.5)
+        recovery = backend.restore.recover(server, capture, 0.5)
         found.extend([] if recovery.facts is None else [recovery.facts])
         return bool(found)
 
@@ -109,7 +109,7 @@ def committed_until(backend: LocalBackend, server: Server, moment: datetime) -> 
 def snapshot(backend: LocalBackend, server: Server, *, paused: bool = False) -> tuple[str, SnapshotFacts]:
     """Take a snapshot; return its id and what it holds."""
     snapshot_id = new_id()
-    facts = backend.take_snapshot(server, snapshot_id, paused)
+    facts = backend.restore.take_snapshot(server, snapshot_id, paused)
     assert facts is not None
     return snapshot_id, facts
 
@@ -140,8 +140,8 @@ def fork(
     paused: bool = False,
 ) -> Forked:
     """Fork a service up to the proof of its stop point; it stays closed to clients."""
-    child = new_server(backend.servers)
-    captured = backend.capture(child, Source(parent, paused, snapshot_id, target))
+    child = new_server(backend.instances)
+    captured = backend.restore.capture(child, Source(parent, paused, snapshot_id, target))
     assert captured is not None
     return Forked(child, captured, run_fork(backend, child, captured))
 

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import open_limits
 from ramet.backends.local.host.paths import layout_of

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Capture, Server, Source
+from ramet.backends.interface.values import Capture, Server, Source
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import find_server
@@ -36,20 +36,20 @@ from tests.backends.local.hosts import connect, data_root, free_port, new_server
 
 def test_a_service_and_its_fork_serve_their_own_clients(each_backend: LocalBackend) -> None:
     backend, password = each_backend, new_password()
-    parent = new_server(backend.servers, password)
-    backend.initialize(parent)
+    parent = new_server(backend.instances, password)
+    backend.servers.initialize(parent)
     run(backend, parent)
-    backend.secure(parent, newborn=True, quiet=False)
-    backend.open(parent)
+    backend.servers.secure(parent, is_new=True, neutralize=False)
+    backend.servers.open(parent)
     with _enter(parent, password) as client:
         client.execute("CREATE TABLE kept AS SELECT 7 AS n")
     own_password = new_password()
-    child = new_server(backend.servers, own_password)
-    captured = backend.capture(child, Source(parent))
+    child = new_server(backend.instances, own_password)
+    captured = backend.restore.capture(child, Source(parent))
     assert captured is not None
     run_fork(backend, child, captured)
-    assert backend.secure(child, newborn=False, quiet=True)["roles_rotated"] == 1
-    backend.open(child)
+    assert backend.servers.secure(child, is_new=False, neutralize=True)["roles_rotated"] == 1
+    backend.servers.open(child)
     with _enter(child, own_password) as client:
         assert client.execute("SELECT n FROM kept").fetchone() == (7,)
     with pytest.raises(Exception, match="password authentication failed"):
@@ -66,52 +66,52 @@ def test_nothing_of_a_destroyed_service_is_left(each_backend: LocalBackend) -> N
         pid = find_server(paths)
         assert pid is not None
         for _ in range(2):
-            backend.destroy(server.service_id)
+            backend.servers.destroy(server.service_id)
         assert not psutil.pid_exists(pid)
         assert not paths.sockets.exists()
-        assert backend.port_is_free(server.port)
+        assert backend.host.port_is_free(server.port)
     assert services_of(backend) == []
 
 
 def test_a_half_made_fork_can_be_destroyed(backend: LocalBackend, parent: Server) -> None:
-    child = new_server(backend.servers)
-    backend.destroy(child.service_id)
-    backend.capture(child, Source(parent))
+    child = new_server(backend.instances)
+    backend.servers.destroy(child.service_id)
+    backend.restore.capture(child, Source(parent))
     (paths_of(backend, child).root / "data.unfinished").mkdir()
-    backend.destroy(child.service_id)
+    backend.servers.destroy(child.service_id)
     assert services_of(backend) == [parent.service_id]
 
 
 def test_a_half_made_cluster_is_made_anew(each_backend: LocalBackend) -> None:
-    server = new_server(each_backend.servers)
-    paths = each_backend.servers.make_directories(server)
+    server = new_server(each_backend.instances)
+    paths = each_backend.instances.make_directories(server)
     each_backend.pool.driver.create_tree(paths.data)
     (paths.data / "PG_VERSION").write_text("15\n")
     for _ in range(2):
-        each_backend.initialize(server)
+        each_backend.servers.initialize(server)
     run(each_backend, server)
-    each_backend.initialize(server)
+    each_backend.servers.initialize(server)
     assert postgres.is_ready(paths)
 
 
 def test_stopping_ends_sessions_and_keeps_what_was_committed(backend: LocalBackend) -> None:
     password = new_password()
-    server = new_server(backend.servers, password)
-    backend.initialize(server)
+    server = new_server(backend.instances, password)
+    backend.servers.initialize(server)
     run(backend, server)
-    backend.secure(server, newborn=True, quiet=False)
-    backend.open(server)
+    backend.servers.secure(server, is_new=True, neutralize=False)
+    backend.servers.open(server)
     with _enter(server, password) as client:
         client.execute("CREATE TABLE kept AS SELECT 1 AS n")
         client.execute("BEGIN")
         client.execute("INSERT INTO kept VALUES (2)")
         for _ in range(2):
-            backend.stop(server)
+            backend.servers.stop(server)
         with pytest.raises(Exception, match=r"terminat|closed"):
             client.execute("COMMIT")
     assert find_server(paths_of(backend, server)) is None
     run(backend, server)
-    backend.open(server)
+    backend.servers.open(server)
     with _enter(server, password) as client:
         assert client.execute("SELECT n FROM kept").fetchall() == [(1,)]
 
@@ -119,7 +119,7 @@ def test_stopping_ends_sessions_and_keeps_what_was_committed(backend: LocalBacke
 def test_stopping_a_crashed_server_leaves_it_cleanly_stopped(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     assert postgres.kill(paths_of(backend, parent), 10)
-    backend.stop(parent)
+    backend.servers.stop(parent)
     forked = fork(backend, parent, paused=True)
     assert forked.capture.facts["clean"]
     assert rows_of(backend, forked.server) == [1]
@@ -128,7 +128,7 @@ def test_stopping_a_crashed_server_leaves_it_cleanly_stopped(backend: LocalBacke
 def test_stopping_goes_on_when_it_is_asked_for_again_meanwhile(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     postgres.stop(paths_of(backend, parent), 0)
-    backend.stop(parent)
+    backend.servers.stop(parent)
     assert fork(backend, parent, paused=True).capture.facts["clean"]
 
 
@@ -136,7 +136,7 @@ def test_all_wal_of_a_stopped_service_is_archived(backend: LocalBackend, parent:
     append(backend, parent, 1)
     with connections.connect(paths_of(backend, parent)) as connection:
         row = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone()
-    backend.stop(parent)
+    backend.servers.stop(parent)
     assert row is not None
     assert (paths_of(backend, parent).archive / row[0]).exists()
 
@@ -146,8 +146,8 @@ def captured_between_two_rows(backend: LocalBackend, parent: Server) -> tuple[Se
     snapshot_id, _ = snapshot(backend, parent)
     (moment,) = append(backend, parent, 1)
     append(backend, parent, 2)
-    child = new_server(backend.servers)
-    captured = backend.capture(child, Source(parent, snapshot_id=snapshot_id, target=moment))
+    child = new_server(backend.instances)
+    captured = backend.restore.capture(child, Source(parent, snapshot_id=snapshot_id, target=moment))
     assert captured is not None
     return child, captured
 
@@ -155,7 +155,7 @@ def captured_between_two_rows(backend: LocalBackend, parent: Server) -> tuple[Se
 def test_a_fork_whose_server_is_killed_in_recovery_recovers_again(backend: LocalBackend, parent: Server) -> None:
     child, captured = captured_between_two_rows(backend, parent)
     kills = 0
-    while kills < 3 and backend.recover(child, captured, 0.0).facts is None:
+    while kills < 3 and backend.restore.recover(child, captured, 0.0).facts is None:
         kills += postgres.kill(paths_of(backend, child), 10)
     assert kills
     assert run_fork(backend, child, captured)["last_commit_time"] is not None
@@ -168,7 +168,7 @@ def test_a_fork_that_is_killed_as_its_recovery_ends_holds_what_it_should(
 ) -> None:
     """PostgreSQL forgets the target before it has left the old timeline."""
     child, captured = captured_between_two_rows(backend, parent)
-    assert backend.recover(child, captured, 0.0).facts is None
+    assert backend.restore.recover(child, captured, 0.0).facts is None
     told = paths_of(backend, child).data / "recovery.signal"
     deadline = time.monotonic() + 20
     while told.exists():
@@ -183,35 +183,35 @@ def test_a_server_without_its_volume_is_not_started(backend: LocalBackend, paren
     assert postgres.kill(paths_of(backend, parent), 10)
     backend.pool.driver.remove_tree(paths_of(backend, parent).data)
     with pytest.raises(Failed, match="is lost"):
-        backend.start(parent)
-    assert backend.observe(parent).reason.endswith("is lost.")
+        backend.servers.start(parent)
+    assert backend.servers.inspect(parent).reason.endswith("is lost.")
 
 
 def test_observation_tells_a_serving_server_from_one_that_is_down(backend: LocalBackend, parent: Server) -> None:
     snapshot(backend, parent)
-    eventually(lambda: backend.observe(parent).facts["newest_archived_segment"] is not None)
-    seen = backend.observe(parent)
+    eventually(lambda: backend.servers.inspect(parent).facts["newest_archived_segment"] is not None)
+    seen = backend.servers.inspect(parent)
     assert (seen.serving, seen.reason) == (True, "")
     pid = find_server(paths_of(backend, parent))
     assert pid is not None
     psutil.Process(pid).send_signal(signal.SIGKILL)
-    eventually(lambda: backend.observe(parent).reason == "Its server is not running.")
-    assert not backend.observe(parent).serving
+    eventually(lambda: backend.servers.inspect(parent).reason == "Its server is not running.")
+    assert not backend.servers.inspect(parent).serving
 
 
 def test_space_grows_with_what_is_written_and_not_with_forks_that_share(each_backend: LocalBackend) -> None:
     backend = each_backend
     parent = create(backend)
     child = fork(backend, parent).server
-    before = backend.space_bytes(child.service_id)
+    before = backend.host.disk_usage(child.service_id)
     with connections.connect(paths_of(backend, child)) as connection:
         connection.execute("CREATE TABLE public.more AS SELECT repeat('x', 100) FROM generate_series(1, 200000)")
         connection.execute("CHECKPOINT")
-    after = backend.space_bytes(child.service_id)
+    after = backend.host.disk_usage(child.service_id)
     assert before is not None
     assert after is not None
     assert after > before + 20_000_000
-    assert backend.space_bytes("nosuchone1") is None
+    assert backend.host.disk_usage("nosuchone1") is None
 
 
 def test_a_trimmed_archive_still_serves_the_window_that_is_left(backend: LocalBackend, parent: Server) -> None:
@@ -222,25 +222,25 @@ def test_a_trimmed_archive_still_serves_the_window_that_is_left(backend: LocalBa
     append(backend, parent, 3)
     archive = paths_of(backend, parent).archive
     eventually(lambda: len(list(archive.glob("0000????????????????????"))) >= 3)
-    assert backend.trim_archive(parent.service_id, facts.timeline, facts.start_lsn) >= 2
+    assert backend.restore.discard_wal(parent.service_id, facts.timeline, facts.start_lsn) >= 2
     assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
     assert rows_of(backend, fork(backend, parent, snapshot_id, now()).server) == [1, 2, 3]
 
 
 def test_a_taken_port_is_not_free(backend: LocalBackend) -> None:
     port = free_port()
-    assert backend.port_is_free(port)
+    assert backend.host.port_is_free(port)
     for address in ("127.0.0.1", "::1"):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket.socket(family) as taken:
             taken.bind((address, port))
             taken.listen()
-            assert not backend.port_is_free(port)
+            assert not backend.host.port_is_free(port)
 
 
 def test_a_full_volume_refuses_forks_up_front(backend: LocalBackend, parent: Server) -> None:
-    backend.check_room(None)
-    backend.check_room(Source(parent))
+    backend.host.check_room(None)
+    backend.host.check_room(Source(parent))
 
     class Full:
         def __getattr__(self, name: str) -> object:
@@ -251,14 +251,14 @@ def test_a_full_volume_refuses_forks_up_front(backend: LocalBackend, parent: Ser
 
     full = replace(backend, pool=Full())  # type: ignore[arg-type]
     with pytest.raises(Exhausted, match="1 MiB left"):
-        full.check_room(Source(parent))
+        full.host.check_room(Source(parent))
 
 
 def test_the_host_is_described(backend: LocalBackend) -> None:
-    rows = dict(backend.describe())
+    rows = dict(backend.host.describe())
     assert set(rows) == {"storage", "postgresql", "tls", "limits", "quotas", "read-only", "poolers", "servers"}
-    assert backend.volume_type() in rows["storage"]
-    size = backend.host_size()
+    assert backend.host.volume_type() in rows["storage"]
+    size = backend.host.size()
     assert size.cpu_millis is not None
     assert size.cpu_millis >= 1000
 
@@ -266,26 +266,26 @@ def test_the_host_is_described(backend: LocalBackend) -> None:
 def test_a_data_root_is_let_go_of_and_opened_again_with_its_services() -> None:
     with data_root() as root:
         backend = open_backend(root)
-        server = new_server(backend.servers, verifier=scram_verifier(new_password()))
-        backend.initialize(server)
+        server = new_server(backend.instances, verifier=scram_verifier(new_password()))
+        backend.servers.initialize(server)
         run(backend, server)
-        backend.stop_all()
+        backend.host.stop_all()
         assert find_server(paths_of(backend, server)) is None
         assert mounted_at(backend.pool.path) is None
-        assert not backend.servers.layout.sockets.exists()
+        assert not backend.instances.layout.sockets.exists()
         backend = open_backend(root)
-        assert backend.observe(server).reason == "Its server is not running."
+        assert backend.servers.inspect(server).reason == "Its server is not running."
         run(backend, server)
-        assert backend.observe(server).serving
-        backend.destroy(server.service_id)
-        backend.stop_all()
+        assert backend.servers.inspect(server).serving
+        backend.servers.destroy(server.service_id)
+        backend.host.stop_all()
 
 
 def test_a_server_that_is_still_ending_is_asked_again(backend: LocalBackend, parent: Server, tmp_path: Path) -> None:
     assert postgres.kill(paths_of(backend, parent), 10)
     with pytest.raises(Unavailable), connections.connect(paths_of(backend, parent)):
         pass
-    assert backend.capture(new_server(backend.servers), Source(parent)) is None
+    assert backend.restore.capture(new_server(backend.instances), Source(parent)) is None
 
 
 def _enter(server: Server, password: Secret) -> psycopg.Connection[tuple[object, ...]]:

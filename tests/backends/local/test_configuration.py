@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.base import Primary, Server
+from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.configuration import (
     Features,

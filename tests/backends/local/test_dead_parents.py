@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.sql import connections
@@ -75,7 +75,7 @@ def test_wal_of_several_segments_is_followed_to_its_end(backend: LocalBackend, p
 
 def test_a_dead_parent_may_have_grown_from_a_clean_snapshot(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
-    backend.stop(parent)
+    backend.servers.stop(parent)
     snapshot_id, _ = snapshot(backend, parent, paused=True)
     run(backend, parent)
     append(backend, parent, 2)
@@ -112,8 +112,8 @@ def test_segments_that_were_never_begun_are_not_followed(backend: LocalBackend, 
 
 
 def test_a_smaller_fork_of_a_dead_parent_starts(backend: LocalBackend) -> None:
-    parent = new_server(backend.servers, size=Size(4000, 16))
-    backend.initialize(parent)
+    parent = new_server(backend.instances, size=Size(4000, 16))
+    backend.servers.initialize(parent)
     run(backend, parent)
     with connections.connect(paths_of(backend, parent)) as connection:
         connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY)")

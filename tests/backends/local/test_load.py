@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server, Source
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run_fork, snapshot
@@ -28,7 +28,7 @@ _SUMS = """
 def _run(backend: LocalBackend, server: Server, program: str, *arguments: str) -> subprocess.Popen[bytes]:
     environment = {"PGHOST": str(paths_of(backend, server).sockets), "PGPORT": str(server.port), "PGUSER": "ramet"}
     return subprocess.Popen(
-        [backend.servers.installations.default.program(program), *arguments, "postgres"],
+        [backend.instances.installations.default.program(program), *arguments, "postgres"],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -89,14 +89,14 @@ def test_a_process_killed_while_it_captures_leaves_nothing_and_the_next_one_goes
     chance = random.Random(seed)
     for source in (Source(parent), Source(parent, snapshot_id=snapshot_id, target=now())):
         for _ in range(6):
-            child = new_server(backend.servers)
+            child = new_server(backend.instances)
             _kill_while_it_captures(backend, child, source, chance.uniform(0, 0.1))
-            captured = backend.capture(child, source)
+            captured = backend.restore.capture(child, source)
             run_fork(backend, child, captured)
             assert rows_of(backend, child) == [1, 2], f"seed {seed}"
             root = paths_of(backend, child).root
             assert not [path.name for path in root.iterdir() if "unfinished" in path.name], f"seed {seed}"
-            backend.destroy(child.service_id)
+            backend.servers.destroy(child.service_id)
     eventually(lambda: _platform_sessions(backend, parent) == 1)
 
 
@@ -104,7 +104,7 @@ def _kill_while_it_captures(backend: LocalBackend, child: Server, source: Source
     pid = os.fork()
     if pid == 0:
         try:
-            backend.capture(child, source)
+            backend.restore.capture(child, source)
         finally:
             os._exit(0)
     time.sleep(seconds)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server, Source
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host import files
 from ramet.backends.local.restore import snapshots
@@ -37,7 +37,7 @@ class Past:
             self.moments += append(backend, parent, 10 * number + 1)
             with connections.connect(self.paths) as connection:
                 connection.execute("SELECT pg_switch_wal()")
-        backend.stop(parent)
+        backend.servers.stop(parent)
         first = segments_in(snapshots.data_of(self.paths, self.snapshot_id) / "pg_wal")[0]
         self.segments = [Segment(first.timeline, first.number + 1 + number) for number in range(4)]
         for segment in self.segments:
@@ -98,10 +98,10 @@ def test_a_segment_that_is_not_what_it_should_be_is_named_with_the_nearest_momen
     past: Past, mutate: Callable[[Past, Path], None], cause: str
 ) -> None:
     mutate(past, past.archived(1))
-    child = new_server(past.backend.servers)
+    child = new_server(past.backend.instances)
     source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
     with pytest.raises(Failed, match=cause) as caught:
-        past.backend.capture(child, source)
+        past.backend.restore.capture(child, source)
     assert past.segments[1].name in caught.value.message
     assert not paths_of(past.backend, child).data.exists()
     nearest = parse_target_time(caught.value.details.rstrip(".").split()[-1])
@@ -195,9 +195,9 @@ def test_wal_that_ends_before_the_backup_did_is_found(backend: LocalBackend, par
 
 
 def test_recovery_that_went_to_another_moment_is_not_accepted(past: Past) -> None:
-    child = new_server(past.backend.servers)
+    child = new_server(past.backend.instances)
     source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
-    captured = past.backend.capture(child, source)
+    captured = past.backend.restore.capture(child, source)
     assert captured is not None
     assert recover(past.backend, child, captured)["last_commit_time"] is not None
     wanted = captured.facts[RECOVER_TO_LSN]
@@ -208,9 +208,9 @@ def test_recovery_that_went_to_another_moment_is_not_accepted(past: Past) -> Non
 
 
 def test_recovery_to_another_transaction_is_not_accepted(past: Past) -> None:
-    child = new_server(past.backend.servers)
+    child = new_server(past.backend.instances)
     source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
-    captured = past.backend.capture(child, source)
+    captured = past.backend.restore.capture(child, source)
     assert captured is not None
     included = {**captured.facts["cut"]["last_included"], "time": shown(past.moments[1])}
     other = type(captured)(
@@ -221,8 +221,8 @@ def test_recovery_to_another_transaction_is_not_accepted(past: Past) -> None:
 
 
 def test_a_fork_that_fell_short_of_its_base_is_not_accepted(backend: LocalBackend, parent: Server) -> None:
-    child = new_server(backend.servers)
-    captured = backend.capture(child, Source(parent))
+    child = new_server(backend.instances)
+    captured = backend.restore.capture(child, Source(parent))
     assert captured is not None
     further = type(captured)(None, {**captured.facts, "end_lsn": "F/0"})
     with pytest.raises(Failed, match="did not stop where it should"):

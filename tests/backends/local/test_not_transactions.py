@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from tests.backends.local.borders import commit_across_border

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process.identity import processes_in
 from ramet.errors import Invalid
@@ -22,49 +22,49 @@ def answers(server: Server, password: Secret) -> bool:
 
 def test_it_opens_stops_and_goes_with_its_server(backend: LocalBackend) -> None:
     password = new_password()
-    server = new_server(backend.servers, password, pooler_port=free_port())
-    backend.initialize(server)
+    server = new_server(backend.instances, password, pooler_port=free_port())
+    backend.servers.initialize(server)
     run(backend, server)
-    backend.secure(server, newborn=True, quiet=False)
-    backend.open(server)
+    backend.servers.secure(server, is_new=True, neutralize=False)
+    backend.servers.open(server)
     assert answers(server, password)
-    backend.stop(server)
-    assert not backend.pooler_serves(server.service_id)
+    backend.servers.stop(server)
+    assert not backend.poolers.serves(server.service_id)
     run(backend, server)
-    backend.open(server)
+    backend.servers.open(server)
     assert answers(server, password)
     home = paths_of(backend, server).root / "pooler"
     assert processes_in(home)
-    backend.destroy(server.service_id)
+    backend.servers.destroy(server.service_id)
     assert not processes_in(home)
-    assert backend.port_is_free(server.pooler_port or 0)
+    assert backend.host.port_is_free(server.pooler_port or 0)
 
 
 def test_a_service_serves_though_its_pooler_cannot(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAMET_PGBOUNCER", "/nonexistent/pgbouncer")
     password = new_password()
-    server = new_server(backend.servers, password, pooler_port=free_port())
-    backend.initialize(server)
+    server = new_server(backend.instances, password, pooler_port=free_port())
+    backend.servers.initialize(server)
     run(backend, server)
-    backend.secure(server, newborn=True, quiet=False)
-    backend.open(server)
+    backend.servers.secure(server, is_new=True, neutralize=False)
+    backend.servers.open(server)
     with connect(server, password) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
-    assert not backend.pooler_serves(server.service_id)
+    assert not backend.poolers.serves(server.service_id)
 
 
 def test_a_service_without_database_tsdb_is_refused_a_pooler_by_name(backend: LocalBackend) -> None:
     password = new_password()
-    server = new_server(backend.servers, password)
-    backend.initialize(server)
+    server = new_server(backend.instances, password)
+    backend.servers.initialize(server)
     run(backend, server)
-    backend.secure(server, newborn=True, quiet=False)
-    backend.open(server)
-    backend.check_pooled_database(server)
+    backend.servers.secure(server, is_new=True, neutralize=False)
+    backend.servers.open(server)
+    backend.poolers.check_database(server)
     with connect(server, password, dbname="postgres") as connection:
         connection.autocommit = True
         connection.execute("DROP DATABASE tsdb")
     with pytest.raises(Invalid, match=f"{server.service_id} has no database tsdb"):
-        backend.check_pooled_database(server)
+        backend.poolers.check_database(server)
     with pytest.raises(Invalid, match=f"{server.service_id} has no database tsdb"):
-        backend.start_pooler([server], free_port())
+        backend.poolers.start([server], free_port())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server, Source
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import Layout
 from ramet.backends.local.process import postgres
@@ -25,28 +25,28 @@ from tests.backends.local.hosts import data_root, new_server
 
 def reboot_behind(backend: LocalBackend, service_id: str) -> None:
     """Make a capture look as if the host had been started anew since."""
-    note = backend.servers.paths(service_id).root / "capture.json"
+    note = backend.instances.paths(service_id).root / "capture.json"
     note.write_text(json.dumps({**json.loads(note.read_text()), "boot_id": "another"}))
 
 
 def test_a_capture_from_before_a_reboot_is_not_started(backend: LocalBackend) -> None:
     parent = create(backend)
-    child = new_server(backend.servers)
-    captured = backend.capture(child, Source(parent))
+    child = new_server(backend.instances)
+    captured = backend.restore.capture(child, Source(parent))
     assert captured is not None
     reboot_behind(backend, child.service_id)
     with pytest.raises(Failed, match="restarted while"):
-        backend.recover(child, captured, 0.5)
+        backend.restore.recover(child, captured, 0.5)
 
 
 @pytest.mark.parametrize("note", ["", "{", "{}"])
 def test_a_capture_from_before_a_reboot_is_made_anew(backend: LocalBackend, note: str) -> None:
     parent = create(backend)
-    child = new_server(backend.servers)
-    backend.capture(child, Source(parent))
-    (backend.servers.paths(child.service_id).root / "capture.json").write_text(note)
+    child = new_server(backend.instances)
+    backend.restore.capture(child, Source(parent))
+    (backend.instances.paths(child.service_id).root / "capture.json").write_text(note)
     append(backend, parent, 1)
-    captured = backend.capture(child, Source(parent))
+    captured = backend.restore.capture(child, Source(parent))
     run_fork(backend, child, captured)
     assert rows_of(backend, child) == [1]
 
@@ -59,19 +59,19 @@ def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
         append(backend, parent, 1, 2)
         if is_prepared:
             snapshot_id, _ = snapshot(backend, parent)
-            eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
+            eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
         made = fork(backend, parent)
         forked = made.server
         assert ("prepared" in made.capture.facts) is is_prepared
-        backend.secure(forked, newborn=False, quiet=True)
-        backend.open(forked)
+        backend.servers.secure(forked, is_new=False, neutralize=True)
+        backend.servers.open(forked)
         append(backend, forked, 3)
         cut = elsewhere / "cut.img"
         shutil.copy(image_of(backend), cut)  # what is on the disk at this moment; dirty pages are not
-        backend.stop(forked)
+        backend.servers.stop(forked)
         with mounted(cut, elsewhere / "cut") as pool:
-            layout = Layout(pool / "services", backend.servers.layout.sockets)
-            assert rows_after_start(replace(backend.servers, layout=layout), forked) == [1, 2, 3]
+            layout = Layout(pool / "services", backend.instances.layout.sockets)
+            assert rows_after_start(replace(backend.instances, layout=layout), forked) == [1, 2, 3]
 
 
 def image_of(backend: LocalBackend) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.volumes.project_quota import ProjectQuotas, attributes, project_of
 from ramet.backends.local.volumes.quota import NoQuotas, Place
@@ -31,14 +31,14 @@ def limited(driver: str) -> Iterator[LocalBackend]:
             yield backend
         finally:
             destroy_all(backend)
-            shutil.rmtree(backend.servers.layout.sockets, ignore_errors=True)
+            shutil.rmtree(backend.instances.layout.sockets, ignore_errors=True)
 
 
 @pytest.fixture(params=["btrfs", pytest.param("reflink", marks=pytest.mark.xfs_quota)])
 def enforcing(request: pytest.FixtureRequest) -> Iterator[LocalBackend]:
     """A backend whose file system enforces quotas; kernels may lack those of XFS."""
     with limited(request.param) as backend:
-        assert not isinstance(backend.servers.quotas, NoQuotas), backend.servers.quotas.describe()
+        assert not isinstance(backend.instances.quotas, NoQuotas), backend.instances.quotas.describe()
         yield backend
 
 
@@ -57,21 +57,21 @@ def fill(backend: LocalBackend, server: Server) -> OSError | None:
 def test_a_service_is_short_of_its_quota_before_it_is_used_up_and_its_fork_is_not(enforcing: LocalBackend) -> None:
     parent = create(enforcing)
     append(enforcing, parent, 1)
-    assert enforcing.quota_shortage(parent, lasting=False) is None
+    assert enforcing.host.storage_pressure(parent, lasting=False) is None
     assert fill(enforcing, parent) is not None
     assert enforcing.pool.free_bytes() > QUOTA
-    assert "of its quota left" in (enforcing.quota_shortage(parent, lasting=False) or "")
+    assert "of its quota left" in (enforcing.host.storage_pressure(parent, lasting=False) or "")
     (paths_of(enforcing, parent).data / "ballast").unlink()
     os.sync()
-    eventually(lambda: enforcing.quota_shortage(parent, lasting=False) is None)
+    eventually(lambda: enforcing.host.storage_pressure(parent, lasting=False) is None)
     forked = fork(enforcing, parent)
     assert rows_of(enforcing, forked.server) == [1]
-    assert enforcing.quota_shortage(forked.server, lasting=False) is None
-    assert "0.3125 GiB" in dict(enforcing.describe())["quotas"]
+    assert enforcing.host.storage_pressure(forked.server, lasting=False) is None
+    assert "0.3125 GiB" in dict(enforcing.host.describe())["quotas"]
 
 
 def test_where_nothing_is_enforced_it_is_said(backend: LocalBackend) -> None:
-    assert "RAMET_SERVICE_QUOTA_GBS is not set" in dict(backend.describe())["quotas"]
+    assert "RAMET_SERVICE_QUOTA_GBS is not set" in dict(backend.host.describe())["quotas"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Unenforced(ProjectQuotas):
 def projects() -> Iterator[LocalBackend]:
     with limited("reflink") as backend:
         quotas = Unenforced(backend.pool.path, QUOTA)
-        yield replace(backend, servers=replace(backend.servers, quotas=quotas))
+        yield replace(backend, instances=replace(backend.instances, quotas=quotas))
 
 
 def test_all_files_of_a_service_but_its_snapshots_have_its_project(projects: LocalBackend) -> None:
@@ -104,7 +104,7 @@ def test_a_fork_of_a_prepared_snapshot_begins_with_a_copy_of_its_own_project(pro
     parent = create(projects)
     append(projects, parent, 1)
     snapshot_id, _ = snapshot(projects, parent)
-    eventually(lambda: projects.prepare_snapshot(parent, snapshot_id, 0.5, 2) is None)
+    eventually(lambda: projects.restore.prepare_snapshot(parent, snapshot_id, 0.5, 2) is None)
     forked = fork(projects, parent, snapshot_id)
     assert "prepared" in forked.capture.facts
     assert rows_of(projects, forked.server) == [1]
@@ -114,12 +114,12 @@ def test_a_fork_of_a_prepared_snapshot_begins_with_a_copy_of_its_own_project(pro
 
 
 def test_a_service_from_before_the_quota_is_enclosed_when_its_server_starts(projects: LocalBackend) -> None:
-    earlier = replace(projects, servers=replace(projects.servers, quotas=NoQuotas("none was wanted")))
+    earlier = replace(projects, instances=replace(projects.instances, quotas=NoQuotas("none was wanted")))
     parent = create(earlier)
     append(earlier, parent, 1)
     paths = paths_of(projects, parent)
     assert attributes(paths.data)[1] == 0
-    projects.stop(parent)
+    projects.servers.stop(parent)
     run(projects, parent)
     append(projects, parent, 2)
     assert attributes(paths.data / "base") == (True, project_of(parent.service_id))
@@ -136,5 +136,5 @@ class Refused(ProjectQuotas):
 
 def test_a_limit_that_the_kernel_refuses_keeps_no_server_from_its_start(projects: LocalBackend) -> None:
     quotas = Refused(projects.pool.path, QUOTA)
-    refused = replace(projects, servers=replace(projects.servers, quotas=quotas))
+    refused = replace(projects, instances=replace(projects.instances, quotas=quotas))
     assert rows_of(refused, create(refused)) == []

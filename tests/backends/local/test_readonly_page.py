@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.servers import Servers
 from ramet.machine.installation import find_installations

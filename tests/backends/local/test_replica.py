@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Primary, Server
+from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from ramet.model.credentials import Secret, new_password, scram_verifier
@@ -29,19 +29,19 @@ class Followed:
 
     def replica(self, **changes: object) -> Server:
         primary = Primary(self.server.service_id, self.server.port)
-        usual = new_server(self.backend.servers, size=SMALL, primary=primary)
+        usual = new_server(self.backend.instances, size=SMALL, primary=primary)
         return replace(usual, **changes)  # type: ignore[arg-type]
 
     def follow(self, **changes: object) -> Server:
         """Return a replica that serves."""
         replica = self.replica(**changes)
-        assert self.backend.replicate(replica)
+        assert self.backend.replicas.create(replica)
         self.serve(replica)
         return replica
 
     def serve(self, server: Server) -> None:
         run(self.backend, server)
-        self.backend.open(server)
+        self.backend.servers.open(server)
 
     def numbers(self, server: Server, port: int | None = None) -> list[int]:
         with connect(server, self.password, port=str(port or server.port)) as client:
@@ -54,20 +54,20 @@ def followed(primary: Followed) -> Iterator[Followed]:
     yield primary
     for service_id in services_of(primary.backend):
         if service_id != primary.server.service_id:
-            primary.backend.destroy(service_id)
+            primary.backend.servers.destroy(service_id)
 
 
 @pytest.fixture(scope="module")
 def primary(usual_backend: LocalBackend) -> Iterator[Followed]:
     password = new_password()
-    server = new_server(usual_backend.servers, password)
-    usual_backend.initialize(server)
+    server = new_server(usual_backend.instances, password)
+    usual_backend.servers.initialize(server)
     run(usual_backend, server)
-    usual_backend.secure(server, newborn=True, quiet=False)
+    usual_backend.servers.secure(server, is_new=True, neutralize=False)
     with connections.connect(paths_of(usual_backend, server), "tsdb") as connection:
         connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY, at timestamptz DEFAULT clock_timestamp())")
         connection.execute("GRANT ALL ON public.ledger TO tsdbadmin")
-    usual_backend.open(server)
+    usual_backend.servers.open(server)
     yield Followed(usual_backend, server, password)
     destroy_all(usual_backend)
 
@@ -133,9 +133,9 @@ def test_it_is_made_while_the_primary_is_written(followed: Followed) -> None:
 def test_it_goes_on_after_a_pause_of_both(followed: Followed) -> None:
     backend = followed.backend
     replica = followed.follow()
-    backend.stop(replica)
+    backend.servers.stop(replica)
     insert(followed, 10)
-    backend.stop(followed.server)
+    backend.servers.stop(followed.server)
     followed.serve(followed.server)
     insert(followed, 11)
     followed.serve(replica)
@@ -145,7 +145,7 @@ def test_it_goes_on_after_a_pause_of_both(followed: Followed) -> None:
 def test_what_it_missed_comes_from_the_archive(followed: Followed) -> None:
     backend = followed.backend
     replica = followed.follow()
-    backend.stop(replica)
+    backend.servers.stop(replica)
     with connections.connect(paths_of(backend, followed.server)) as connection:
         for number in range(20, 24):
             insert(followed, number)
@@ -165,12 +165,12 @@ def all_archived(connection: connections.Connection) -> bool:
 def test_it_follows_a_primary_that_grew(followed: Followed) -> None:
     backend = followed.backend
     replica = followed.follow()
-    backend.stop(followed.server)
+    backend.servers.stop(followed.server)
     larger = replace(followed.server, size=Size(1000, 8))
     followed.serve(larger)
     insert(followed, 30)
     eventually(lambda: 30 in followed.numbers(replica))
-    backend.stop(followed.server)
+    backend.servers.stop(followed.server)
     followed.serve(followed.server)
 
 
@@ -178,13 +178,13 @@ def test_it_follows_and_its_primary_serves_after_a_renewal(followed: Followed) -
     replica, backend = followed.follow(), followed.backend
     paths = paths_of(backend, replica)
     earlier = paths.config_file.read_text().replace("user=ramet ", "user=ramet_replica ")
-    backend.servers.account.write(paths.config_file, earlier)
+    backend.instances.account.write(paths.config_file, earlier)
     with connections.connect(paths_of(backend, followed.server)) as platform:
         platform.execute("CREATE ROLE ramet_replica LOGIN REPLICATION")
-    backend.renew(followed.server)
-    backend.renew(replica)
+    backend.servers.upgrade(followed.server)
+    backend.servers.upgrade(replica)
     insert(followed, 12)
-    eventually(lambda: backend.observe(replica).follows and 12 in followed.numbers(replica))
+    eventually(lambda: backend.servers.inspect(replica).follows and 12 in followed.numbers(replica))
     with connections.connect(paths) as standby:
         sender = standby.execute("SELECT conninfo FROM pg_stat_wal_receiver").fetchone()
     assert sender is not None
@@ -196,13 +196,13 @@ def test_it_follows_and_its_primary_serves_after_a_renewal(followed: Followed) -
 def test_making_it_twice_is_making_it_once(followed: Followed) -> None:
     insert(followed, 40)
     replica = followed.follow()
-    assert followed.backend.replicate(replica)
+    assert followed.backend.replicas.create(replica)
     eventually(lambda: 40 in followed.numbers(replica))
 
 
 def test_a_primary_that_does_not_serve_is_waited_for(followed: Followed) -> None:
     absent = followed.replica(primary=Primary("absent1234", 1))
-    assert not followed.backend.replicate(absent)
+    assert not followed.backend.replicas.create(absent)
 
 
 def test_no_stranger_can_stream(followed: Followed) -> None:
@@ -214,27 +214,27 @@ def test_no_stranger_can_stream(followed: Followed) -> None:
 
 def test_it_is_seen_whether_it_follows_and_how_far_behind_it_is(followed: Followed) -> None:
     replica, backend = followed.follow(), followed.backend
-    eventually(lambda: backend.observe(replica).follows)
+    eventually(lambda: backend.servers.inspect(replica).follows)
 
     def lag() -> float | None:
-        measured = backend.measure(replica)
+        measured = backend.host.measure(replica)
         return None if measured is None else measured.get("ramet_replay_lag_seconds")
 
     insert(followed, 60)
     eventually(lambda: lag() == 0)
-    assert "ramet_replay_lag_seconds" not in (backend.measure(followed.server) or {})
+    assert "ramet_replay_lag_seconds" not in (backend.host.measure(followed.server) or {})
     stranger = followed.replica(service_id=replica.service_id, port=replica.port, primary=Primary("absent1234", 1))
-    backend.stop(replica)
-    backend.resume(stranger)
-    eventually(lambda: backend.await_ready(stranger, 0.5).ready)
-    eventually(lambda: not backend.observe(stranger).follows)
-    assert backend.observe(stranger).serving
+    backend.servers.stop(replica)
+    backend.servers.start(stranger, clients=True)
+    eventually(lambda: backend.servers.await_ready(stranger, 0.5).ready)
+    eventually(lambda: not backend.servers.inspect(stranger).follows)
+    assert backend.servers.inspect(stranger).serving
     eventually(lambda: (lag() or 0) > 0)
 
 
 def test_a_pooler_before_a_replica_reads_only(followed: Followed) -> None:
     replica, port = followed.follow(), free_port()
-    followed.backend.start_pooler([replica], port)
+    followed.backend.poolers.start([replica], port)
     insert(followed, 40)
     eventually(lambda: 40 in followed.numbers(replica, port))
     for options in ("", READ_ONLY):
@@ -248,8 +248,8 @@ def test_a_pooler_before_a_replica_reads_only(followed: Followed) -> None:
 def test_the_nodes_behind_a_balancer_take_turns_and_stand_in_for_each_other(followed: Followed) -> None:
     backend, port = followed.backend, free_port()
     nodes = [followed.follow(), followed.follow()]
-    backend.start_balancer(nodes, port)
-    assert backend.balancer_serves(nodes[0].service_id)
+    backend.replicas.start_balancer(nodes, port)
+    assert backend.replicas.balancer_serves(nodes[0].service_id)
     clients = [connect(nodes[0], followed.password, port=str(port), options=READ_ONLY) for _ in range(6)]
     try:
         seen = {client.execute("SHOW cluster_name").fetchone() for client in clients}
@@ -257,10 +257,10 @@ def test_the_nodes_behind_a_balancer_take_turns_and_stand_in_for_each_other(foll
     finally:
         for client in clients:
             client.close()
-    backend.stop(nodes[1])
+    backend.servers.stop(nodes[1])
     eventually(lambda: can_log_in(nodes[0], "tsdbadmin", followed.password.reveal(), port))
-    backend.destroy(nodes[0].service_id)
-    assert not backend.balancer_serves(nodes[0].service_id)
+    backend.servers.destroy(nodes[0].service_id)
+    assert not backend.replicas.balancer_serves(nodes[0].service_id)
 
 
 def test_the_password_of_the_primary_is_not_in_its_files(followed: Followed) -> None:
@@ -273,7 +273,7 @@ def test_the_password_of_the_primary_is_not_in_its_files(followed: Followed) -> 
 
 def test_destroying_it_leaves_the_primary_alone(followed: Followed) -> None:
     replica = followed.follow()
-    followed.backend.destroy(replica.service_id)
+    followed.backend.servers.destroy(replica.service_id)
     assert not paths_of(followed.backend, replica).root.exists()
     insert(followed, 50)
     assert 50 in followed.numbers(followed.server)

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, session_settings

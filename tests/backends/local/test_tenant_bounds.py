@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.model.credentials import Secret, new_password

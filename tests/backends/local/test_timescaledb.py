@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server, Source
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from ramet.ids import new_id
@@ -41,12 +41,12 @@ class Series:
 @pytest.fixture
 def series(backend: LocalBackend) -> Series:
     password = new_password()
-    installation = backend.servers.installations.for_type(ServiceType.TIMESERIESDB)
-    server = new_server(backend.servers, password, service_type=ServiceType.TIMESERIESDB, pg_major=installation.major)
-    backend.initialize(server)
+    installation = backend.instances.installations.for_type(ServiceType.TIMESERIESDB)
+    server = new_server(backend.instances, password, service_type=ServiceType.TIMESERIESDB, pg_major=installation.major)
+    backend.servers.initialize(server)
     forks.run(backend, server)
-    backend.secure(server, newborn=True, quiet=False)
-    backend.open(server)
+    backend.servers.secure(server, is_new=True, neutralize=False)
+    backend.servers.open(server)
     made = Series(backend, server, password)
     made.run(
         "CREATE TABLE points (at timestamptz NOT NULL, value float)",
@@ -62,9 +62,9 @@ def series(backend: LocalBackend) -> Series:
 def fork_of(series: Series, *, quiet: bool) -> Series:
     password = new_password()
     server = replace(series.server, service_id=new_id(), port=free_port(), verifier=scram_verifier(password))
-    forks.run_fork(series.backend, server, series.backend.capture(server, Source(series.server)))
-    series.backend.secure(server, newborn=False, quiet=quiet)
-    series.backend.open(server)
+    forks.run_fork(series.backend, server, series.backend.restore.capture(server, Source(series.server)))
+    series.backend.servers.secure(server, is_new=False, neutralize=quiet)
+    series.backend.servers.open(server)
     return Series(series.backend, server, password)
 
 
@@ -106,7 +106,7 @@ def test_a_read_only_session_cannot_drop_chunks(series: Series) -> None:
 
 
 def test_a_renewal_leaves_hypertables_writable(series: Series) -> None:
-    eventually(lambda: series.backend.renew(series.server))
+    eventually(lambda: series.backend.servers.upgrade(series.server))
     series.run("INSERT INTO points VALUES (now() - interval '1 day', 0)")
     with connections.connect(forks.paths_of(series.backend, series.server), "tsdb") as platform:
         assert platform.execute("SELECT FROM pg_trigger WHERE tgname ~ '^ramet_'").fetchall() == []

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server import configuration
 from ramet.backends.local.sql import connections
@@ -30,7 +30,7 @@ def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_quieted(
     held = configuration.first_boot()
     for name, value in held.items():
         assert setting(backend, server, name) == value == "0"
-    backend.secure(server, newborn=False, quiet=quiet)
+    backend.servers.secure(server, is_new=False, neutralize=quiet)
     for name in held:
         assert int(str(setting(backend, server, name))) > 0
     assert setting(backend, server, "listen_addresses") == "localhost"
@@ -41,5 +41,5 @@ def test_a_fork_without_such_workers_is_not_started_again(backend: LocalBackend,
     made = forks.fork(backend, parent)
     with connections.connect(forks.paths_of(backend, made.server)) as connection:
         before = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
-        backend.secure(made.server, newborn=False, quiet=True)
+        backend.servers.secure(made.server, is_new=False, neutralize=True)
         assert connection.execute("SELECT pg_postmaster_start_time()").fetchone() == before

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.backends.base import ExtensionUpdate
+from ramet.backends.interface.values import ExtensionUpdate
 from ramet.control.metrics import Metering
 from ramet.control.plane import utc_now
 from ramet.model.logs import LogEntry

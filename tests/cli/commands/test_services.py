@@ -6,7 +6,7 @@ import threading
 import pytest
 import yaml
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -99,13 +99,13 @@ def test_what_does_not_exist_ends_with_6(terminal: Terminal) -> None:
 def test_a_wait_that_takes_too_long_ends_with_2(
     terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_go_on, initialize = threading.Event(), world.backend.initialize
+    may_go_on, initialize = threading.Event(), world.backend.servers.initialize
 
     def slowly(server: Server) -> None:
         may_go_on.wait(10)
         initialize(server)
 
-    monkeypatch.setattr(world.backend, "initialize", slowly)
+    monkeypatch.setattr(world.backend.servers, "initialize", slowly)
     said = terminal.ramet("service", "create", "slow", "--wait-timeout", "50ms")
     may_go_on.set()
     assert said.code == 2

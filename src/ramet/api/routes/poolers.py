@@ -42,7 +42,7 @@ def disable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: Se
 
 def enabled(plane: Plane, whose: str) -> str:
     """Return the sentence that answers an enabled pooler, with what its clients must heed."""
-    return f"The pooler of {whose} is enabled. {plane.backend.check_pooler()}".strip()
+    return f"The pooler of {whose} is enabled. {plane.backend.poolers.check()}".strip()
 
 
 poolers_router = Router(

@@ -10,7 +10,6 @@ from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.cgroups import groups_of
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import title_of
 from ramet.backends.local.restore import snapshots
@@ -35,7 +34,7 @@ class LocalInventory:
 
     def discard(self, possession: Possession) -> None:
         """Remove one; of a directory, a process or a group: all that its service has."""
-        driver, paths = self.backend.pool.driver, self.backend.servers.paths(possession.service_id)
+        driver, paths = self.backend.pool.driver, self.backend.instances.paths(possession.service_id)
         match possession.kind:
             case Kind.MOUNT:
                 unmount(Path(possession.name))
@@ -44,25 +43,25 @@ class LocalInventory:
             case Kind.UNFINISHED:
                 driver.remove_tree(paths.root / possession.name)
             case Kind.POOLER:
-                self.backend.stop_pooler(possession.service_id)
+                self.backend.poolers.stop(possession.service_id)
             case Kind.PROCESS if paths.data.is_dir():
                 if not postgres.kill(paths, _KILL_SECONDS):
                     raise Unavailable("SERVER_ENDING", f"{possession} still ends")
             case _:
-                self.backend.destroy(possession.service_id)
+                self.backend.servers.destroy(possession.service_id)
 
     def _directories(self) -> Iterator[Possession]:
-        services = self.backend.servers.layout.services
+        services = self.backend.instances.layout.services
         for root in sorted(services.iterdir()) if services.is_dir() else ():
             yield Possession(Kind.DIRECTORY, root.name, root.name)
-            yield from _snapshots(self.backend.servers.paths(root.name))
-            if (root / _POOLER).is_dir() and Poolers(self.backend.servers).serves(root.name):
+            yield from _snapshots(self.backend.instances.paths(root.name))
+            if (root / _POOLER).is_dir() and self.backend.poolers.serves(root.name):
                 yield Possession(Kind.POOLER, root.name, root.name)
-            for path in sorted(_unfinished(self.backend.servers.paths(root.name))):
+            for path in sorted(_unfinished(self.backend.instances.paths(root.name))):
                 yield Possession(Kind.UNFINISHED, root.name, str(path.relative_to(root)))
 
     def _processes(self) -> Iterator[Possession]:
-        services = self.backend.servers.layout.services
+        services = self.backend.instances.layout.services
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208 - names, many of them
             directory = _works_in(pid)
             if directory is not None and directory != services and directory.is_relative_to(services):
@@ -71,12 +70,12 @@ class LocalInventory:
                     yield Possession(Kind.PROCESS, service_id, str(pid))
 
     def _sockets(self) -> Iterator[Possession]:
-        sockets = self.backend.servers.layout.sockets
+        sockets = self.backend.instances.layout.sockets
         for path in sorted(sockets.iterdir()) if sockets.is_dir() else ():
             yield Possession(Kind.SOCKETS, path.name, path.name)
 
     def _groups(self) -> Iterator[Possession]:
-        for name in groups_of(self.backend.servers.limits):
+        for name in groups_of(self.backend.instances.limits):
             yield Possession(Kind.CGROUP, name, name)
 
     def _mounts(self) -> Iterator[Possession]:

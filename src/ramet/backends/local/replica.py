@@ -4,10 +4,12 @@ No slot holds WAL back on the primary. What a replica has missed lies in the pri
 restore window reaches.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
+from ramet.backends.local.pooler.pooler import BALANCER, Poolers
 from ramet.backends.local.restore import base_backup
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.volumes.driver import Driver
@@ -19,21 +21,21 @@ _UNFINISHED = "data.unfinished"
 
 
 @dataclass(frozen=True)
-class Replicas:
-    """How the replicas of a data root get their data."""
+class LocalReplicas:
+    """The replicas of a data root; obeys ramet.backends.interface.replicas.Replicas."""
 
-    servers: Servers
+    instances: Servers
     driver: Driver
 
-    def replicate(self, replica: Server) -> bool:
+    def create(self, replica: Server) -> bool:
         """Make the replica's data directory, or find the one that an earlier call made.
 
         It appears under its name as the last act. False means that the primary is not serving at this moment.
         """
         if replica.primary is None:
             raise AssertionError("BUG: a replica without a primary")
-        primary = self.servers.paths(replica.primary.service_id)
-        paths = self.servers.make_directories(replica)
+        primary = self.instances.paths(replica.primary.service_id)
+        paths = self.instances.make_directories(replica)
         if paths.data.exists():
             return True
         unfinished = paths.root / _UNFINISHED
@@ -47,3 +49,11 @@ class Replicas:
         unfinished.rename(paths.data)
         sync_tree(paths.root)
         return True
+
+    def start_balancer(self, servers: Sequence[Server], port: int) -> None:
+        """Make `port` the endpoint of several replicas that serve, in turns; it is the first one's."""
+        Poolers(self.instances, BALANCER).start(servers, port)
+
+    def balancer_serves(self, service_id: str) -> bool:
+        """Tell whether the balancer that a replica carries runs."""
+        return Poolers(self.instances, BALANCER).serves(service_id)

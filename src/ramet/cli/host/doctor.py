@@ -63,7 +63,7 @@ def show_settings(output: str) -> None:
 def _rows(settings: Settings) -> Sequence[tuple[str, str]]:
     found = instance.running(settings.data_dir)
     process = "Not up." if found is None else f"Up at {found.base_url}, pid {found.process.pid}."
-    host = describe_host(settings) if found is None else local_backend(settings).describe()
+    host = describe_host(settings) if found is None else local_backend(settings).host.describe()
     return [
         ("ramet", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"),
         ("user", "root" if os.geteuid() == 0 else f"an ordinary user ({os.geteuid()})"),

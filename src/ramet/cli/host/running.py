@@ -67,9 +67,7 @@ def end_all(settings: Settings) -> None:
     if ended is not None:
         say(f"ramet up (pid {ended.process.pid}) has ended.")
     with instance.alone(settings.data_dir):
-        backend = local_backend(settings)
-        backend.stop_all()
-        backend.close()
+        local_backend(settings).host.stop_all()
     say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
 
 
@@ -92,7 +90,7 @@ def _wait_for_signal() -> None:
 def _tell(settings: Settings, runtime: Runtime, address: str, credentials: Path) -> None:
     say(f"Ramet is ready at {address}", "bold green")
     say(f"  console    {address.removesuffix(BASE_PATH)}{_console_link(runtime, credentials)}")
-    say(f"  data       {settings.data_dir}, storage {runtime.backend.volume_type()}")
+    say(f"  data       {settings.data_dir}, storage {runtime.backend.host.volume_type()}")
     say("  next       ramet service create shop", "dim")
     if not is_loopback(settings.host):
         _log.warning("HTTP listens on %s without TLS: put a TLS proxy before it", settings.host)

@@ -82,7 +82,7 @@ def _born(context: ConsoleContext, session: CurrentSession, accepted: Accepted) 
     if accepted.initial_password is None:
         return Response("", status_code=303, headers={**HEADERS, "Location": f"/console/services/{service.id}"})
     password = accepted.initial_password.reveal()
-    tls = context.plane.backend.has_tls(service.pg_major)
+    tls = context.plane.backend.host.has_tls(service.pg_major)
     uri = connection_uri(service.host, service.port, password=password, tls=tls)
     return page("service_created.html", context, session, service=service, password=password, uri=uri)
 

@@ -81,7 +81,7 @@ def replica_page(
 ) -> Response[str]:
     """Show a set of read replicas."""
     service = services.get_service(context.plane, session.project_id, service_id)
-    tls = context.plane.backend.has_tls(service.pg_major)
+    tls = context.plane.backend.host.has_tls(service.pg_major)
     return page("replica_set.html", context, session, service=service, set=_found(service, set_id), tls=tls)
 
 

@@ -46,7 +46,7 @@ def service_page(
         context,
         session,
         service=service,
-        tls=context.plane.backend.has_tls(service.pg_major),
+        tls=context.plane.backend.host.has_tls(service.pg_major),
         done=CHANGES[done].done if done in CHANGES else "",
         space=context.disk_usage.of([service]).get(service.id),
         forks=_forks(context, service),

@@ -36,6 +36,6 @@ class DiskUsage:
 
     def _ask(self, service_id: str) -> int | None:
         try:
-            return self._plane.backend.space_bytes(service_id)
+            return self._plane.backend.host.disk_usage(service_id)
         except (Error, OSError):
             return None

@@ -107,7 +107,7 @@ def sizes(
 
     `own` leaves out the share of the host; a `present` size can be kept, however unusual it is.
     """
-    host = plane.backend.host_size()
+    host = plane.backend.host.size()
     choices = [] if inherited is None else [("", f"As its parent: {size_text(inherited)}")]
     if not own:
         choices.append((SHARED, "Shared: a share of the host"))

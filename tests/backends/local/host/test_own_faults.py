@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import identity, postgres
 from ramet.backends.local.server import probe
@@ -24,11 +24,11 @@ Look = Callable[[LocalBackend, Server], object]
 @pytest.fixture
 def pooled(backend: LocalBackend) -> Server:
     """A service that serves with its pooler."""
-    server = new_server(backend.servers, Secret("secret"), pooler_port=free_port())
-    backend.initialize(server)
+    server = new_server(backend.instances, Secret("secret"), pooler_port=free_port())
+    backend.servers.initialize(server)
     run(backend, server)
-    backend.secure(server, newborn=True, quiet=False)
-    backend.open(server)
+    backend.servers.secure(server, is_new=True, neutralize=False)
+    backend.servers.open(server)
     return server
 
 
@@ -52,15 +52,15 @@ def _pid(backend: LocalBackend, server: Server) -> int:
 def test_what_cannot_be_looked_at_is_not_said_to_be_down(backend: LocalBackend, pooled: Server) -> None:
     with no_more_files():
         with pytest.raises(Unseen, match="Too many open files"):
-            backend.observe(pooled)
+            backend.servers.inspect(pooled)
         with pytest.raises(Unseen, match="Too many open files"):
-            backend.pooler_serves(pooled.service_id)
+            backend.poolers.serves(pooled.service_id)
         with pytest.raises(Unseen), connections.connect(paths_of(backend, pooled)):
             pass
         with pytest.raises(Unseen):
             probe.ask("localhost", pooled.port, "tsdbadmin", "tsdb", tls=False)
-    assert backend.observe(pooled).serving
-    assert backend.pooler_serves(pooled.service_id)
+    assert backend.servers.inspect(pooled).serving
+    assert backend.poolers.serves(pooled.service_id)
 
 
 def test_no_look_at_a_process_says_that_it_is_gone(backend: LocalBackend, pooled: Server) -> None:
@@ -90,13 +90,13 @@ def test_no_look_at_a_process_says_that_it_is_gone(backend: LocalBackend, pooled
 def test_a_server_that_cannot_be_seen_is_not_started_beside_itself(backend: LocalBackend, pooled: Server) -> None:
     pid = _pid(backend, pooled)
     with no_more_files(), pytest.raises((OSError, Unavailable)):
-        backend.start(pooled)
+        backend.servers.start(pooled)
     assert _pid(backend, pooled) == pid
 
 
 def test_a_resize_that_cannot_ask_the_server_does_not_ask_for_a_restart(backend: LocalBackend, pooled: Server) -> None:
     with no_more_files(), pytest.raises((OSError, Unseen)):
-        backend.resize(pooled)
+        backend.servers.resize(pooled)
 
 
 def test_an_endpoint_that_is_not_there_is_silent() -> None:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pgbouncer import USERLIST, describe_pgbouncer, find_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.process import identity, postgres
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server, Source
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore.capture import Capturing
@@ -64,7 +64,7 @@ def test_a_fork_of_a_moment_holds_exactly_what_had_committed(lively: tuple[Local
 def test_a_fork_of_a_paused_service_holds_all_of_it(lively: tuple[LocalBackend, Server]) -> None:
     backend, parent = lively
     append(backend, parent, 1, 2)
-    backend.stop(parent)
+    backend.servers.stop(parent)
     forked = fork(backend, parent, paused=True)
     assert rows_of(backend, forked.server) == [1, 2]
     assert forked.recovery["wal_replayed_bytes"] == 0
@@ -75,7 +75,7 @@ def test_a_moment_is_met_to_the_microsecond(backend: LocalBackend, parent: Serve
     snapshot_id, _ = snapshot(backend, parent)
     committed = append(backend, parent, 1, 2, 3)
     if paused:
-        backend.stop(parent)
+        backend.servers.stop(parent)
 
     def rows_at(moment: datetime) -> list[int]:
         return rows_of(backend, fork(backend, parent, snapshot_id, moment, paused=paused).server)
@@ -109,7 +109,7 @@ def test_a_target_that_the_clock_of_the_parent_is_far_from_is_refused_with_both_
     snapshot_id, _ = snapshot(backend, parent)
     ahead = now() + timedelta(hours=1)
     with pytest.raises(Failed, match="in the future by the clock of service") as refused:
-        backend.capture(new_server(backend.servers), Source(parent, snapshot_id=snapshot_id, target=ahead))
+        backend.restore.capture(new_server(backend.instances), Source(parent, snapshot_id=snapshot_id, target=ahead))
     assert refused.value.code == "TARGET_TIME_IN_FUTURE"
     assert shown(ahead) in refused.value.message
 
@@ -119,10 +119,10 @@ def test_a_target_a_moment_ahead_of_the_clock_of_the_parent_is_waited_for(
 ) -> None:
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
-    child, source = new_server(backend.servers), Source(parent, snapshot_id=snapshot_id, target=now() + 3 * SECOND)
-    assert backend.capture(child, source) is None
-    eventually(lambda: backend.capture(child, source) is not None)
-    backend.destroy(child.service_id)
+    child, source = new_server(backend.instances), Source(parent, snapshot_id=snapshot_id, target=now() + 3 * SECOND)
+    assert backend.restore.capture(child, source) is None
+    eventually(lambda: backend.restore.capture(child, source) is not None)
+    backend.servers.destroy(child.service_id)
 
 
 def test_moments_in_older_segments_are_found_in_the_archive(backend: LocalBackend, parent: Server) -> None:
@@ -154,7 +154,7 @@ def test_wal_that_the_parent_has_let_go_of_is_taken_from_the_archive(backend: Lo
 def test_a_moment_before_a_pause_can_be_had_after_it(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     (before,) = append(backend, parent, 1)
-    backend.stop(parent)
+    backend.servers.stop(parent)
     while_paused = now()
     run(backend, parent)
     (after,) = append(backend, parent, 2)
@@ -166,7 +166,7 @@ def test_a_moment_before_a_pause_can_be_had_after_it(backend: LocalBackend, pare
 
 def test_a_snapshot_of_a_paused_service_is_a_base_for_later_moments(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
-    backend.stop(parent)
+    backend.servers.stop(parent)
     snapshot_id, _ = snapshot(backend, parent, paused=True)
     run(backend, parent)
     (moment,) = append(backend, parent, 2)
@@ -223,9 +223,9 @@ def test_a_captured_fork_needs_nothing_of_its_parent(backend: LocalBackend) -> N
     }
     captured = []
     for rows, source in sources.items():
-        child = new_server(backend.servers)
-        captured.append((child, backend.capture(child, source), list(rows)))
-    backend.destroy(parent.service_id)
+        child = new_server(backend.instances)
+        captured.append((child, backend.restore.capture(child, source), list(rows)))
+    backend.servers.destroy(parent.service_id)
     for child, capture, wanted in captured:
         run_fork(backend, child, capture)
         assert rows_of(backend, child) == wanted
@@ -234,7 +234,7 @@ def test_a_captured_fork_needs_nothing_of_its_parent(backend: LocalBackend) -> N
 def test_a_fork_writes_nothing_into_its_parents_archive(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     (moment,) = append(backend, parent, 1)
-    backend.stop(parent)
+    backend.servers.stop(parent)
     archive = paths_of(backend, parent).archive
     before = digest_of(archive)
     children = [
@@ -268,12 +268,12 @@ def test_what_belongs_to_the_parents_process_is_not_inherited(backend: LocalBack
         connection.execute("SELECT pg_create_physical_replication_slot('mine', true)")
     (paths.data / "postgresql.auto.conf").write_text("work_mem = '123MB'\n")
     postgres.reload(paths)
-    child = new_server(backend.servers)
-    backend.capture(child, Source(parent))
+    child = new_server(backend.instances)
+    backend.restore.capture(child, Source(parent))
     data = paths_of(backend, child).data
     assert not {path.name for path in data.iterdir()} & {"postmaster.pid", "postmaster.opts", "backup_label.old"}
     assert (data / "postgresql.auto.conf").read_text() == ""
-    captured = backend.capture(child, Source(parent))
+    captured = backend.restore.capture(child, Source(parent))
     run_fork(backend, child, captured)
     with connections.connect(paths_of(backend, child)) as connection:
         assert connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone() == (0,)
@@ -283,19 +283,19 @@ def test_what_belongs_to_the_parents_process_is_not_inherited(backend: LocalBack
 def test_a_tablespace_is_refused_by_its_path(backend: LocalBackend, parent: Server) -> None:
     paths = paths_of(backend, parent)
     place = paths.root / "elsewhere"
-    backend.servers.account.make_directory(place)
+    backend.instances.account.make_directory(place)
     with connections.connect(paths) as connection:
         connections.run(connection, "CREATE TABLESPACE far LOCATION {place}", place=str(place))
         with pytest.raises(Failed, match="symbolic link"):
-            backend.capture(new_server(backend.servers), Source(parent))
+            backend.restore.capture(new_server(backend.instances), Source(parent))
         connection.execute("DROP TABLESPACE far")
         assert connection.execute("SELECT pg_backup_start('free again', true) IS NOT NULL").fetchone() == (True,)
 
 
 @pytest.mark.parametrize("moment_given", [False, True])
 def test_a_fork_may_be_smaller_than_its_parent(backend: LocalBackend, moment_given: bool) -> None:
-    parent = new_server(backend.servers, size=Size(4000, 16))
-    backend.initialize(parent)
+    parent = new_server(backend.instances, size=Size(4000, 16))
+    backend.servers.initialize(parent)
     run(backend, parent)
     with connections.connect(paths_of(backend, parent)) as connection:
         connection.execute("CREATE TABLE public.ledger (n int PRIMARY KEY)")
@@ -313,12 +313,12 @@ def test_a_fork_may_be_smaller_than_its_parent(backend: LocalBackend, moment_giv
 
 def test_capturing_again_finds_what_was_captured(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
-    child = new_server(backend.servers)
-    first = backend.capture(child, Source(parent))
+    child = new_server(backend.instances)
+    first = backend.restore.capture(child, Source(parent))
     append(backend, parent, 2)
-    assert backend.capture(child, Source(parent)) == first
+    assert backend.restore.capture(child, Source(parent)) == first
     run_fork(backend, child, first)
-    assert backend.capture(child, Source(parent)) == first
+    assert backend.restore.capture(child, Source(parent)) == first
     assert rows_of(backend, child) == [1]
 
 
@@ -357,17 +357,17 @@ def test_a_capture_that_dies_anywhere_is_made_anew(backend: LocalBackend, parent
         (Source(parent), [1, 2]),
         (Source(parent, snapshot_id=snapshot_id), []),
     ):
-        child = new_server(backend.servers)
-        dying = Capturing(backend.servers, _Dying(backend, copies))  # type: ignore[arg-type]
+        child = new_server(backend.instances)
+        dying = Capturing(backend.instances, _Dying(backend, copies))  # type: ignore[arg-type]
         try:
             dying.capture(child, source)
         except KeyboardInterrupt:
             assert not paths_of(backend, child).data.exists()
-        captured = backend.capture(child, source)
+        captured = backend.restore.capture(child, source)
         run_fork(backend, child, captured)
         assert rows_of(backend, child) == rows
         assert not list(paths_of(backend, child).root.glob("*unfinished*"))
-        backend.destroy(child.service_id)
+        backend.servers.destroy(child.service_id)
 
 
 def test_many_forks_of_one_parent_can_be_made_at_once(backend: LocalBackend, parent: Server) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ramet.backends.base import Capture
+from ramet.backends.interface.values import Capture
 from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN
 from ramet.backends.local.restore.recovery import explained, recovery_settings
 from ramet.errors import Failed

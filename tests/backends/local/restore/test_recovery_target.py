@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.backends.base import SnapshotFacts
+from ramet.backends.interface.values import SnapshotFacts
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.recovery_target import LiveEnd, RecoveryEnd, WalReader, find_recovery_end
 from ramet.backends.local.wal.segment import Segment, shown_lsn

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import snapshots
@@ -43,7 +43,7 @@ def test_a_snapshot_under_load_holds_all_that_was_acknowledged_and_no_hole(
 
 def test_a_snapshot_of_a_paused_service_starts_without_recovery(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
-    backend.stop(parent)
+    backend.servers.stop(parent)
     snapshot_id, facts = snapshot(backend, parent, paused=True)
     assert facts.start_lsn == facts.end_lsn
     forked = fork(backend, parent, snapshot_id)
@@ -54,13 +54,13 @@ def test_a_snapshot_of_a_paused_service_starts_without_recovery(backend: LocalBa
 
 def test_a_snapshot_of_a_running_server_cannot_pass_for_one_of_a_paused(backend: LocalBackend, parent: Server) -> None:
     with pytest.raises(Failed, match="not stopped cleanly"):
-        backend.take_snapshot(parent, new_id(), True)
+        backend.restore.take_snapshot(parent, new_id(), True)
 
 
 def test_taking_a_snapshot_twice_makes_it_once(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, facts = snapshot(backend, parent)
     append(backend, parent, 1)
-    assert backend.take_snapshot(parent, snapshot_id, False) == facts
+    assert backend.restore.take_snapshot(parent, snapshot_id, False) == facts
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == []
 
 
@@ -88,14 +88,14 @@ def test_a_failed_snapshot_leaves_nothing_under_its_name_and_no_backup_mode(
             lambda target: copy_running(Dying(), paths, target),  # type: ignore[arg-type]
         )
     assert not (paths.snapshots / snapshot_id).exists()
-    facts = backend.take_snapshot(parent, snapshot_id, False)
+    facts = backend.restore.take_snapshot(parent, snapshot_id, False)
     assert facts is not None
     assert {path.name for path in paths.snapshots.iterdir()} == {snapshot_id}
 
 
 def test_a_server_that_is_down_is_asked_again_later(backend: LocalBackend, parent: Server) -> None:
     assert postgres.kill(paths_of(backend, parent), 10)
-    assert backend.take_snapshot(parent, new_id(), False) is None
+    assert backend.restore.take_snapshot(parent, new_id(), False) is None
     run(backend, parent)
     snapshot(backend, parent)
 
@@ -106,9 +106,9 @@ def test_a_dropped_snapshot_is_gone_and_may_be_dropped_again(each_backend: Local
     kept, _ = snapshot(backend, parent)
     dropped, _ = snapshot(backend, parent)
     for _ in range(2):
-        backend.drop_snapshot(parent.service_id, dropped)
+        backend.restore.delete_snapshot(parent.service_id, dropped)
         assert [path.name for path in paths_of(backend, parent).snapshots.iterdir()] == [kept]
-        assert backend.snapshot_ids(parent.service_id) == frozenset({kept})
+        assert backend.restore.snapshot_ids(parent.service_id) == frozenset({kept})
     with pytest.raises(Failed, match="are gone"):
         fork(backend, parent, dropped)
 
@@ -117,7 +117,7 @@ def test_a_fork_outlives_the_snapshot_that_it_came_from(backend: LocalBackend, p
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
     forked = fork(backend, parent, snapshot_id)
-    backend.drop_snapshot(parent.service_id, snapshot_id)
+    backend.restore.delete_snapshot(parent.service_id, snapshot_id)
     assert postgres.stop(paths_of(backend, forked.server), 20)
     run(backend, forked.server)
     assert rows_of(backend, forked.server) == [1]
@@ -125,9 +125,9 @@ def test_a_fork_outlives_the_snapshot_that_it_came_from(backend: LocalBackend, p
 
 def test_nothing_written_since_a_snapshot_is_told_apart_from_something(backend: LocalBackend, parent: Server) -> None:
     _, facts = snapshot(backend, parent)
-    assert backend.written_since(parent, facts) == 0
+    assert backend.restore.written_since(parent, facts) == 0
     append(backend, parent, 1)
-    written = backend.written_since(parent, facts)
+    written = backend.restore.written_since(parent, facts)
     assert written is not None
     assert written > 0
 
@@ -141,13 +141,13 @@ def test_a_transaction_that_was_open_during_a_snapshot_counts_as_written_since(
         snapshot_id, facts = snapshot(backend, parent)
         connection.execute("COMMIT")
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == []
-    assert backend.written_since(parent, facts) != 0
+    assert backend.restore.written_since(parent, facts) != 0
 
 
 def test_written_since_is_unknown_when_the_server_is_down(backend: LocalBackend, parent: Server) -> None:
     _, facts = snapshot(backend, parent)
     assert postgres.kill(paths_of(backend, parent), 10)
-    assert backend.written_since(parent, facts) is None
+    assert backend.restore.written_since(parent, facts) is None
 
 
 def test_the_time_of_a_snapshot_is_before_all_that_commits_later(backend: LocalBackend, parent: Server) -> None:
@@ -161,7 +161,7 @@ def test_a_snapshot_whose_removal_was_killed_is_dropped_whole(backend: LocalBack
     snapshot_id, _ = snapshot(backend, parent)
     directory = paths_of(backend, parent).snapshots
     (directory / snapshot_id).rename(directory / f".{snapshot_id}.unfinished.partial-00c0ffee")
-    backend.drop_snapshot(parent.service_id, snapshot_id)
+    backend.restore.delete_snapshot(parent.service_id, snapshot_id)
     assert not list(directory.iterdir())
 
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server, Source
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.restore import verify
 from ramet.backends.local.sql import connections
@@ -22,8 +22,8 @@ def throw_away(backend: LocalBackend, parent: Server) -> Server:
     """Recover the newest moment of a service without an endpoint."""
     snapshot_id, _ = snapshot(backend, parent)
     moment = append(backend, parent, 1)[0]
-    server = replace(new_server(backend.servers), port=0)
-    capture = backend.capture(server, Source(parent, snapshot_id=snapshot_id, target=moment))
+    server = replace(new_server(backend.instances), port=0)
+    capture = backend.restore.capture(server, Source(parent, snapshot_id=snapshot_id, target=moment))
     assert capture is not None
     run_fork(backend, server, capture)
     return server
@@ -33,7 +33,7 @@ def complaints(backend: LocalBackend, server: Server) -> str:
     found: list[str] = []
 
     def is_over() -> bool:
-        complained = backend.check_data(server, 0.2)
+        complained = backend.restore.verify_data(server, 0.2)
         found.extend([] if complained is None else [complained])
         return bool(found)
 
@@ -60,8 +60,8 @@ def test_a_damaged_table_is_complained_of(backend: LocalBackend, parent: Server)
         connection.execute("CHECKPOINT")
         found = connection.execute("SELECT pg_relation_filepath('public.victim')").fetchone()
     assert found is not None
-    assert not backend.servers.stop(server, 0)
-    eventually(lambda: backend.servers.stop(server, 0.5))
+    assert not backend.instances.stop(server, 0)
+    eventually(lambda: backend.instances.stop(server, 0.5))
     with (paths.data / str(found[0])).open("r+b") as file:
         file.seek(8192 + 4096)
         file.write(os.urandom(64))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Capture, Server
+from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process.identity import processes_in
 from ramet.backends.local.restore import snapshots, warm_copy
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepa
 
 def prepared(backend: LocalBackend, parent: Server) -> str:
     snapshot_id, _ = snapshot(backend, parent)
-    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
+    eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
     return snapshot_id
 
 
@@ -100,10 +100,10 @@ def test_what_is_killed_while_it_prepares_goes_on(backend: LocalBackend, parent:
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
     unfinished = snapshots.directory_of(paths_of(backend, parent), snapshot_id) / "prepared.unfinished"
-    assert backend.prepare_snapshot(parent, snapshot_id, 0.0, 1) is not None
+    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.0, 1) is not None
     os.kill(processes_in(unfinished)[0], signal.SIGKILL)
     eventually(lambda: not processes_in(unfinished))
-    eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
+    eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 
 
@@ -114,8 +114,8 @@ def test_a_snapshot_that_cannot_be_recovered_is_told(backend: LocalBackend, pare
     (segment,) = (data / "pg_wal").glob("0*")
     overwrite(segment, 0xD0, bytes(8192 - 0xD0))
     with pytest.raises(Failed, match="damaged at"):
-        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
-    backend.unprepare_snapshot(parent.service_id, snapshot_id)
+        eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
+    backend.restore.discard_preparation(parent.service_id, snapshot_id)
     assert {path.name for path in snapshots.directory_of(paths, snapshot_id).iterdir()} == {
         "data",
         "base.json",
@@ -145,8 +145,8 @@ def test_forks_that_come_at_once_find_a_spare_each(backend: LocalBackend, parent
         pytest.skip("a copy costs no more than a move here")
     append(backend, parent, 1)
     snapshot_id = prepared(backend, parent)
-    assert backend.prepare_snapshot(parent, snapshot_id, 0.5, 3) == "1 of 3 spare copies are to be made"
-    assert backend.prepare_snapshot(parent, snapshot_id, 0.5, 3) is None
+    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3) == "1 of 3 spare copies are to be made"
+    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3) is None
     inodes = {spare.stat().st_ino for spare in spares(backend, parent, snapshot_id)}
     assert len(inodes) == 3
     with ThreadPoolExecutor(3) as clients:
@@ -165,7 +165,7 @@ def test_a_spare_from_before_a_restart_of_the_host_is_not_trusted(backend: Local
     (old / "global" / "pg_control").write_bytes(b"")
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == []
     assert prepared_again(backend, parent, snapshot_id) == [spare]
-    backend.unprepare_snapshot(parent.service_id, snapshot_id)
+    backend.restore.discard_preparation(parent.service_id, snapshot_id)
     assert not spares(backend, parent, snapshot_id)
 
 
@@ -174,7 +174,7 @@ def spares(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path
 
 
 def prepared_again(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path]:
-    assert backend.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None
+    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None
     return spares(backend, parent, snapshot_id)
 
 
@@ -189,7 +189,7 @@ class _Removing:
 
     def clone_tree(self, source: object, target: object, exclusions: Exclusions = NOTHING) -> CloneStatistics:
         made = self._backend.pool.driver.clone_tree(source, target, exclusions)  # type: ignore[arg-type]
-        self._backend.unprepare_snapshot(self._parent.service_id, self._snapshot_id)
+        self._backend.restore.discard_preparation(self._parent.service_id, self._snapshot_id)
         return made
 
 
@@ -210,7 +210,7 @@ def test_preparations_at_once_do_not_hinder_each_other(backend: LocalBackend, pa
     snapshot_id, _ = snapshot(backend, parent)
 
     def prepare() -> None:
-        eventually(lambda: backend.prepare_snapshot(parent, snapshot_id, 0.05, 4) is None)
+        eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.05, 4) is None)
 
     with ThreadPoolExecutor(4) as threads:
         for done in [threads.submit(prepare) for _ in range(4)]:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import log_reader

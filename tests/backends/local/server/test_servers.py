@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import probe, read_only_storage
 from ramet.backends.local.server.configuration import Phase

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.server import sessions

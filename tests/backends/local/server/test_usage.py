@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.server.usage import measure
 from ramet.model.credentials import Secret, new_password

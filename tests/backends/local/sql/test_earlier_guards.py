@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
@@ -159,19 +159,19 @@ def test_the_credentials_of_a_fork_come_with_databases_without_guards(older: Old
 
 def test_a_fork_of_an_older_snapshot_has_no_guards(backend: LocalBackend) -> None:
     password = new_password()
-    parent = new_server(backend.servers, password)
-    backend.initialize(parent)
+    parent = new_server(backend.instances, password)
+    backend.servers.initialize(parent)
     forks.run(backend, parent)
-    backend.secure(parent, newborn=True, quiet=False)
-    with connections.connect(backend.servers.paths(parent.service_id), "tsdb") as platform:
+    backend.servers.secure(parent, is_new=True, neutralize=False)
+    with connections.connect(backend.instances.paths(parent.service_id), "tsdb") as platform:
         install_guards(platform)
         platform.execute("CREATE TABLE public.orders (id int)")
         guard_table(platform, "public", "orders")
     snapshot_id, _ = forks.snapshot(backend, parent)
-    assert backend.renew(parent)
+    assert backend.servers.upgrade(parent)
     made = forks.fork(backend, parent, snapshot_id)
-    backend.secure(replace(made.server, verifier=scram_verifier(password)), newborn=False, quiet=False)
-    assert Older(backend.servers, made.server, password).remains("tsdb") == []
+    backend.servers.secure(replace(made.server, verifier=scram_verifier(password)), is_new=False, neutralize=False)
+    assert Older(backend.instances, made.server, password).remains("tsdb") == []
 
 
 def test_a_tenants_own_schema_of_that_name_is_left_alone(older: Older, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import ExtensionUpdate, Server
+from ramet.backends.interface.values import ExtensionUpdate, Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, extensions
 from ramet.errors import Invalid

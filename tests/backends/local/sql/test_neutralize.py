@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from tests.backends.local.hosts import boot, new_server

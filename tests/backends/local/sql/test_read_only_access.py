@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.renewal import renew_access
 from ramet.backends.local.server.servers import Servers

@@ -7,7 +7,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, roles

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, session_settings
 from ramet.machine.installation import find_installations

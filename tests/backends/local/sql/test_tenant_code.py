@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.analyze import collect

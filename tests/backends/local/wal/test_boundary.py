@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from ramet.model.fork import shown
@@ -29,16 +29,16 @@ def test_a_moments_cut_names_the_transactions_on_both_sides(backend: LocalBacken
 def test_the_cut_of_a_fork_of_now_is_read_from_what_the_parent_did_next(backend: LocalBackend, parent: Server) -> None:
     before = append(backend, parent, 1, 2)
     forked = fork(backend, parent)
-    assert backend.examine(forked.server, parent.service_id)["cut"]["first_excluded"] is None
+    assert backend.restore.report_on_fork(forked.server, parent.service_id)["cut"]["first_excluded"] is None
     after = append(backend, parent, 3)
-    cut = backend.examine(forked.server, parent.service_id)["cut"]
+    cut = backend.restore.report_on_fork(forked.server, parent.service_id)["cut"]
     assert cut["last_included"] is None or cut["last_included"]["time"] == shown(before[-1])
     assert cut["first_excluded"]["time"] == shown(after[0])
 
 
 def test_without_its_parent_the_cut_of_a_fork_of_now_is_unknown(backend: LocalBackend, parent: Server) -> None:
     forked = fork(backend, parent)
-    assert "cut" not in backend.examine(forked.server, None)
+    assert "cut" not in backend.restore.report_on_fork(forked.server, None)
 
 
 @pytest.mark.parametrize("at_moment", [False, True])
@@ -49,7 +49,7 @@ def test_unlogged_tables_are_listed(backend: LocalBackend, parent: Server, at_mo
         connection.execute("CREATE UNLOGGED TABLE public.scratch AS SELECT 1 AS n")
     moment = append(backend, parent, 1)[0]
     forked = fork(backend, parent, *((snapshot_id, moment) if at_moment else ()))
-    assert backend.examine(forked.server, None)["unlogged_tables"] == ["postgres.public.scratch"]
+    assert backend.restore.report_on_fork(forked.server, None)["unlogged_tables"] == ["postgres.public.scratch"]
 
 
 def test_statistics_are_collected_in_the_background(backend: LocalBackend, parent: Server) -> None:
@@ -58,5 +58,5 @@ def test_statistics_are_collected_in_the_background(backend: LocalBackend, paren
     query = "SELECT count(*) FROM pg_stat_all_tables WHERE relname = 'ledger' AND last_analyze IS NOT NULL"
     with connections.connect(paths_of(backend, forked.server)) as connection:
         assert connection.execute(query).fetchone() == (0,)
-        eventually(lambda: backend.analyze(forked.server, 0.2) == "collected")
+        eventually(lambda: backend.restore.analyze(forked.server, 0.2) == "collected")
         assert connection.execute(query).fetchone() == (1,)

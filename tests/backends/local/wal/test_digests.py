@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
@@ -39,12 +39,12 @@ def test_each_segment_is_noted_once(paths: ServicePaths) -> None:
 
 
 def test_the_notes_of_trimmed_segments_go(backend: LocalBackend) -> None:
-    paths = backend.servers.paths("trimmed000")
+    paths = backend.instances.paths("trimmed000")
     paths.archive.mkdir(parents=True)
     for number in (3, 4, 5):
         write_segment(paths.archive, Segment(1, number))
     digests.record(paths, LONG)
-    assert backend.trim_archive(paths.service_id, 1, "0/4000000") == 1
+    assert backend.restore.discard_wal(paths.service_id, 1, "0/4000000") == 1
     digests.record(paths, LONG)
     assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (4, 5)]
 
@@ -118,7 +118,7 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
         )
         for name, one in ((first, facts), (second, later))
     ]  # fmt: skip
-    (gap,) = backend.gaps(parent.service_id, known)
+    (gap,) = backend.restore.gaps(parent.service_id, known)
     assert victim.name in gap.reason
     assert gap.ends_at == later.taken_at
     assert facts.taken_at <= gap.begins_at < moment
@@ -144,7 +144,7 @@ def test_a_missing_segment_is_a_gap_whose_ends_can_be_had(backend: LocalBackend,
         )
         for name, one in ((first, facts), (second, later))
     ]  # fmt: skip
-    (gap,) = backend.gaps(parent.service_id, known)
+    (gap,) = backend.restore.gaps(parent.service_id, known)
     assert gap.reason == f"WAL segment {victim.name} is missing"
     assert gap.ends_at == later.taken_at
     before = fork(backend, parent, first, gap.begins_at)
@@ -163,4 +163,4 @@ def test_a_whole_archive_has_no_gap(backend: LocalBackend, parent: Server) -> No
             facts.timeline, facts.next_xid, facts.size_bytes,
         )
     ]  # fmt: skip
-    assert backend.gaps(parent.service_id, known) == []
+    assert backend.restore.gaps(parent.service_id, known) == []

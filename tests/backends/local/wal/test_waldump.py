@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
@@ -106,7 +106,7 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
 
 
 def _program(backend: LocalBackend) -> str:
-    return backend.servers.installations.default.program("pg_waldump")
+    return backend.instances.installations.default.program("pg_waldump")
 
 
 def _ends(backend: LocalBackend, parent: Server) -> list[TransactionEnd]:

@@ -7,10 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.host.own_faults import GONE, looking_at
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.pooler.pgbouncer import LOG, USERLIST, Pooling, find_pgbouncer, pgbouncer_ini, userlist
+from ramet.backends.local.pooler.pgbouncer import (
+    LOG,
+    USERLIST,
+    Pooling,
+    advice_for_clients,
+    find_pgbouncer,
+    pgbouncer_ini,
+    userlist,
+)
 from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.server import probe
 from ramet.backends.local.server.configuration import listen_addresses, max_connections
@@ -31,10 +39,21 @@ _LOOK_EVERY_SECONDS = 0.01
 
 @dataclass(frozen=True)
 class Poolers:
-    """The poolers of one data root, or the balancers: those stand for the endpoint of several servers."""
+    """The poolers of one data root, or the balancers, each of which is the endpoint of several servers.
+
+    It obeys ramet.backends.interface.poolers.Poolers.
+    """
 
     servers: Servers
     kind: str = POOLER
+
+    def check(self) -> str:
+        """Return what clients of a transaction pool must know. Raises Invalid when this host has no PgBouncer."""
+        return advice_for_clients(find_pgbouncer())
+
+    def check_database(self, server: Server) -> None:
+        """Raise Invalid when a serving primary lacks the database that poolers are for."""
+        check_database(self.servers.paths(server.service_id))
 
     def start(self, servers: Sequence[Server], port: int) -> None:
         """Make the pooler of serving servers run as it should, and return when it asks clients for passwords.

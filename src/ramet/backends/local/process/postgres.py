@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from ramet.backends.base import Readiness
+from ramet.backends.interface.values import Readiness
 from ramet.backends.local.host.children import adopt, reap_ended
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ramet.backends.base import Capture, SnapshotFacts
+from ramet.backends.interface.values import Capture, SnapshotFacts
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.single_user import LABEL

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from ramet.backends.base import Capture, Server, Source
+from ramet.backends.interface.values import Capture, Server, Source
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres

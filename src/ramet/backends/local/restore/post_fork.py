@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from ramet.backends.base import Capture
+from ramet.backends.interface.values import Capture
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.recovery_target import WalReader
 from ramet.backends.local.server.analyze import collect

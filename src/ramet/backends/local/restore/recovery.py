@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ramet.backends.base import Capture, Recovery
+from ramet.backends.interface.values import Capture, Recovery
 from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.wal.control_file import ControlData

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ramet.backends.base import MOST_SPARES, Capture, Server
+from ramet.backends.interface.values import MOST_SPARES, Capture, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import recovery, snapshots

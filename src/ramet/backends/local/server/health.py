@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ramet.backends.base import Observation
+from ramet.backends.interface.values import Observation
 from ramet.backends.local.host.own_faults import looking_at
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres

@@ -1,6 +1,6 @@
 """Bring serving servers that an earlier release made to the state that this release gives to new ones."""
 
-from ramet.backends.base import Server
+from ramet.backends.interface.values import Server
 from ramet.backends.local.process import postgres
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.servers import Servers

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from ramet.backends.base import Readiness, Server
+from ramet.backends.interface.values import Readiness, Server
 from ramet.backends.local.host.certificates import Authority
 from ramet.backends.local.host.cgroups import Limits
 from ramet.backends.local.host.own_faults import is_own

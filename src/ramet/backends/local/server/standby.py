@@ -4,7 +4,7 @@ import shlex
 
 from psycopg.conninfo import make_conninfo
 
-from ramet.backends.base import Primary
+from ramet.backends.interface.values import Primary
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from ramet.backends.base import ExtensionUpdate
+from ramet.backends.interface.values import ExtensionUpdate
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.sql import connections

@@ -1,0 +1,38 @@
+"""What the rest of Ramet asks of the place where PostgreSQL servers run: five protocols of at most 15 methods each.
+
+Every method may run twice, also after a crash half way: it checks what is there first, then acts. Nothing here knows
+of operations, leases or the store. Errors: `Failed` when repeating cannot help; any other exception is retried by the
+caller.
+"""
+
+from typing import Protocol
+
+from ramet.backends.interface.host import Host
+from ramet.backends.interface.poolers import Poolers
+from ramet.backends.interface.replicas import Replicas
+from ramet.backends.interface.restore import Restore
+from ramet.backends.interface.servers import Servers
+
+
+class Backend(Protocol):
+    """A place where PostgreSQL servers run."""
+
+    @property
+    def servers(self) -> Servers:
+        """The life of single servers."""
+
+    @property
+    def restore(self) -> Restore:
+        """Snapshots, archived WAL, and the forks that are made of them."""
+
+    @property
+    def replicas(self) -> Replicas:
+        """Read replicas."""
+
+    @property
+    def poolers(self) -> Poolers:
+        """Connection poolers."""
+
+    @property
+    def host(self) -> Host:
+        """What all servers share."""

@@ -1,0 +1,72 @@
+"""Snapshots, archived WAL, and the forks that are restored from them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.model.snapshot import Snapshot
+from ramet.model.window import Gap
+
+
+class Restore(Protocol):
+    """What is kept of the past of services, and what is made of it."""
+
+    def check_extensions(self, server: Server, moment: datetime) -> None:
+        """Raise Invalid when a past state of a server needs a library that is not installed any more."""
+
+    def capture(self, child: Server, source: Source) -> Capture | None:
+        """Copy the data of `source` into the child's new volume; the parent is not harmed and not needed afterwards.
+
+        None means that the parent's server is not serving now: ask again.
+        """
+
+    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
+        """Bring captured data to the state that `capture` names, and prove it; watch for at most `timeout_seconds`.
+
+        No client can reach it during that time. Raises Failed when it cannot get there, or stopped elsewhere.
+        """
+
+    def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
+        """Return what a serving fork's report should add: what is not in it, and where its history ends."""
+
+    def analyze(self, server: Server, timeout_seconds: float) -> str | None:
+        """Collect the statistics of a serving server; return how that ended, None while it is under way."""
+
+    def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
+        """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
+
+    def verify_archive(self, service_id: str, after: str) -> str | None:
+        """Compare some of the archived WAL with its checksums, from the name `after` on.
+
+        Return the name to go on from, None at the end. Raises Failed there when anything was wrong; it shows in `gaps`
+        too, where nothing else can replace it.
+        """
+
+    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        """Make a snapshot; None means that the server is not serving now: ask again."""
+
+    def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
+        """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
+
+        As many as `spares` forks, 1 to MOST_SPARES, find all done when they come at once. Raises Failed when the
+        snapshot cannot be recovered. A backend on which every fork takes as long returns None at once.
+        """
+
+    def discard_preparation(self, service_id: str, snapshot_id: str) -> None:
+        """Remove what `prepare_snapshot` made, also half made."""
+
+    def delete_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        """Remove a snapshot."""
+
+    def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
+        """Return the snapshots whose data is there; None where nobody can tell, because all of the service is gone."""
+
+    def discard_wal(self, service_id: str, timeline: int, before_lsn: str) -> int:
+        """Remove archived WAL that ends before `before_lsn`; return the number of segments removed."""
+
+    def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
+        """Return the times after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
+
+    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
+        """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""

@@ -1,0 +1,74 @@
+"""The life of a PostgreSQL server, from its empty volume to its removal."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ramet.backends.interface.values import ExtensionUpdate, Observation, Readiness, Server
+from ramet.model.credentials import Secret
+
+
+class Servers(Protocol):
+    """The servers of services, forks and replicas."""
+
+    def initialize(self, server: Server) -> None:
+        """Make the volume with an empty cluster."""
+
+    def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
+        """Start the server unless it runs.
+
+        `clients`: its credentials are its own, and clients are let in as soon as it is ready; otherwise it is closed
+        to them until `open`. `first` is a fork's first start.
+        """
+
+    def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
+        """Watch a starting server for at most `timeout_seconds`.
+
+        When it died it raises, with its log: Failed when it gave up, Unavailable when it was killed and may be started
+        again.
+        """
+
+    def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
+        """Give the server its own credentials; return what was neutralized, for the report.
+
+        `is_new`: create database, roles and extensions first. Otherwise it is a fork: all login roles get new
+        passwords, and with `neutralize` whatever acts on the outside world is disabled.
+        """
+
+    def open(self, server: Server) -> None:
+        """Let clients in, and return when the endpoint answers them, and its pooler if it has one."""
+
+    def resize(self, server: Server) -> bool:
+        """Apply the size of `server` as far as that goes while it serves; False when it must be restarted."""
+
+    def stop(self, server: Server) -> None:
+        """Turn clients away, archive what was written, stop cleanly. Its pooler ends first."""
+
+    def destroy(self, service_id: str) -> None:
+        """Stop the server and remove all that it had; its snapshots and archive too."""
+
+    def upgrade(self, server: Server) -> bool:
+        """Give a serving server that an earlier release made what this one gives to new ones; False: ask again."""
+
+    def set_password(self, server: Server, verifier: Secret) -> None:
+        """Give the admin of a serving server another password. Raises Unavailable when it is not serving."""
+
+    def has_password(self, server: Server, password: Secret) -> bool:
+        """Tell whether this password opens a server to the admin; False too where the server cannot be asked."""
+
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+        """Update one extension of a serving server, or all, to the versions that are installed; say what was tried."""
+
+    def inspect(self, server: Server) -> Observation:
+        """Tell whether a server is serving, or why not. Raises Unseen when that cannot be determined now."""
+
+    def set_read_only(self, server: Server, *, read_only: bool) -> None:
+        """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
+
+    def heed_readers(self, server: Server) -> None:
+        """Take the rights to write from roles that tenants marked as read-only since the last call."""
+
+    def trim_log(self, service_id: str) -> None:
+        """Remove what is too old or too much of a server's own log, which may be written meanwhile."""
+
+    def tend_archive(self, service_id: str) -> str | None:
+        """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""

@@ -1,0 +1,168 @@
+"""The host as a whole: its capacity, installations, storage and ports, and what is measured and logged here."""
+
+import errno
+import math
+import shutil
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import psutil
+
+from ramet.backends.interface.values import Server, Source
+from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
+from ramet.backends.local.pooler.pooler import Poolers
+from ramet.backends.local.process import postgres
+from ramet.backends.local.restore import base_backup, snapshots
+from ramet.backends.local.server import read_only_module, read_only_storage
+from ramet.backends.local.server.log_reader import read_log
+from ramet.backends.local.server.servers import Servers, place_of
+from ramet.backends.local.server.usage import measure
+from ramet.backends.local.volumes.pool import Pool, close_pool
+from ramet.backends.local.volumes.reserve import Reserve
+from ramet.errors import Exhausted, Unavailable
+from ramet.model.logs import LogPage, LogQuery
+from ramet.model.resources import Size
+from ramet.model.service import ServiceType
+
+_GIB = 1024**3
+_RESERVE_BYTES = 128 * 1024**2
+_STOP_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class LocalHost:
+    """This host; obeys ramet.backends.interface.host.Host."""
+
+    instances: Servers
+    pool: Pool
+    poolers: Poolers
+    free_space: read_only_storage.FreeSpace = field(default_factory=read_only_storage.FreeSpace)
+
+    @cached_property
+    def reserve(self) -> Reserve:
+        """Room of the storage that is kept for a shortage."""
+        below = [] if self.pool.image is None else [self.pool.root]
+        return Reserve([self.pool.path, *below])
+
+    def size(self) -> Size:
+        """Return the CPU and memory of this host."""
+        return Size((psutil.cpu_count() or 1) * 1000, max(1, psutil.virtual_memory().total // _GIB))
+
+    def default_pg_major(self, service_type: ServiceType) -> int:
+        """Return the PostgreSQL major version of new services of a type."""
+        return self.instances.installations.for_type(service_type).major
+
+    def has_tls(self, pg_major: int) -> bool:
+        """Tell whether the installation of a major version has TLS; one that is gone counts as if it had."""
+        installation = self.instances.installations.by_major.get(pg_major)
+        return installation is None or installation.has_tls
+
+    def volume_type(self) -> str:
+        """Return the storage driver's name."""
+        return self.pool.driver.name
+
+    def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
+        """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
+        self.instances.check_service_type(service_type, pg_major)
+
+    def check_room(self, source: Source | None) -> None:
+        """Raise Exhausted when the volume has no room for a new service (None) or for such a fork."""
+        needed = _RESERVE_BYTES
+        if source is not None:
+            paths = self.instances.paths(source.parent.service_id)
+            tree = paths.data if source.snapshot_id is None else snapshots.data_of(paths, source.snapshot_id)
+            needed += self.pool.driver.estimate_bytes(tree, base_backup.NOT_DATA) if tree.is_dir() else 0
+        free = self.pool.free_bytes()
+        if free < needed:
+            raise Exhausted(
+                "NOT_ENOUGH_DISK",
+                f"The storage has {free // 1024**2} MiB left, and this needs {math.ceil(needed / 1024**2)} MiB",
+                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
+            )
+
+    def port_is_free(self, port: int) -> bool:
+        """Tell whether nothing on the host listens on `port`."""
+        return all(_can_bind(family, port) for family in (socket.AF_INET, socket.AF_INET6))
+
+    def describe(self) -> Sequence[tuple[str, str]]:
+        """Return what is in force here, as (title, sentence) rows for `ramet doctor`."""
+        installations = self.instances.installations
+        return [
+            ("storage", self.pool.describe()),
+            ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in installations.found)),
+            ("tls", installations.describe_tls()),
+            ("read-only", read_only_module.describe(installations)),
+            ("poolers", describe_pgbouncer()),
+            ("limits", self.instances.limits.describe()),
+            ("quotas", self.instances.quotas.describe()),
+            ("servers", f"They run as the user {self.instances.account.name}."),
+        ]
+
+    def storage_pressure(self, server: Server | None, *, lasting: bool) -> str | None:
+        """Say that so little storage, or quota of one server, is left that writing servers may go down."""
+        return self._pressure(lasting) if server is None else self._quota_pressure(server, lasting)
+
+    def _pressure(self, lasting: bool) -> str | None:
+        room = self.free_space.measure(self.pool)
+        if room.is_all_but_gone:
+            self.reserve.release()
+        elif room.is_ample and not lasting:
+            self.reserve.fill(room.reserve_bytes)
+        return room.shortage(lasting=lasting)
+
+    def _quota_pressure(self, server: Server, lasting: bool) -> str | None:
+        try:
+            free = self.instances.quotas.free_bytes(place_of(self.instances.paths(server.service_id)))
+        except FileNotFoundError:
+            return None
+        return None if free is None else read_only_storage.quota_shortage(free, lasting=lasting)
+
+    def discard_free_blocks(self) -> None:
+        """Give the disk below a storage image the blocks back that no service uses."""
+        self.pool.discard_free_blocks()
+
+    def disk_usage(self, service_id: str) -> int | None:
+        """Return the bytes that the service alone occupies; None when it has no volume."""
+        root = self.instances.paths(service_id).root
+        return self.pool.driver.exclusive_bytes(root) if root.is_dir() else None
+
+    def measure(self, server: Server) -> dict[str, float] | None:
+        """Return what is measured of a server now; None when it does not serve."""
+        return measure(self.instances.paths(server.service_id))
+
+    def read_log(self, server: Server, query: LogQuery) -> LogPage:
+        """Return a page of the server's own log, newest first, without secrets."""
+        return read_log(self.instances.paths(server.service_id), query)
+
+    def stop_all(self) -> None:
+        """Stop every server of this data root cleanly, those of earlier processes too, and let go of its storage."""
+        services = self.instances.layout.services
+        found = [self.instances.paths(path.name) for path in services.iterdir()] if services.is_dir() else []
+        for paths in found:
+            self.poolers.stop_all(paths.service_id)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while waiting := [paths for paths in found if not postgres.stop(paths, 0.05)]:
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    "SERVERS_STOPPING",
+                    f"{len(waiting)} servers take longer than {_STOP_SECONDS:g} s to stop",
+                    ", ".join(paths.service_id for paths in waiting),
+                )
+        shutil.rmtree(self.instances.layout.sockets, ignore_errors=True)
+        close_pool(self.pool)
+
+
+def _can_bind(family: socket.AddressFamily, port: int) -> bool:
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family is socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(("", port))
+            probe.listen(1)
+            return True
+    except OSError as error:
+        return error.errno == errno.EAFNOSUPPORT

@@ -1,0 +1,156 @@
+"""Snapshots, archived WAL and forks of the services of this host."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, verify, warm_copy
+from ramet.backends.local.restore.base_backup import Base
+from ramet.backends.local.restore.capture import Capturing, check_boot
+from ramet.backends.local.restore.gaps import gaps
+from ramet.backends.local.restore.single_user import SingleUser
+from ramet.backends.local.server.configuration import Phase
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import connections, extensions
+from ramet.backends.local.sql.rows import row
+from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.wal import archive, digests
+from ramet.errors import Exhausted, Unavailable
+from ramet.model.snapshot import Snapshot
+from ramet.model.window import Gap
+
+_LOOK_SECONDS = 0.5
+_WAL_BYTES = 64 * 1024**2
+
+
+@dataclass(frozen=True)
+class LocalRestore:
+    """Copies of data directories, and WAL archives; obeys ramet.backends.interface.restore.Restore."""
+
+    instances: Servers
+    pool: Pool
+
+    def check_extensions(self, server: Server, moment: datetime) -> None:
+        """Raise Invalid when a past state of a server needs a library that is not installed any more."""
+        installation = self.instances.installations.of(server.pg_major)
+        extensions.check_past(self.instances.paths(server.service_id), installation, moment)
+
+    def capture(self, child: Server, source: Source) -> Capture | None:
+        """Copy the data of `source` into the child's new volume; not where the parent's own WAL might not fit then."""
+        self._check_wal_room()
+        return Capturing(self.instances, self.pool.driver).capture(child, source)
+
+    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
+        """Bring captured data to the state that `capture` names, and prove it; watch for a moment."""
+        if recovery.is_recovered(capture):
+            return recovery.as_captured(capture)
+        paths = self.instances.paths(child.service_id)
+        check_boot(paths)
+        self.instances.write_configuration(child, Phase.CLOSED)
+        installation = self.instances.installations.of(child.pg_major)
+        place = SingleUser(paths.data, paths.config_file, paths.recovery_log, installation, self.instances.account)
+        return recovery.recover(place, capture, timeout_seconds)
+
+    def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
+        """Return what a serving fork's report should add: what did not come along, where its history ends."""
+        paths = self.instances.paths(child.service_id)
+        parent = None if parent_id is None else self.instances.paths(parent_id)
+        installation = self.instances.installations.of(child.pg_major)
+        return post_fork.examine(self.pool.driver, installation, paths, parent, capture.capture_of(paths))
+
+    def analyze(self, server: Server, timeout_seconds: float) -> str | None:
+        """Collect the statistics of a serving server; return how that ended, None while it is under way."""
+        return post_fork.analyze(self.instances.jobs, self.instances.paths(server.service_id), timeout_seconds)
+
+    def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
+        """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
+        return verify.check_data(self.instances.jobs, self.instances.paths(server.service_id), timeout_seconds)
+
+    def verify_archive(self, service_id: str, after: str) -> str | None:
+        """Compare archived WAL with what was noted, from the name `after` on, for a moment."""
+        paths = self.instances.paths(service_id)
+        reached = digests.verify(paths, after, _LOOK_SECONDS)
+        if reached is None:
+            digests.check(paths)
+        return reached
+
+    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        """Make a snapshot; None means that the server is not serving at this moment."""
+        paths = self.instances.paths(server.service_id)
+        installation = self.instances.installations.of(server.pg_major)
+        driver = self.pool.driver
+        self._check_wal_room()
+
+        def copy(target: Path) -> Base:
+            if paused:
+                return base_backup.copy_stopped(driver, installation, paths, target)
+            return base_backup.copy_running(driver, paths, target)
+
+        try:
+            return snapshots.make(driver, paths, snapshot_id, copy).facts
+        except Unavailable:
+            return None
+
+    def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
+        """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
+
+        Where copies cost space, none is made.
+        """
+        if not self.pool.driver.shares_blocks:
+            return None
+        self._check_wal_room()
+        return warm_copy.prepare(self.instances, self.pool.driver, server, snapshot_id, timeout_seconds, spares)
+
+    def discard_preparation(self, service_id: str, snapshot_id: str) -> None:
+        """Remove what `prepare_snapshot` made, also half made."""
+        warm_copy.drop(self.pool.driver, self.instances.paths(service_id), snapshot_id)
+
+    def delete_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        """Remove a snapshot."""
+        snapshots.drop(self.pool.driver, self.instances.paths(service_id), snapshot_id)
+
+    def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
+        """Return the snapshots that have a directory; None when the service has none for them."""
+        try:
+            return frozenset(path.name for path in self.instances.paths(service_id).snapshots.iterdir())
+        except FileNotFoundError:
+            return None
+
+    def discard_wal(self, service_id: str, timeline: int, before_lsn: str) -> int:
+        """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
+        paths = self.instances.paths(service_id)
+        count = archive.trim(paths.archive, timeline, before_lsn)
+        digests.discard(paths, timeline, before_lsn)
+        return count
+
+    def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
+        """Return the moments after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
+        pg_waldump = self.instances.installations.default.program("pg_waldump")
+        paths = self.instances.paths(service_id)
+        return gaps(self.pool.driver, paths, pg_waldump, snapshots, digests.faults(paths))
+
+    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
+        """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""
+        query = (
+            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,"
+            " pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s::text::pg_lsn)::bigint"
+        )
+        try:
+            with connections.connect(self.instances.paths(server.service_id)) as connection:
+                next_xid, written_bytes = row(connection, query, snapshot.end_lsn)
+        except Unavailable:
+            return None
+        return 0 if next_xid == snapshot.next_xid else max(1, written_bytes)
+
+    def _check_wal_room(self) -> None:
+        """Raise Exhausted where a server that is made to begin a WAL segment could fail: it would go down."""
+        free = self.pool.free_bytes()
+        if free < _WAL_BYTES:
+            raise Exhausted(
+                "NOT_ENOUGH_DISK",
+                f"The storage has no room: {free // 1024**2} MiB are left",
+                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
+            )

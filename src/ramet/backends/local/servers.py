@@ -1,0 +1,217 @@
+"""The life of the servers of this host."""
+
+import contextlib
+import logging
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from ramet.backends.interface.values import ExtensionUpdate, Observation, Readiness, Server
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.pooler.pooler import Poolers
+from ramet.backends.local.process import log_files, postgres
+from ramet.backends.local.process.log_bound import bound_log
+from ramet.backends.local.restore import capture, snapshots, verify
+from ramet.backends.local.restore.capture import check_boot
+from ramet.backends.local.server import read_only_storage, sessions
+from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
+from ramet.backends.local.server.health import observe
+from ramet.backends.local.server.renewal import renew_access
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.sql import extensions, roles
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.syscalls import sync_tree
+from ramet.backends.local.wal import archive, digests
+from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
+from ramet.errors import Failed, Invalid, Unavailable
+from ramet.model.credentials import Secret
+
+_log = logging.getLogger(__name__)
+_STOP_SECONDS = 120.0
+_KILL_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
+_SESSIONS_SECONDS = 10.0
+_INITIALIZED = "initialized"
+
+
+@dataclass(frozen=True)
+class LocalServers:
+    """PostgreSQL servers as processes of this host; obeys ramet.backends.interface.servers.Servers."""
+
+    instances: Servers
+    driver: Driver
+    poolers: Poolers
+
+    def initialize(self, server: Server) -> None:
+        """Make the volume with an empty cluster; what an earlier try left half made is made anew."""
+        paths = self.instances.make_directories(server)
+        done = paths.root / _INITIALIZED
+        if done.exists():
+            return
+        if paths.data.exists() and not postgres.kill(paths, _KILL_SECONDS):
+            raise Unavailable("SERVER_ENDING", f"An earlier initdb of service {server.service_id} still ends")
+        self.driver.remove_tree(paths.data)
+        self.driver.create_tree(paths.data)
+        self.instances.initialize(server)
+        sync_tree(paths.root)
+        self.instances.account.write(done, "")
+
+    def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
+        """Start the server, closed to clients or open. At its first start, what was captured for it is flushed."""
+        self._check_volume(server)
+        if not first:
+            self.instances.start(server, Phase.OPEN if clients else Phase.CLOSED)
+            return
+        paths = self.instances.paths(server.service_id)
+        check_boot(paths)
+        self.instances.start(server, Phase.CLOSED, first_boot())
+        sync_tree(paths.root)
+
+    def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
+        """Watch a starting server. Raises Failed, with what its log says, when it died, Unavailable when killed."""
+        return self.instances.await_ready(server, timeout_seconds)
+
+    def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
+        """Give the server its own credentials; return what was neutralized, for the report.
+
+        A server of a fork whose jobs were held back by its first start is started once more: they run from now on.
+        """
+        found = self.instances.secure(server, is_new=is_new, quiet=neutralize)
+        if not is_new and has_workers(self.instances.features(server)):
+            self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
+            self.instances.start(server, Phase.CLOSED)
+            self._await(server, lambda: self.instances.await_ready(server, _LOOK_SECONDS).ready)
+        return found
+
+    def open(self, server: Server) -> None:
+        """Let clients in, and return when the endpoint answers them, and its pooler if it has one.
+
+        A service whose pooler cannot be started serves without it.
+        """
+        self.instances.open(server)
+        if server.pooler_port is not None:
+            try:
+                self.poolers.start([server], server.pooler_port)
+            except (Failed, Invalid) as error:
+                _log.warning("service %s serves without its pooler: %s", server.service_id, error)
+
+    def resize(self, server: Server) -> bool:
+        """Put the size of `server` in force as far as that goes while it serves; False when it must be restarted."""
+        return self.instances.resize(server)
+
+    def stop(self, server: Server) -> None:
+        """Turn clients away, and stop cleanly: PostgreSQL archives what was written on its way down.
+
+        A server that crashed is started once more for that, closed to clients: only what was stopped cleanly can be
+        copied as it is. Raises Unavailable while it takes longer than usual; asking again goes on.
+        """
+        paths = self.instances.paths(server.service_id)
+        self.poolers.stop_all(server.service_id)
+        if server.primary is not None:
+            self._stop_replica(server, paths)
+            return
+        if postgres.running(paths) is None and not self._is_clean(server, paths):
+            self.start(server)
+            self._await(server, lambda: self.instances.await_ready(server, _LOOK_SECONDS).ready)
+        if postgres.is_ready(paths):
+            with contextlib.suppress(Unavailable):  # it is on its way down already
+                self.instances.close(server)
+                sessions.end_all(paths, _SESSIONS_SECONDS)
+        self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
+        if not self._is_clean(server, paths):
+            raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed meanwhile")
+
+    def _stop_replica(self, server: Server, paths: ServicePaths) -> None:
+        """Stop a replica: what it has not written yet it gets from its primary again."""
+        if postgres.is_ready(paths):
+            with contextlib.suppress(Unavailable):  # it is on its way down already
+                self.instances.close(server)
+                sessions.end_all(paths, _SESSIONS_SECONDS)
+        self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
+
+    def destroy(self, service_id: str) -> None:
+        """Stop the server and remove all that it had on the host; its snapshots and archive too."""
+        paths = self.instances.paths(service_id)
+        self.poolers.stop_all(service_id)
+        self.instances.remove(service_id, _KILL_SECONDS)
+        self.driver.remove_tree(capture.unfinished_of(paths))
+        self.driver.remove_tree(paths.data)
+        snapshots.drop_all(self.driver, paths)
+        if paths.root.exists():
+            shutil.rmtree(paths.root)
+
+    def upgrade(self, server: Server) -> bool:
+        """Give a serving server, and its pooler, that an earlier release made what this one gives to new ones.
+
+        False: ask again.
+        """
+        done = server.primary is not None or self.instances.renew(server.service_id)
+        try:
+            renew_access(self.instances, server)
+            if server.pooler_port is not None:
+                self.poolers.start([server], server.pooler_port)
+        except (psycopg.Error, Unavailable, Failed, Invalid) as error:
+            _log.warning("service %s keeps the configuration of an earlier release: %s", server.service_id, error)
+        return done
+
+    def set_password(self, server: Server, verifier: Secret) -> None:
+        """Give the admin of a serving server another password."""
+        self.instances.set_password(server, verifier)
+
+    def has_password(self, server: Server, password: Secret) -> bool:
+        """Tell whether this password opens a server to the admin; False too where the server cannot be asked."""
+        return roles.admin_has(self.instances.paths(server.service_id), password)
+
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+        """Update one extension of a serving server, or all, to the versions that are installed; say what was tried."""
+        return extensions.update(self.instances.paths(server.service_id), self.instances.account, name)
+
+    def inspect(self, server: Server) -> Observation:
+        """Look at a server that should be serving."""
+        return observe(self.instances.paths(server.service_id), is_replica=server.primary is not None)
+
+    def set_read_only(self, server: Server, *, read_only: bool) -> None:
+        """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
+        paths = self.instances.paths(server.service_id)
+        if read_only:
+            if self.driver.shares_blocks:
+                wal = paths.data / WAL_DIRECTORY
+                archive.link_waiting(wal / STATUS_DIRECTORY, wal, paths.archive, self.driver.clone_file)
+            read_only_storage.set_read_only(paths, self.instances.account)
+        else:
+            read_only_storage.set_writable(paths)
+
+    def heed_readers(self, server: Server) -> None:
+        """Take the rights to write from roles that tenants marked as read-only since the last call."""
+        self.instances.read_only_roles.enforce(self.instances.paths(server.service_id))
+
+    def trim_log(self, service_id: str) -> None:
+        """Remove what is too old or too much of a server's own log, which may be written meanwhile."""
+        paths = self.instances.paths(service_id)
+        bound_log(paths, self.instances.account)
+        log_files.prune(paths, time.time())
+
+    def tend_archive(self, service_id: str) -> str | None:
+        """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
+        paths = self.instances.paths(service_id)
+        digests.record(paths, _LOOK_SECONDS)
+        return verify.archive_delay(paths)
+
+    def _check_volume(self, server: Server) -> None:
+        if not self.instances.paths(server.service_id).data.is_dir():
+            raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost", "It cannot be started.")
+
+    def _is_clean(self, server: Server, paths: ServicePaths) -> bool:
+        program = self.instances.installations.of(server.pg_major).program("pg_controldata")
+        return read_control_data(program, paths.data).is_clean
+
+    def _await(self, server: Server, seen: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _STOP_SECONDS
+        while not seen():
+            if time.monotonic() > deadline:
+                raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")

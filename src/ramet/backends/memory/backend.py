@@ -1,0 +1,42 @@
+"""A complete backend without a host: services are lists of committed rows.
+
+It obeys the same contract as the real ones, so that procedures, control and API can be tried in milliseconds.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from ramet.backends.memory.host import MemoryHost
+from ramet.backends.memory.poolers import MemoryPoolers
+from ramet.backends.memory.replicas import MemoryReplicas
+from ramet.backends.memory.restore import MemoryRestore
+from ramet.backends.memory.servers import MemoryServers
+from ramet.backends.memory.volumes import Memory, Row
+
+
+class MemoryBackend(Memory):
+    """Keeps services in memory; obeys ramet.backends.interface.backend.Backend."""
+
+    def __init__(self, starts_after: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        super().__init__(starts_after, clock)
+        self.servers = MemoryServers(self)
+        self.restore = MemoryRestore(self)
+        self.replicas = MemoryReplicas(self)
+        self.poolers = MemoryPoolers(self)
+        self.host = MemoryHost(self)
+
+    def commit(self, service_id: str, value: str) -> Row:
+        """Commit a row in a serving service, as a client would."""
+        with self.lock:
+            row = Row(self.clock(), value)
+            self.serving(service_id).rows.append(row)
+            return row
+
+    def values(self, service_id: str) -> list[str]:
+        """Return the values of all rows, as a client would read them."""
+        with self.lock:
+            return [row.value for row in self.serving(service_id).rows]
+
+    def crash(self, service_id: str) -> None:
+        """End the server of a service as a fault would."""
+        self.volumes[service_id].running = False

@@ -1,0 +1,110 @@
+"""Snapshots and forks in memory: rows are copied."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row, Volume
+from ramet.errors import Failed
+from ramet.model.snapshot import Snapshot
+from ramet.model.window import Gap
+
+
+class MemoryRestore:
+    """Copies of rows; obeys ramet.backends.interface.restore.Restore."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def check_extensions(self, server: Server, moment: datetime) -> None:
+        """Find every library."""
+
+    def capture(self, child: Server, source: Source) -> Capture | None:
+        """Copy the rows that the source names."""
+        with self._memory.lock:
+            parent = self._memory.volumes[source.parent.service_id]
+            if not parent.running and not source.paused:
+                return None
+            if child.service_id not in self._memory.volumes:
+                self._memory.volumes[child.service_id] = Volume(rows=_rows_of(parent, source), damage=parent.damage)
+            rows = self._memory.volumes[child.service_id].rows
+            return Capture(
+                source.target, {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows) + parent.backups)}
+            )
+
+    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
+        """Prove that no row lies beyond the target."""
+        rows = self._memory.volume(child.service_id).rows
+        if capture.recover_to is not None and any(row.committed_at > capture.recover_to for row in rows):
+            raise Failed("WRONG_STOP_POINT", "Recovery went beyond the target")
+        return Recovery({"rows": len(rows)})
+
+    def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
+        """Find nothing that did not come along."""
+        return {"unlogged_tables": []}
+
+    def analyze(self, server: Server, timeout_seconds: float) -> str | None:
+        """Have no statistics."""
+        return "collected"
+
+    def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
+        """Complain of what a test has damaged."""
+        return self._memory.volume(server.service_id).damage
+
+    def verify_archive(self, service_id: str, after: str) -> str | None:
+        """Have no archive to walk over."""
+        return None
+
+    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        """Keep the rows as they are now."""
+        with self._memory.lock:
+            volume = self._memory.volume(server.service_id)
+            if not volume.running and not paused:
+                return None
+            rows = volume.snapshots.setdefault(snapshot_id, tuple(volume.rows))
+            volume.backups += 1  # each writes WAL of its own
+            lsn = _lsn(len(rows) + volume.backups)
+            return SnapshotFacts(self._memory.clock(), lsn, lsn, 1, len(rows), len(rows) * ROW_BYTES)
+
+    def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
+        """Find every snapshot quick to fork."""
+
+    def discard_preparation(self, service_id: str, snapshot_id: str) -> None:
+        """Remove nothing."""
+
+    def delete_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        """Forget a snapshot."""
+        with self._memory.lock:
+            if service_id in self._memory.volumes:
+                self._memory.volumes[service_id].snapshots.pop(snapshot_id, None)
+
+    def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
+        """Return the snapshots that the volume holds."""
+        with self._memory.lock:
+            return frozenset(self._memory.volumes[service_id].snapshots) if service_id in self._memory.volumes else None
+
+    def discard_wal(self, service_id: str, timeline: int, before_lsn: str) -> int:
+        """Have nothing to trim: rows are their own archive."""
+        return 0
+
+    def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
+        """Return the gaps that a test has made."""
+        return self._memory.volume(service_id).gaps
+
+    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
+        """Return the size of the rows committed since a snapshot."""
+        volume = self._memory.volume(server.service_id)
+        return (len(volume.rows) - snapshot.next_xid) * ROW_BYTES if volume.running else None
+
+
+def _rows_of(parent: Volume, source: Source) -> list[Row]:
+    if source.target is not None:
+        return [row for row in parent.rows if row.committed_at <= source.target]
+    if source.snapshot_id is not None:
+        return list(parent.snapshots[source.snapshot_id])
+    return list(parent.rows)
+
+
+def _lsn(position: int) -> str:
+    return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"

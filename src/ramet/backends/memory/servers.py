@@ -1,0 +1,115 @@
+"""The life of servers in memory."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ramet.backends.interface.values import ExtensionUpdate, Observation, Readiness, Server
+from ramet.backends.memory.volumes import KEPT_ENTRIES, Memory, Volume
+from ramet.errors import Unavailable
+from ramet.model.credentials import Secret, is_password_of
+
+
+class MemoryServers:
+    """Servers that only count; obeys ramet.backends.interface.servers.Servers."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def initialize(self, server: Server) -> None:
+        """Make an empty volume."""
+        with self._memory.lock:
+            self._memory.volumes.setdefault(server.service_id, Volume())
+
+    def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
+        """Start the server, closed to clients or open."""
+        with self._memory.lock:
+            volume = self._memory.volume(server.service_id)
+            if clients and not volume.secured:
+                raise AssertionError("BUG: started for clients without credentials of its own")
+            if not volume.running:
+                volume.running, volume.is_open, volume.starts_in = True, clients, self._memory.starts_after
+
+    def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
+        """Count down to readiness."""
+        with self._memory.lock:
+            volume = self._memory.volume(server.service_id)
+            if not volume.running:
+                raise Unavailable("SERVER_KILLED", f"The server of service {server.service_id} was killed")
+            volume.starts_in = max(0, volume.starts_in - 1)
+            return Readiness(volume.starts_in == 0, str(volume.starts_in))
+
+    def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
+        """Give the server its own credentials."""
+        self._memory.running(server.service_id).secured = True
+        return {"newborn": is_new, "quiet": neutralize, **({"jobs": self._memory.jobs} if neutralize else {})}
+
+    def open(self, server: Server) -> None:
+        """Let clients in."""
+        volume = self._memory.running(server.service_id)
+        if not volume.secured:
+            raise AssertionError("BUG: opened before it had its own credentials")
+        volume.is_open = True
+        volume.pooler_port = server.pooler_port
+
+    def resize(self, server: Server) -> bool:
+        """Change CPU while it serves; more or less memory needs a restart."""
+        volume = self._memory.volume(server.service_id)
+        same_memory = volume.memory_gbs == server.size.memory_gbs
+        volume.memory_gbs = server.size.memory_gbs
+        return volume.running and same_memory
+
+    def stop(self, server: Server) -> None:
+        """Stop the server."""
+        volume = self._memory.volume(server.service_id)
+        volume.running = volume.is_open = False
+        volume.pooler_port = volume.balancer_port = None
+
+    def destroy(self, service_id: str) -> None:
+        """Forget the service."""
+        with self._memory.lock:
+            self._memory.volumes.pop(service_id, None)
+
+    def upgrade(self, server: Server) -> bool:
+        """Count it; the first ones may leave something to be done."""
+        running = self._memory.running(server.service_id)
+        running.renewals += 1
+        return running.renewals > running.unfinished_renewals
+
+    def set_password(self, server: Server, verifier: Secret) -> None:
+        """Keep the verifier."""
+        self._memory.serving(server.service_id).verifier = verifier
+
+    def has_password(self, server: Server, password: Secret) -> bool:
+        """Compare it with the verifier that was set last."""
+        volume = self._memory.volumes.get(server.service_id)
+        if volume is None or not volume.running:
+            return False
+        return is_password_of(password, volume.verifier or server.verifier)
+
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+        """Update what is outdated here."""
+        self._memory.running(server.service_id)
+        return [each for each in self._memory.outdated if name in (None, each.extension)]
+
+    def inspect(self, server: Server) -> Observation:
+        """Look at a server."""
+        volume = self._memory.volumes.get(server.service_id)
+        if volume is None:
+            return Observation(False, "Its volume is lost.")
+        return Observation(volume.running, "" if volume.running else "Its server is not running.", volume.follows)
+
+    def set_read_only(self, server: Server, *, read_only: bool) -> None:
+        """Note it; a server that does not run raises."""
+        self._memory.volume(server.service_id).held = read_only
+        self._memory.running(server.service_id)
+
+    def heed_readers(self, server: Server) -> None:
+        """Find no marked roles."""
+
+    def trim_log(self, service_id: str) -> None:
+        """Keep the newest entries."""
+        del self._memory.volume(service_id).log[:-KEPT_ENTRIES]
+
+    def tend_archive(self, service_id: str) -> str | None:
+        """Say what a test has put there."""
+        return self._memory.volume(service_id).archive_delay

@@ -1,0 +1,82 @@
+"""What the services of the memory backend are: lists of committed rows."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ramet.backends.interface.values import ExtensionUpdate
+from ramet.errors import Failed, Unavailable
+from ramet.model.credentials import Secret
+from ramet.model.logs import LogEntry
+from ramet.model.window import Gap
+
+ROW_BYTES = 100
+KEPT_ENTRIES = 2000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One committed transaction."""
+
+    committed_at: datetime
+    value: str
+
+
+@dataclass
+class Volume:
+    """What a service has on this imaginary host."""
+
+    rows: list[Row] = field(default_factory=list)
+    snapshots: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    backups: int = 0
+    running: bool = False
+    is_open: bool = False
+    secured: bool = False
+    renewals: int = 0
+    unfinished_renewals: int = 0
+    starts_in: int = 0
+    verifier: Secret | None = None
+    memory_gbs: int | None = None
+    log: list[LogEntry] = field(default_factory=list)
+    measured: dict[str, float] = field(default_factory=dict)
+    pooler_port: int | None = None
+    has_database: bool = True
+    balancer_port: int | None = None
+    follows: bool = True
+    gaps: list[Gap] = field(default_factory=list)
+    damage: str = ""
+    archive_delay: str | None = None
+    held: bool = False
+
+
+class Memory:
+    """All volumes, and what tests set. `starts_after` is how many times a starting server is found not ready yet."""
+
+    def __init__(self, starts_after: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.volumes: dict[str, Volume] = {}
+        self.short_of_room: str | None = None
+        self.short_of_quota: dict[str, str] = {}
+        self.jobs: list[str] = []
+        self.outdated: list[ExtensionUpdate] = []
+        self.starts_after = starts_after
+        self.clock = clock
+        self.lock = threading.RLock()
+
+    def volume(self, service_id: str) -> Volume:
+        volume = self.volumes.get(service_id)
+        if volume is None:
+            raise Failed("VOLUME_LOST", f"The volume of service {service_id} is lost")
+        return volume
+
+    def running(self, service_id: str) -> Volume:
+        volume = self.volume(service_id)
+        if not volume.running:
+            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {service_id} is not running")
+        return volume
+
+    def serving(self, service_id: str) -> Volume:
+        volume = self.volume(service_id)
+        if not (volume.running and volume.is_open):
+            raise Failed("NOT_SERVING", f"Service {service_id} does not accept connections")
+        return volume
