@@ -10,7 +10,8 @@ from ramet.backends.interface.values import Readiness, Server, SnapshotFacts
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.backends.memory.servers import MemoryServers
-from ramet.model.status import Status, status_of
+from ramet.model.service import status_of
+from ramet.model.status import Status
 from ramet.procedures.servers import MOST_KILLS
 from tests.worlds import World, make_world
 
