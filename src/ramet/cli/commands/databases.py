@@ -3,14 +3,13 @@
 import os
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.connection import connection_string, speaks_tls
-from ramet.cli.ui.options import credentials_option, find_service, open_client, service_argument
+from ramet.cli.ui.options import service_argument, with_service
 from ramet.cli.user_files.passwords import find_password, passwords_path, save_password
 from ramet.client import Client
 from ramet.endpoints import ADMIN, address
@@ -19,8 +18,8 @@ from ramet.machine.installation import Installation, find_installations
 from ramet.model.status import Status
 
 _READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
-_pooled_option = click.option("--pooled", is_flag=True, help="Through the pooler of the service: its session pool.")
-_role_option = click.option("--role", default=ADMIN, show_default=True, help="The role to connect as.")
+_pooled_option = click.option("--pooled", is_flag=True, help="Use the session pool of the pooler.")
+_role_option = click.option("--role", default=ADMIN, show_default=True, help="Role to connect as.")
 
 
 @click.group("db")
@@ -30,14 +29,12 @@ def database_group() -> None:
 
 @database_group.command("connection-string")
 @service_argument
-@click.option("--with-password", is_flag=True, help="Put the kept password into it.")
+@click.option("--with-password", is_flag=True, help="Include the saved password.")
 @_pooled_option
 @_role_option
-@credentials_option
-def show_connection_string(
-    service: str, with_password: bool, pooled: bool, role: str, credentials_file: Path | None
-) -> None:
-    """Print the URI of a service for psql and drivers.
+@with_service
+def show_connection_string(client: Client, service: Service, with_password: bool, pooled: bool, role: str) -> None:
+    """Print the connection string of a service, for psql and drivers.
 
     \b
     Examples:
@@ -46,15 +43,16 @@ def show_connection_string(
       ramet db connection-string shop --role reporting --pooled
     """
     if with_password and role != ADMIN:
-        raise click.UsageError(f"Only the password of {ADMIN} is kept, so --with-password goes without --role.")
-    with open_client(credentials_file) as client:
-        endpoint = endpoint_of(client, find_service(client, service), pooled)
+        raise click.UsageError(
+            f"--with-password cannot be used together with --role: only the password of {ADMIN} is saved."
+        )
+    endpoint = endpoint_of(client, service, pooled)
     password = find_password(endpoint) if with_password else None
     if with_password and password is None:
         raise NotFound(
             "PASSWORD_NOT_KEPT",
-            f"The password of {address(endpoint.host, endpoint.port)} is not in {passwords_path()}",
-            "It is kept there by 'ramet service create' and 'ramet service fork', for the user who ran them.",
+            f"The password of {address(endpoint.host, endpoint.port)} is not saved in {passwords_path()}",
+            "'ramet service create' and 'ramet service fork' save it there for the user who runs them.",
         )
     click.echo(connection_string(endpoint, password, role))
 
@@ -63,20 +61,20 @@ def show_connection_string(
 @service_argument
 @click.argument("psql_arguments", nargs=-1, type=click.UNPROCESSED)
 @_pooled_option
-@click.option("--read-only", is_flag=True, help="In a session that cannot write; see docs/read-only.md.")
+@click.option("--read-only", is_flag=True, help="Open a session that cannot write; see docs/read-only.md.")
 @_role_option
-@credentials_option
+@with_service
 def connect(
-    service: str,
+    client: Client,
+    service: Service,
     psql_arguments: tuple[str, ...],
     pooled: bool,
     read_only: bool,
     role: str,
-    credentials_file: Path | None,
 ) -> None:
-    """Open psql on a service, with the password that was kept for it. Further arguments go to psql.
+    """Run psql on a service with the saved password. Further arguments are passed to psql.
 
-    Through the pooler of a service only a role can be read-only; through that of a replica set every session is.
+    --read-only cannot be used with --pooled, except on a read replica set: use a read-only role there.
 
     \b
     Examples:
@@ -86,13 +84,11 @@ def connect(
       ramet db connect --pooled --role reporting shop
       ramet db connect shop -- -c 'SELECT count(*) FROM orders'
     """
-    with open_client(credentials_file) as client:
-        found = find_service(client, service)
-        endpoint = endpoint_of(client, found, pooled)
-    if found.status is Status.PAUSED:
-        raise Invalid("SERVICE_PAUSED", f"{found.name} is PAUSED", _resume(found))
-    if read_only and pooled and not _is_replica(found):
-        raise _shared_sessions(found)
+    endpoint = endpoint_of(client, service, pooled)
+    if service.status is Status.PAUSED:
+        raise Invalid("SERVICE_PAUSED", f"{service.name} is PAUSED", _resume(service))
+    if read_only and pooled and not _is_replica(service):
+        raise _shared_sessions(service)
     program = find_psql(needs_tls=speaks_tls(endpoint))
     environ = {**os.environ, **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
     if find_password(endpoint) is not None:
@@ -109,9 +105,9 @@ def _resume(service: Service) -> str:
 def _shared_sessions(service: Service) -> Invalid:
     return Invalid(
         "POOLED_READ_ONLY",
-        f"The pooler of {service.name} shares its sessions, so none of them can be read-only",
-        f"Leave out --pooled; or make a role that reads only ('ramet db create role {service.service_id} NAME "
-        "--read-only') and connect with --pooled --role NAME.",
+        f"--read-only cannot be used with --pooled: clients of the pooler of {service.name} share sessions",
+        f"Omit --pooled; or create a read-only role ('ramet db create role {service.service_id} NAME --read-only') and "
+        "connect with --pooled --role NAME.",
     )
 
 
@@ -120,15 +116,17 @@ def _is_replica(service: Service) -> bool:
 
 
 def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoint:
-    """Return where to connect, with the password of the service kept for that address too.
+    """Return where to connect, and save the password of the service for that endpoint too.
 
-    The pooler of a service, its replicas and their poolers open with the same passwords at other ports.
+    The pooler of a service, its replicas and their poolers accept the same passwords on other ports.
     """
     endpoint = found.endpoint
     if pooled:
         if found.connection_pooler is None:
             raise NotFound(
-                "NO_POOLER", f"{found.name} has no pooler", f"Make one: ramet service pooler enable {found.service_id}"
+                "NO_POOLER",
+                f"{found.name} has no pooler",
+                f"To enable it: ramet service pooler enable {found.service_id}",
             )
         endpoint = found.connection_pooler.endpoint
     origin = found.forked_from
@@ -140,9 +138,9 @@ def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoin
 
 
 def find_psql(*, needs_tls: bool) -> str:
-    """Return the path of psql: the user's, else that of an installed server, the wheel's included.
+    """Return the path of psql: the one in PATH, else one of an installed server, that of the wheel included.
 
-    Raises Failed when there is none, or none that can do TLS where the endpoint demands it.
+    Raises Failed if there is none, or none with TLS for an endpoint that requires it.
     """
     found = shutil.which("psql")
     if found is not None:
@@ -153,7 +151,7 @@ def find_psql(*, needs_tls: bool) -> str:
         return str(usable[0].bin / "psql")
     remedy = "Install it (Debian: postgresql-client)."
     if there:
-        raise Failed("PSQL_WITHOUT_TLS", f"{there[0].bin / 'psql'} has no TLS, and the endpoint demands it", remedy)
+        raise Failed("PSQL_WITHOUT_TLS", f"{there[0].bin / 'psql'} has no TLS, and the endpoint requires it", remedy)
     raise Failed("NO_PSQL", "psql is not installed on this host", remedy)
 
 

@@ -3,6 +3,7 @@
 from ramet.cli.commands import (
     databases,
     extensions,
+    fork_reports,
     forks,
     logs,
     metrics,
@@ -31,7 +32,7 @@ for command in (
     poolers.pooler_group,
     replica_sets.replica_group,
     restore.show_window,
-    restore.show_report,
+    fork_reports.show_report,
     restore.list_snapshots,
     restore.take_snapshot,
 ):

@@ -1,17 +1,17 @@
-"""`ramet service logs`: what a service's server wrote."""
+"""`ramet service logs`: the server log of a service."""
 
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
 from ramet.api.schemas.logs import ServiceLogEntry
+from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import absolute_time
-from ramet.cli.ui.options import credentials_option, find_service, open_client, output_option, service_argument
-from ramet.cli.ui.output import print_data
+from ramet.cli.ui.options import output_option, service_argument, with_service
+from ramet.cli.ui.output import print_result
 from ramet.client import Client
 from ramet.model.fork import shown
 from ramet.model.moments import parse_moment
@@ -22,18 +22,21 @@ _COLOURS = {"WARNING": "yellow", "ERROR": "red", "FATAL": "red", "PANIC": "red"}
 
 @click.command("logs")
 @service_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until interrupted.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines as they are written, until interrupted.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many at most."
+    "-n", "--lines", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Largest number of lines."
 )
-@click.option("--since", help="From this time on: RFC 3339, or relative like 30m or '30 minutes ago'.")
-@click.option("--until", help="Up to this time: RFC 3339, or relative like 30m or '30 minutes ago'.")
-@click.option("--search", multiple=True, help="Text to be in the message; may be given again.")
-@click.option("--severity", multiple=True, help="Such as WARNING or ERROR; may be given again.")
+@click.option("--since", help="Only lines from this time on: RFC 3339, or relative such as 30m or '30 minutes ago'.")
+@click.option("--until", help="Only lines up to this time: RFC 3339, or relative such as 30m or '30 minutes ago'.")
+@click.option("--search", multiple=True, help="Only lines that contain this text; may be repeated.")
+@click.option(
+    "--severity", multiple=True, help="Only lines of this severity, such as WARNING or ERROR; may be repeated."
+)
 @output_option
-@credentials_option
+@with_service
 def show_logs(
-    service: str,
+    client: Client,
+    service: Service,
     follow: bool,
     lines: int,
     since: str | None,
@@ -41,9 +44,8 @@ def show_logs(
     search: tuple[str, ...],
     severity: tuple[str, ...],
     output: str,
-    credentials_file: Path | None,
 ) -> None:
-    """Show the log of a service, oldest line first.
+    """Show the server log of a service, oldest line first.
 
     \b
     Examples:
@@ -52,24 +54,17 @@ def show_logs(
       ramet service logs shop --search deadlock -o json
     """
     if follow and (until is not None or output != "table"):
-        raise click.UsageError("--follow goes with neither --until nor --output.")
+        raise click.UsageError("--follow cannot be used together with --until or --output.")
     query: dict[str, str | tuple[str, ...]] = {"search": search, "severities": severity}
     query |= {
-        name: shown(_moment(name, text)) for name, text in (("since", since), ("until", until)) if text is not None
+        name: shown(parse_moment(name, absolute_time(text, datetime.now(UTC))))
+        for name, text in (("since", since), ("until", until))
+        if text is not None
     }
-    with open_client(credentials_file) as client:
-        service_id = find_service(client, service).service_id
-        entries = list(_newest(client, service_id, query, lines))[::-1]
-        if output != "table":
-            print_data(entries, output)
-            return
-        _print(entries)
-        if follow:
-            _follow(client, service_id, query, entries)
-
-
-def _moment(name: str, text: str) -> datetime:
-    return parse_moment(name, absolute_time(text, datetime.now(UTC)))
+    entries = list(_newest(client, service.service_id, query, lines))[::-1]
+    print_result(entries, output, lambda: _print(entries))
+    if follow:
+        _follow(client, service.service_id, query, entries)
 
 
 def _newest(
@@ -92,7 +87,7 @@ def _follow(
     while True:
         time.sleep(_FOLLOW_SECONDS)
         entries = list(_newest(client, service_id, {**query, "since": shown(last)}, 100_000))[::-1]
-        # Several entries may carry the last moment, and more of them may have come.
+        # Several entries may have the latest timestamp, and more of them may have been written since.
         seen = [entry for entry in printed if entry.timestamp == last]
         fresh = [entry for entry in entries if entry not in seen]
         _print(fresh)

@@ -1,15 +1,15 @@
-"""`ramet service metrics`: what is measured of a service."""
+"""`ramet service metrics`: the current usage of a service, and its time series."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import click
 
 from ramet.api.schemas.metrics import MetricSeries
-from ramet.api.schemas.services import Service
+from ramet.api.schemas.services import Service, ServiceMetrics
 from ramet.cli.ui.durations import Duration
-from ramet.cli.ui.options import credentials_option, find_service, open_client, output_option, service_argument
-from ramet.cli.ui.output import print_data, print_pairs, print_rows
+from ramet.cli.ui.options import output_option, service_argument, with_service
+from ramet.cli.ui.output import print_pairs, print_result, print_rows
+from ramet.client import Client
 from ramet.model.metrics import Function
 
 _FUNCTION = click.Choice([one.value for one in Function], case_sensitive=False)
@@ -19,23 +19,31 @@ _BARS = "▁▂▃▄▅▆▇█"
 @click.command("metrics")
 @service_argument
 @click.argument("series", required=False)
-@click.option("--since", type=Duration(), default="1h", show_default=True, help="How far back.")
-@click.option("--bucket", type=click.IntRange(60), help="Seconds of a bucket.  [default: by the window]")
-@click.option("--fn", "function", type=_FUNCTION, help="How values become one.  [default: AVG or RATE]")
+@click.option(
+    "--since",
+    type=Duration(),
+    default="1h",
+    show_default=True,
+    help="Length of the period that ends now, such as 1h or 7d.",
+)
+@click.option("--bucket", type=click.IntRange(60), help="Seconds in a bucket.  [default: depends on the period]")
+@click.option(
+    "--fn", "function", type=_FUNCTION, help="Function that combines the values of a bucket.  [default: AVG or RATE]"
+)
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only series with this label.")
 @output_option
-@credentials_option
+@with_service
 def show_metrics(
-    service: str,
+    client: Client,
+    service: Service,
     series: str | None,
     since: float,
     bucket: int | None,
     function: str | None,
     labels: tuple[str, ...],
     output: str,
-    credentials_file: Path | None,
 ) -> None:
-    """Show what a service uses now, or one of its series.
+    """Show the current CPU, memory and storage of a service, or one of its time series.
 
     \b
     Examples:
@@ -47,13 +55,12 @@ def show_metrics(
     more: dict[str, object] = {} if bucket is None else {"bucket_seconds": bucket}
     more |= {} if function is None else {"fn": function.upper()}
     more["filters"] = [_filter(label) for label in labels]
-    with open_client(credentials_file) as client:
-        found = find_service(client, service)
-        if series is None:
-            _print_usage(client.get_service(found.service_id), client.list_series(found.service_id), output)
-        else:
-            begin = now - timedelta(seconds=since)
-            _print_series(client.read_series(found.service_id, series, begin, now, **more), output)
+    if series is None:
+        usage, names = service.metrics, client.list_series(service.service_id)
+        print_result({"metrics": usage, "series": names}, output, lambda: print_pairs(_usage_pairs(usage, names)))
+        return
+    found = client.read_series(service.service_id, series, now - timedelta(seconds=since), now, **more)
+    print_result(found, output, lambda: print_rows(("labels", "min", "max", "last", "course"), [*map(_row, found)]))
 
 
 def _filter(label: str) -> dict[str, str]:
@@ -63,11 +70,7 @@ def _filter(label: str) -> dict[str, str]:
     return {"key": key, "value": value}
 
 
-def _print_usage(service: Service, names: list[str], output: str) -> None:
-    if output != "table":
-        print_data({"metrics": service.metrics, "series": names}, output)
-        return
-    usage = service.metrics
+def _usage_pairs(usage: ServiceMetrics | None, names: list[str]) -> list[tuple[str, str]]:
     rows = [("cpu", "not measured yet"), ("memory", ""), ("storage", "")]
     if usage is not None:
         rows = [
@@ -75,21 +78,15 @@ def _print_usage(service: Service, names: list[str], output: str) -> None:
             ("memory", f"{usage.memory_mb} MB"),
             ("storage", f"{usage.storage_mb} MB"),
         ]
-    print_pairs([*rows, ("series", "\n".join(names))])
+    return [*rows, ("series", "\n".join(names))]
 
 
-def _print_series(found: list[MetricSeries], output: str) -> None:
-    if output != "table":
-        print_data(found, output)
-        return
-    rows = []
-    for series in found:
-        values = [point.value for point in series.data]
-        known = [value for value in values if value is not None]
-        labels = ", ".join(f"{key}={value}" for key, value in series.labels.items())
-        figures = [f"{value:.6g}" for value in (min(known), max(known), known[-1])] if known else ["", "", ""]
-        rows.append([labels, *figures, _bars(values)])
-    print_rows(("labels", "min", "max", "last", "course"), rows)
+def _row(series: MetricSeries) -> list[str]:
+    values = [point.value for point in series.data]
+    known = [value for value in values if value is not None]
+    labels = ", ".join(f"{key}={value}" for key, value in series.labels.items())
+    figures = [f"{value:.6g}" for value in (min(known), max(known), known[-1])] if known else ["", "", ""]
+    return [labels, *figures, _bars(values)]
 
 
 def _bars(values: list[float | None]) -> str:

@@ -1,33 +1,36 @@
-"""`ramet operations`: what runs, ran and failed."""
-
-from pathlib import Path
+"""`ramet operations`: operations that run, succeeded or failed."""
 
 import click
 from rich.text import Text
 
 from ramet.api.schemas.operations import Operation
 from ramet.cli.ui.durations import shown_duration
-from ramet.cli.ui.options import credentials_option, find_service, open_client, output_option
-from ramet.cli.ui.output import print_data, print_rows
+from ramet.cli.ui.options import find_service, output_option, with_client
+from ramet.cli.ui.output import print_result, print_rows
+from ramet.client import Client
 from ramet.errors import NotFound
 from ramet.ids import is_id
 
+_COLUMNS = ("begun", "service", "id", "operation", "status", "took", "reason")
+_STEP_COLUMNS = ("operation", "step", "outcome", "seconds", "error")
 _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "UNDOING": "red"}
 
 
 @click.command("operations")
 @click.argument("service", required=False)
-@click.option("-n", "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="How many at most.")
 @click.option(
-    "--all", "everything", is_flag=True, help="Also what nobody asked for: snapshots on schedule and the like."
+    "-n", "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Largest number of operations."
 )
-@click.option("--steps", is_flag=True, help="Show each step with its time.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Include operations that nobody requested, such as scheduled snapshots."
+)
+@click.option("--steps", is_flag=True, help="Show each step and how long it took.")
 @output_option
-@credentials_option
+@with_client
 def list_operations(
-    service: str | None, limit: int, everything: bool, steps: bool, output: str, credentials_file: Path | None
+    client: Client, service: str | None, limit: int, everything: bool, steps: bool, output: str
 ) -> None:
-    """List what runs, ran and failed on a service, or in the whole project; also of services that are gone.
+    """List the operations of a service, or of the whole project, newest first. Deleted services are found by id.
 
     \b
     Examples:
@@ -37,21 +40,18 @@ def list_operations(
       ramet operations d1k5vk7hf2 -o json
     """
     wanted = {"all": "true"} if everything else {}
-    with open_client(credentials_file) as client:
-        service_id = service
-        if service is not None:
-            try:
-                service_id = find_service(client, service).service_id
-            except NotFound:
-                if not is_id(service):
-                    raise
-        found = client.list_operations(service_id, limit=str(limit), **wanted).operations
-    if output != "table":
-        print_data(found, output)
-    elif steps:
-        print_rows(("operation", "step", "outcome", "seconds", "error"), [row for one in found for row in _steps(one)])
-    else:
-        print_rows(("begun", "service", "id", "operation", "status", "took", "reason"), [_row(one) for one in found])
+    service_id = service
+    if service is not None:
+        try:
+            service_id = find_service(client, service).service_id
+        except NotFound:
+            if not is_id(service):
+                raise
+    found = client.list_operations(service_id, limit=str(limit), **wanted).operations
+    columns, rows = (
+        (_STEP_COLUMNS, [row for one in found for row in _steps(one)]) if steps else (_COLUMNS, [*map(_row, found)])
+    )
+    print_result(found, output, lambda: print_rows(columns, rows))
 
 
 def _row(operation: Operation) -> list[str | Text]:

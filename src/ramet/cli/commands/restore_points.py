@@ -1,4 +1,4 @@
-"""The options of `ramet service fork` that choose what a fork holds, and what they mean to the server."""
+"""The options of `ramet service fork` that choose its restore point."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,21 +10,22 @@ import click
 
 from ramet.api.schemas.restore import SnapshotStatus
 from ramet.cli.ui.durations import absolute_time
+from ramet.cli.ui.options import find_named
 from ramet.client import Client
-from ramet.errors import Invalid, NotFound, WrongState
+from ramet.errors import WrongState
 from ramet.model.fork import ForkStrategy
 
 
 @dataclass(frozen=True)
 class ChosenPoint:
-    """What a user chose: a strategy, with the time or the snapshot that belongs to it."""
+    """The restore point of a fork: a strategy, with the time or the snapshot that belongs to it."""
 
     strategy: ForkStrategy
     target_time: str | None = None
     snapshot: str | None = None
 
     def fields(self, client: Client, parent_id: str) -> dict[str, Any]:
-        """Return the fields of the request, beside its strategy."""
+        """Return the fields of the request except the strategy."""
         if self.snapshot is None:
             return {"target_time": self.target_time}
         return {"snapshot_id": _find_snapshot(client, parent_id, self.snapshot)}
@@ -42,11 +43,11 @@ def restore_point_options(command: Callable[..., Any]) -> Callable[..., Any]:
     past = click.option(
         "--to-timestamp",
         metavar="TIME",
-        help="With the data as of a past time: RFC 3339 with an offset, or relative like '10 minutes ago' or 90s.",
+        help="Fork the data as of a past time: RFC 3339 with an offset, or relative such as '10 minutes ago' or 90s.",
     )
-    named = click.option("--snapshot", metavar="NAME", help="With the data of this snapshot of the parent: name or id.")
-    newest = click.option("--last-snapshot", is_flag=True, help="With the data of the parent's newest snapshot.")
-    present = click.option("--now", is_flag=True, help="With all that is committed at this moment.")
+    named = click.option("--snapshot", metavar="NAME", help="Fork this snapshot of the parent, by name or id.")
+    newest = click.option("--last-snapshot", is_flag=True, help="Fork the latest snapshot of the parent.")
+    present = click.option("--now", is_flag=True, help="Fork the current data: everything that is committed now.")
     return present(newest(named(past(with_point))))
 
 
@@ -66,17 +67,10 @@ def _chosen(now: bool, last_snapshot: bool, snapshot: str | None, to_timestamp: 
 
 def _find_snapshot(client: Client, parent_id: str, wanted: str) -> str:
     """Return the id of the parent's snapshot with that id, or the only one with that name."""
-    known = client.list_snapshots(parent_id)
-    found = [one for one in known if one.id == wanted] or [one for one in known if one.name == wanted]
-    if not found:
-        raise NotFound(
-            "SNAPSHOT_NOT_FOUND",
-            f"No snapshot of the service has the id or the name {wanted!r}",
-            f"See 'ramet service snapshots {parent_id}'.",
+    remedy = f"See 'ramet service snapshots {parent_id}'."
+    found = find_named(client.list_snapshots(parent_id), wanted, "snapshot", remedy)
+    if found.status is SnapshotStatus.CREATING:
+        raise WrongState(
+            "SNAPSHOT_NOT_READY", f"Snapshot {wanted!r} is still being taken", "Try again when it is AVAILABLE."
         )
-    if len(found) > 1:
-        ids = ", ".join(one.id for one in found)
-        raise Invalid("AMBIGUOUS_NAME", f"{len(found)} snapshots are named {wanted!r}", f"Give an id: {ids}.")
-    if found[0].status is SnapshotStatus.CREATING:
-        raise WrongState("SNAPSHOT_NOT_READY", f"Snapshot {wanted!r} is still being taken", "Try again in a moment.")
-    return found[0].id
+    return found.id

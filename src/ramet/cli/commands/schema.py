@@ -5,14 +5,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 
+from ramet.api.schemas.services import Service
 from ramet.cli.commands.databases import endpoint_of
 from ramet.cli.connection import connection_string
-from ramet.cli.ui.options import credentials_option, find_service, open_client, service_argument
+from ramet.cli.ui.options import service_argument, with_service
 from ramet.cli.user_files.passwords import find_password, passwords_path
+from ramet.client import Client
 from ramet.endpoints import ADMIN
 from ramet.errors import Failed
 from ramet.machine.installation import find_installations
@@ -23,40 +24,39 @@ _TOO_OLD = "server version mismatch"
 @click.command("schema", context_settings={"ignore_unknown_options": True})
 @service_argument
 @click.argument("dump_arguments", nargs=-1, type=click.UNPROCESSED)
-@credentials_option
-def show_schema(service: str, dump_arguments: tuple[str, ...], credentials_file: Path | None) -> None:
-    """Print the schema of a service's database as SQL. Further arguments go to pg_dump.
+@with_service
+def show_schema(client: Client, service: Service, dump_arguments: tuple[str, ...]) -> None:
+    """Print the schema of the database of a service as SQL. Further arguments are passed to pg_dump.
 
     \b
     Examples:
       ramet db schema shop > schema.sql
       ramet db schema shop -- --table orders
     """
-    with open_client(credentials_file) as client:
-        endpoint = endpoint_of(client, find_service(client, service))
+    endpoint = endpoint_of(client, service)
     environ = dict(os.environ)
     if find_password(endpoint) is not None:
         environ["PGPASSFILE"] = str(passwords_path())
-    dump_schema(service, connection_string(endpoint), environ, dump_arguments)
+    dump_schema(service.name, connection_string(endpoint), environ, dump_arguments)
 
 
 def dump_schema(service: str, uri: str, environ: Mapping[str, str], dump_arguments: Sequence[str]) -> None:
-    """Print the schema at an address. Raises Failed, saying what helps where a table of another role is in the way."""
+    """Print the schema at a URI. Raises Failed, with a remedy if the admin may not read a table of another role."""
     options = ["--schema-only", "--no-owner", "--no-privileges", *dump_arguments, uri]
-    told = ""
+    output = ""
     for program in _programs():
         done = subprocess.run([program, *options], env=environ, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode == 0:
             sys.stderr.write(done.stderr)
             return
-        told = done.stderr
-        if _TOO_OLD not in told:
+        output = done.stderr
+        if _TOO_OLD not in output:
             break
-    raise _not_dumped(service, told)
+    raise _not_dumped(service, output)
 
 
 def _programs() -> list[str]:
-    """Return the pg_dump of each installation, the usual one first: an older one refuses a newer server."""
+    """Return the pg_dump of each installation, the default first: pg_dump refuses a newer server."""
     known = find_installations()
     installed = sorted(known.found, key=lambda one: (one.major != known.default.major, one.major))
     programs = [str(one.bin / "pg_dump") for one in installed if os.access(one.bin / "pg_dump", os.X_OK)]
@@ -67,15 +67,15 @@ def _programs() -> list[str]:
     return programs
 
 
-def _not_dumped(service: str, told: str) -> Failed:
-    errors = [line.partition("error: ")[2] for line in told.splitlines() if "error: " in line]
-    reason = errors[0].strip() if errors else told.strip()
-    denied = re.search(r"permission denied for (?:table|schema|sequence|view) (\S+)", told)
+def _not_dumped(service: str, output: str) -> Failed:
+    errors = [line.partition("error: ")[2] for line in output.splitlines() if "error: " in line]
+    reason = errors[0].strip() if errors else output.strip()
+    denied = re.search(r"permission denied for (?:table|schema|sequence|view) (\S+)", output)
     if denied is None:
         return Failed("SCHEMA_NOT_READ", f"The schema of {service} could not be read", reason)
     return Failed(
         "SCHEMA_NOT_READ",
         f"The schema of {service} could not be read: {reason}",
-        f"Its owner may let {ADMIN} read it (GRANT SELECT ON {denied[1]} TO {ADMIN}; a schema: GRANT USAGE ON SCHEMA); "
-        f"or leave it out: ramet db schema {service} -- --exclude-table {denied[1]}, or --exclude-schema.",
+        f"Its owner can let {ADMIN} read it (GRANT SELECT ON {denied[1]} TO {ADMIN}; a schema: GRANT USAGE ON SCHEMA); "
+        f"or exclude it: ramet db schema {service} -- --exclude-table {denied[1]}, or --exclude-schema.",
     )

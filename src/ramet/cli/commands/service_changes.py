@@ -1,23 +1,16 @@
 """`ramet service`: rename, resize, set-environment, update-password, optimize."""
 
 import sys
-from pathlib import Path
 
 import click
 
-from ramet.cli.ui.options import (
-    ENVIRONMENT,
-    credentials_option,
-    find_service,
-    open_client,
-    output_option,
-    password_option,
-    service_argument,
-)
+from ramet.api.schemas.services import Service
+from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, service_argument, with_service
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service
-from ramet.cli.ui.waiting import Patience, waiting_options
+from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import forget_password, passwords_path, save_password
+from ramet.client import Client
 from ramet.model.credentials import Secret, new_password
 from ramet.model.service import Environment
 
@@ -26,16 +19,15 @@ from ramet.model.service import Environment
 @service_argument
 @click.argument("name")
 @output_option
-@credentials_option
-def rename(service: str, name: str, output: str, credentials_file: Path | None) -> None:
-    """Give a service another name. Its endpoint and its forks do not notice.
+@with_service
+def rename(client: Client, service: Service, name: str, output: str) -> None:
+    """Rename a service. Its endpoint and its forks are not affected.
 
     \b
     Example:
       ramet service rename shop-fork preview-42
     """
-    with open_client(credentials_file) as client:
-        print_service(client.rename_service(find_service(client, service).service_id, name), output)
+    print_service(client.rename_service(service.service_id, name), output)
 
 
 @click.command("resize")
@@ -44,76 +36,59 @@ def rename(service: str, name: str, output: str, credentials_file: Path | None) 
 @click.option("--memory", required=True, help="Gigabytes, or 'shared'.")
 @waiting_options
 @output_option
-@credentials_option
-def resize(
-    service: str,
-    cpu: str,
-    memory: str,
-    patience: Patience,
-    output: str,
-    credentials_file: Path | None,
-) -> None:
-    """Give a service another size: without a break where PostgreSQL can do that, else with a short restart.
+@with_service
+def resize(client: Client, service: Service, cpu: str, memory: str, waiting: Waiting, output: str) -> None:
+    """Change the CPU and memory of a service. The server restarts only if PostgreSQL needs that for the new size.
 
-    A paused service is resumed at its new size.
+    A paused service is resumed with its new size.
 
     \b
     Examples:
       ramet service resize shop --cpu 2000 --memory 8
       ramet service resize preview-42 --cpu shared --memory shared
     """
-    with open_client(credentials_file) as client:
-        found = find_service(client, service)
-        changed = client.resize_service(found.service_id, cpu, memory)
-        resized = patience.follow(
-            client.wait_ready, found.service_id, f"Resizing {found.name}", f"{found.name} has its new size"
-        )
+    changed, name = client.resize_service(service.service_id, cpu, memory), service.name
+    resized = waiting.follow(client.wait_ready, service.service_id, f"Resizing {name}", f"{name} is resized")
     print_service(resized or changed, output)
 
 
 @click.command("set-environment")
 @service_argument
 @click.argument("environment", type=ENVIRONMENT)
-@credentials_option
-def set_environment(service: str, environment: str, credentials_file: Path | None) -> None:
-    """Say how much is at stake in a service: DEV or PROD.
+@with_service
+def set_environment(client: Client, service: Service, environment: str) -> None:
+    """Set the environment of a service: PROD (protected) or DEV (neutralized when forked).
 
     \b
     Example:
       ramet service set-environment shop PROD
     """
-    with open_client(credentials_file) as client:
-        found = find_service(client, service)
-        client.set_environment(found.service_id, Environment(environment.upper()))
-    say(f"{found.name} is a {environment.upper()} service now.", "green")
+    client.set_environment(service.service_id, Environment(environment.upper()))
+    say(f"{service.name} is now a {environment.upper()} service.", "green")
 
 
 @click.command("update-password")
 @service_argument
-@click.option("--generate", is_flag=True, help="Make a random one.")
-@click.option("--stdin", "from_stdin", is_flag=True, help="Read it from standard input, one line.")
+@click.option("--generate", is_flag=True, help="Generate a random password.")
+@click.option("--stdin", "from_stdin", is_flag=True, help="Read the password from standard input, one line.")
 @password_option
-@credentials_option
-def update_password(
-    service: str, generate: bool, from_stdin: bool, no_save_password: bool, credentials_file: Path | None
-) -> None:
-    """Change the password of a service's admin, tsdbadmin. Without an option it is asked for.
+@with_service
+def update_password(client: Client, service: Service, generate: bool, from_stdin: bool, no_save_password: bool) -> None:
+    """Change the password of tsdbadmin, the admin role of a service. Without an option, the command prompts for it.
 
     \b
     Examples:
       ramet service update-password shop --generate
       pass show shop | ramet service update-password shop --stdin
     """
-    with open_client(credentials_file) as client:
-        found = find_service(client, service)
-        password = _password(generate, from_stdin)
-        client.update_password(found.service_id, password)
+    password = _password(generate, from_stdin)
+    client.update_password(service.service_id, password)
     if not no_save_password:
-        save_password(found.endpoint, password.reveal())
-        say(f"The password of {found.name} is changed, and kept in {passwords_path()}.", "green")
+        save_password(service.endpoint, password.reveal())
+        say(f"The password of {service.name} is changed, and saved in {passwords_path()}.", "green")
         return
-    forget_password(found.endpoint)
-    say(f"The password of {found.name} is changed.", "green")
+    forget_password(service.endpoint)
+    say(f"The password of {service.name} is changed.", "green")
     if generate:
         click.echo(password.reveal())
 
@@ -122,26 +97,22 @@ def update_password(
 @service_argument
 @waiting_options
 @output_option
-@credentials_option
-def optimize(service: str, patience: Patience, output: str, credentials_file: Path | None) -> None:
-    """Collect fresh statistics for a service's planner. It serves meanwhile.
+@with_service
+def optimize(client: Client, service: Service, waiting: Waiting, output: str) -> None:
+    """Run ANALYZE in all databases of a service. It accepts connections all the time.
 
     \b
     Example:
       ramet service optimize shop
     """
-    with open_client(credentials_file) as client:
-        changed = client.optimize_service(find_service(client, service).service_id)
-        name = changed.name
-        ready = patience.follow(
-            client.wait_ready, changed.service_id, f"Optimizing {name}", f"{name} has fresh statistics"
-        )
+    changed, name = client.optimize_service(service.service_id), service.name
+    ready = waiting.follow(client.wait_ready, service.service_id, f"Optimizing {name}", f"{name} is analyzed")
     print_service(ready or changed, output)
 
 
 def _password(generate: bool, from_stdin: bool) -> Secret:
     if generate and from_stdin:
-        raise click.UsageError("Give --generate or --stdin, not both.")
+        raise click.UsageError("--generate and --stdin cannot be used together.")
     if generate:
         return new_password()
     if from_stdin:

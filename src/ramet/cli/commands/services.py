@@ -1,21 +1,14 @@
 """`ramet service`: list, get, start, stop, delete."""
 
-from pathlib import Path
-
 import click
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import (
-    credentials_option,
-    find_service,
-    open_client,
-    output_option,
-    service_argument,
-)
+from ramet.cli.ui.options import output_option, service_argument, with_client, with_service
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service, print_services
-from ramet.cli.ui.waiting import Patience, waiting_options
+from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import forget_password
+from ramet.client import Client
 from ramet.model.service import Environment
 
 
@@ -26,8 +19,8 @@ def service_group() -> None:
 
 @service_group.command("list")
 @output_option
-@credentials_option
-def list_services(output: str, credentials_file: Path | None) -> None:
+@with_client
+def list_services(client: Client, output: str) -> None:
     """List all services of the project, forks below their parents.
 
     \b
@@ -35,18 +28,17 @@ def list_services(output: str, credentials_file: Path | None) -> None:
       ramet service list
       ramet service list -o json | jq -r '.[] | select(.status == "READY") | .name'
     """
-    with open_client(credentials_file) as client:
-        services = client.list_services()
+    services = client.list_services()
     print_services(services, output)
     if not services and output == "table":
-        say("No services yet. Make one: ramet service create NAME")
+        say("The project has no services. To create one: ramet service create NAME")
 
 
 @service_group.command("get")
 @service_argument
 @output_option
-@credentials_option
-def get_service(service: str, output: str, credentials_file: Path | None) -> None:
+@with_service
+def get_service(client: Client, service: Service, output: str) -> None:
     """Show one service, by its id or its name.
 
     \b
@@ -54,88 +46,87 @@ def get_service(service: str, output: str, credentials_file: Path | None) -> Non
       ramet service get shop
       ramet service get d1k5vk7hf2 -o yaml
     """
-    with open_client(credentials_file) as client:
-        print_service(find_service(client, service), output)
+    print_service(service, output)
 
 
 @service_group.command("start")
 @service_argument
 @waiting_options
 @output_option
-@credentials_option
-def start_service(service: str, patience: Patience, output: str, credentials_file: Path | None) -> None:
+@with_service
+def start_service(client: Client, service: Service, waiting: Waiting, output: str) -> None:
     """Resume a paused service.
 
     \b
     Example:
       ramet service start shop
     """
-    with open_client(credentials_file) as client:
-        changed = client.start_service(find_service(client, service).service_id)
-        name = changed.name
-        found = patience.follow(client.wait_ready, changed.service_id, f"Resuming {name}", f"{name} is READY")
-    print_service(found or changed, output)
+    changed, name = client.start_service(service.service_id), service.name
+    ready = waiting.follow(client.wait_ready, service.service_id, f"Resuming {name}", f"{name} is READY")
+    print_service(ready or changed, output)
 
 
 @service_group.command("stop")
 @service_argument
 @waiting_options
 @output_option
-@credentials_option
-def stop_service(service: str, patience: Patience, output: str, credentials_file: Path | None) -> None:
-    """Pause a service: its server stops, its data stays, and it can be forked all the same.
+@with_service
+def stop_service(client: Client, service: Service, waiting: Waiting, output: str) -> None:
+    """Pause a service: stop its server and keep its data. A paused service can still be forked.
 
     \b
     Example:
       ramet service stop shop --wait-timeout 5m
     """
-    with open_client(credentials_file) as client:
-        changed = client.stop_service(find_service(client, service).service_id)
-        name = changed.name
-        found = patience.follow(client.wait_paused, changed.service_id, f"Pausing {name}", f"{name} is PAUSED")
-    print_service(found or changed, output)
+    changed, name = client.stop_service(service.service_id), service.name
+    paused = waiting.follow(client.wait_paused, service.service_id, f"Pausing {name}", f"{name} is PAUSED")
+    print_service(paused or changed, output)
 
 
 @service_group.command("delete")
 @service_argument
-@click.option("--yes", "-y", is_flag=True, help="Do not ask; for DEV services.")
-@click.option("--confirm", metavar="NAME", help="Do not ask: NAME is the service's name. PROD services need it.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation; for DEV services only.")
+@click.option(
+    "--confirm",
+    metavar="NAME",
+    help="Do not ask for confirmation: NAME is the name of the service. Also for PROD services.",
+)
 @waiting_options
-@credentials_option
-def delete_service(
-    service: str, yes: bool, confirm: str | None, patience: Patience, credentials_file: Path | None
-) -> None:
-    """Delete a service with its snapshots and its archive. Forks of it live on.
+@with_service
+def delete_service(client: Client, service: Service, yes: bool, confirm: str | None, waiting: Waiting) -> None:
+    """Delete a service with its snapshots and its WAL archive. Its forks are not affected.
 
     \b
     Examples:
       ramet service delete preview-42 --yes
       ramet service delete shop --confirm shop
     """
-    with open_client(credentials_file) as client:
-        doomed = find_service(client, service)
-        _confirm(doomed, yes, confirm)
-        client.delete_service(doomed.service_id)
-        forget_password(doomed.endpoint)
-        patience.follow(client.wait_deleted, doomed.service_id, f"Deleting {doomed.name}", f"{doomed.name} is gone")
+    _confirm(service, yes, confirm)
+    client.delete_service(service.service_id)
+    forget_password(service.endpoint)
+    name = service.name
+    waiting.follow(client.wait_deleted, service.service_id, f"Deleting {name}", f"{name} is deleted")
 
 
 def _confirm(service: Service, yes: bool, confirm: str | None) -> None:
-    """Make sure that the deletion is meant; raises UsageError or Exit when it is not."""
+    """Ask whether to delete unless an option says so. Raises UsageError, or Exit if the answer is no."""
     is_prod = service.metadata.environment == Environment.PROD
     if confirm is not None:
         if confirm != service.name:
-            raise click.UsageError(f"--confirm {confirm!r} is not the service's name, {service.name!r}.")
+            raise click.UsageError(f"--confirm {confirm!r} is not the name of the service, {service.name!r}.")
         return
     if yes and not is_prod:
         return
     if yes:
-        raise click.UsageError(f"{service.name} is a PROD service: confirm with --confirm {service.name!r}.")
+        raise click.UsageError(f"{service.name} is a PROD service: use --confirm {service.name!r} instead of --yes.")
     what = f"{service.name} ({service.service_id}, {service.metadata.environment})"
     if is_prod:
-        is_meant = click.prompt(f"Type the name to delete {what} for good", default="", err=True) == service.name
+        is_confirmed = (
+            click.prompt(f"Type the name of the service to delete {what} permanently", default="", err=True)
+            == service.name
+        )
     else:
-        is_meant = click.confirm(f"Delete {what} for good?", err=True)
-    if not is_meant:
+        is_confirmed = click.confirm(f"Delete {what} permanently?", err=True)
+    if not is_confirmed:
         say("Nothing was deleted.")
         raise click.exceptions.Exit(1)

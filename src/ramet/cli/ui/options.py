@@ -1,8 +1,9 @@
 """Options and arguments that several commands share, and how a SERVICE argument finds its service."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,7 +18,16 @@ from ramet.ids import is_id
 from ramet.model.service import Environment
 from ramet.settings import describe_settings
 
+
+class HasName(Protocol):
+    """What is found by its name."""
+
+    @property
+    def name(self) -> str | None: ...
+
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+Named = TypeVar("Named", bound=HasName)
 _COMPLETION_SECONDS = 2.0
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -26,14 +36,14 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
 def output_option(command: Command) -> Command:
-    """Add -o."""
+    """Add --output."""
     return click.option(
         "-o",
         "--output",
         type=click.Choice(FORMATS),
         default=preferred_output,
-        show_default="table, or what 'ramet config set output' says",
-        help="How results are printed.",
+        show_default="table, or the format of 'ramet config set output'",
+        help="Format of results.",
     )(command)
 
 
@@ -43,8 +53,29 @@ def credentials_option(command: Command) -> Command:
         "--credentials-file",
         type=FILE,
         envvar=CREDENTIALS_VARIABLE,
-        help="Server, project and key, as 'ramet up --credentials-file' writes them.",
+        help="File with server, project and key, as 'ramet up --credentials-file' writes it.",
     )(command)
+
+
+def with_client(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --credentials-file, and call the command with a `client` of its project, which is closed at the end."""
+
+    @functools.wraps(command)
+    def connected(*, credentials_file: Path | None, **named: Any) -> Any:
+        with open_client(credentials_file) as client:
+            return command(client=client, **named)
+
+    return credentials_option(connected)
+
+
+def with_service(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Do as `with_client`, and replace the SERVICE argument by the service that it names."""
+
+    @functools.wraps(command)
+    def found(*, client: Client, service: str, **named: Any) -> Any:
+        return command(client=client, service=find_service(client, service), **named)
+
+    return with_client(found)
 
 
 def data_option(command: Command) -> Command:
@@ -76,10 +107,10 @@ def service_argument(command: Command) -> Command:
     return click.argument("service", shell_complete=_complete_service)(command)
 
 
-def open_client(credentials_file: Path | None) -> Client:
+def open_client(credentials_file: Path | None, timeout_seconds: float = 30.0) -> Client:
     """Return a client of the project that the user's credentials open."""
     found = find_credentials(credentials_file)
-    return Client(found.base_url, found.project_id, found.public_key, found.secret_key)
+    return Client(found.base_url, found.project_id, found.public_key, found.secret_key, timeout_seconds=timeout_seconds)
 
 
 def find_service(client: Client, service: str) -> Service:
@@ -90,30 +121,30 @@ def find_service(client: Client, service: str) -> Service:
         except ApiError as error:
             if error.status != 404:
                 raise
-    named = [one for one in client.list_services() if one.name == service]
-    if not named:
-        raise NotFound(
-            "SERVICE_NOT_FOUND", f"No service has the id or the name {service!r}", "See 'ramet service list'."
-        )
-    if len(named) > 1:
-        ids = ", ".join(one.service_id for one in named)
-        raise Invalid("AMBIGUOUS_NAME", f"{len(named)} services are named {service!r}", f"Give an id: {ids}.")
-    return named[0]
+    return find_named(client.list_services(), service, "service", "See 'ramet service list'.", id_field="service_id")
+
+
+def find_named(known: Sequence[Named], wanted: str, thing: str, remedy: str, id_field: str = "id") -> Named:
+    """Return what has the id `wanted`, or is the only `thing` with that name. Raises NotFound, or Invalid."""
+    ids = [getattr(one, id_field) for one in known]
+    if wanted in ids:
+        return known[ids.index(wanted)]
+    found = [one for one in known if one.name == wanted]
+    if not found:
+        code = f"{thing.upper().replace(' ', '_')}_NOT_FOUND"
+        raise NotFound(code, f"No {thing} has the id or the name {wanted!r}", remedy)
+    if len(found) > 1:
+        choices = ", ".join(getattr(one, id_field) for one in found)
+        raise Invalid("AMBIGUOUS_NAME", f"{len(found)} {thing}s are named {wanted!r}", f"Give an id: {choices}.")
+    return found[0]
 
 
 def _complete_service(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     try:
-        found = find_credentials(ctx.params.get("credentials_file"))
-        with Client(
-            found.base_url,
-            found.project_id,
-            found.public_key,
-            found.secret_key,
-            timeout_seconds=_COMPLETION_SECONDS,
-        ) as client:
+        with open_client(ctx.params.get("credentials_file"), _COMPLETION_SECONDS) as client:
             services = client.list_services()
     except Error:
-        return []  # a shell that completes is no place for errors
+        return []  # completion shows no errors
     return [
         CompletionItem(one.service_id, help=f"{one.name} ({one.status})")
         for one in services

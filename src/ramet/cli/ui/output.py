@@ -1,8 +1,8 @@
-"""What goes to standard output: tables for people, JSON or YAML for programs. All else goes to standard error."""
+"""Standard output: tables for people, JSON or YAML for programs. Everything else goes to standard error."""
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import yaml
@@ -14,22 +14,25 @@ from ramet.cli.ui.tables import GAP, make_table, plain
 
 FORMATS = ("table", "json", "yaml")
 _PIPE_WIDTH = 10_000
-_COLOURS = {
-    "READY": "green",
-    "PAUSED": "cyan",
-    "UNSTABLE": "red",
-    "DELETING": "red",
-}
+_COLOURS = {"READY": "green", "PAUSED": "cyan", "UNSTABLE": "red", "DELETING": "red"}
 
 
 def plain_console(*, stderr: bool = False, soft_wrap: bool = False, width: int | None = None) -> Console:
-    """Return a console that shows text as it is: a name or a message is never markup, and never an emoji."""
+    """Return a console that prints text as it is: no name or message is read as markup or as an emoji."""
     return Console(markup=False, emoji=False, highlight=False, stderr=stderr, soft_wrap=soft_wrap, width=width)
 
 
 def say(message: str, style: str = "") -> None:
-    """Tell a person something that is no data."""
+    """Print a message for people to standard error."""
     plain_console(stderr=True, soft_wrap=True).print(Text(message, style=style))
+
+
+def print_result(value: object, output: str, print_table: Callable[[], object]) -> None:
+    """Print a result in the format that the user wants; `print_table` prints it for people."""
+    if output == "table":
+        print_table()
+    else:
+        print_data(value, output)
 
 
 def print_data(value: object, output: str) -> None:
@@ -42,7 +45,7 @@ def print_data(value: object, output: str) -> None:
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """Print a table; a narrow terminal gets its most important columns, and standard error names the others."""
+    """Print a table. A narrow terminal gets the most important columns, and standard error names the others."""
     room = plain_console().width if sys.stdout.isatty() else None
     table, layout = make_table(columns, rows, room)
     _print(table)

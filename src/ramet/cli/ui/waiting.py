@@ -1,55 +1,84 @@
-"""Waiting for what was asked for: --no-wait and --wait-timeout, and how the wait is shown."""
+"""Waiting for what was requested: --no-wait and --wait-timeout, and a line on standard error while a command waits."""
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.durations import Duration
-from ramet.cli.ui.output import say
-from ramet.cli.ui.progress import showing_progress
+from ramet.cli.ui.durations import Duration, shown_duration
+from ramet.cli.ui.output import plain_console, say
 
 Result = TypeVar("Result")
-Wait = Callable[[str, float, Callable[[Service], None]], Result]
+Seen = Callable[[Service], None]
+Wait = Callable[[str, float, Seen], Result]
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long a command waits, None: not at all; the time that it shows runs from its own beginning."""
+class Waiting:
+    """How long a command waits (None: not at all), and when it began, by the monotonic clock."""
 
     seconds: float | None
     begun: float = field(default_factory=time.monotonic)
 
     def follow(self, wait: Wait[Result], subject: str, doing: str, done: str) -> Result | None:
-        """Wait for a service or a set by its id, with progress, and say that it is done; None without a wait.
+        """Wait for a service or a replica set by its id, and say when it is done. Return None without a wait.
 
-        Raises click.Abort where the user interrupts the wait: what was asked for continues.
+        Raises click.Abort if the user interrupts the wait; what was requested continues.
         """
         if self.seconds is None:
             return None
         try:
-            with showing_progress(doing, self.begun) as progress:
-                found = wait(subject, self.seconds, progress.seen)
+            with self._showing(doing) as seen:
+                found = wait(subject, self.seconds, seen)
         except KeyboardInterrupt as interrupt:
             raise click.Abort(f"{doing} continues. To see its status: ramet service get {subject}") from interrupt
-        say(f"{done} after {progress.elapsed()}.", "green")
+        say(f"{done} after {self._elapsed()}.", "green")
         return found
+
+    @contextmanager
+    def _showing(self, doing: str) -> Iterator[Seen]:
+        """Show the status until the end of the block: on a terminal as one moving line, elsewhere each new status."""
+        console = plain_console(stderr=True)
+        if not console.is_terminal:
+            last = ""
+
+            def print_new(service: Service) -> None:
+                nonlocal last
+                if service.status != last:
+                    say(f"{doing}: {service.status}, {self._elapsed()}")
+                last = service.status
+
+            yield print_new
+            return
+        with Live(console=console, transient=True, refresh_per_second=12) as live:
+            yield lambda service: live.update(Spinner("dots", Text(f"{doing}: {service.status}, {self._elapsed()}")))
+
+    def _elapsed(self) -> str:
+        return shown_duration(time.monotonic() - self.begun)
 
 
 def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --no-wait and --wait-timeout; the command gets them as `patience`."""
+    """Add --no-wait and --wait-timeout; the command gets them as `waiting`."""
 
     @functools.wraps(command)
-    def with_patience(*arguments: Any, no_wait: bool, wait_timeout: float, **named: Any) -> Any:
-        return command(*arguments, patience=Patience(None if no_wait else wait_timeout), **named)
+    def with_waiting(*arguments: Any, no_wait: bool, wait_timeout: float, **named: Any) -> Any:
+        return command(*arguments, waiting=Waiting(None if no_wait else wait_timeout), **named)
 
     timeout = click.option(
-        "--wait-timeout", type=Duration(), default="30m", show_default=True, help="How long to wait, like 90s or 30m."
+        "--wait-timeout",
+        type=Duration(),
+        default="30m",
+        show_default=True,
+        help="How long to wait, such as 90s or 30m.",
     )
     return click.option("--no-wait", is_flag=True, help="Return as soon as the request is accepted.")(
-        timeout(with_patience)
+        timeout(with_waiting)
     )
