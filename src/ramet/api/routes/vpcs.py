@@ -1,9 +1,13 @@
-"""Private networks over HTTP: the backend of this host has none, so lists are empty and changes are refused."""
+"""What no backend of Ramet offers, as one table: VPCs and their peerings. Lists are empty, the rest is refused."""
 
-from typing import Annotated
+import inspect
+import re
+from typing import Annotated, Any, NamedTuple
 
-from litestar import Response, Router, delete, get, post
+from litestar import Response, Router, route
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
+from litestar.types import Method
 
 from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
 from ramet.api.schemas.shared import Success
@@ -11,150 +15,87 @@ from ramet.api.schemas.vpcs import VPC, Peering, PeeringCreate, ServiceVPCInput,
 from ramet.control import services
 from ramet.errors import Invalid, NotFound
 
-VpcId = Annotated[str, PathParameter(description="Number of the VPC.")]
-PeeringId = Annotated[str, PathParameter(description="Number of the peering.")]
-_CHANGING = (400, 403, 404, 413, 415)
+_NONE = "VPC_NONE"
+_UNKNOWN = "VPC_NOT_FOUND"
+_REFUSED = "VPC_NOT_AVAILABLE"
+_DESCRIPTIONS = {
+    _NONE: "Returns an empty list: no backend of Ramet has private networks.",
+    _UNKNOWN: "Not found: no backend of Ramet has private networks.",
+    _REFUSED: "Refused: no backend of Ramet has private networks.",
+}
+_PARAMETERS: dict[str, Any] = {
+    "project_id": ProjectId,
+    "service_id": ServiceId,
+    "vpc_id": Annotated[str, PathParameter(description="Number of the VPC.")],
+    "peering_id": Annotated[str, PathParameter(description="Number of the peering.")],
+}
 
 
-@get("/vpcs", operation_id="getVPCs", summary="List VPCs", responses=errors(403))
-async def list_vpcs(project_id: ProjectId) -> Response[list[VPC]]:
-    """None: this backend has no private networks."""
-    return answer([])
+class _Operation(NamedTuple):
+    method: Method
+    path: str
+    operation_id: str
+    summary: str
+    outcome: str
+    status: int
+    returns: Any
+    body: Any = None
 
 
-@post("/vpcs", operation_id="createVPC", summary="Create a VPC", status_code=201, responses=errors(*_CHANGING))
-async def create_vpc(project_id: ProjectId, data: JSONBody[VPCCreate]) -> Response[VPC]:
-    """Refused: this backend has no private networks."""
-    raise _no_vpc("A VPC")
+_VPC = "/vpcs/{vpc_id:str}"
+_PEERING = _VPC + "/peerings/{peering_id:str}"
+_SERVICE = "/services/{service_id:str}"
+_OPERATIONS = [_Operation(*row) for row in (
+    ("GET", "/vpcs", "getVPCs", "List VPCs", _NONE, 200, Response[list[VPC]]),
+    ("POST", "/vpcs", "createVPC", "Create a VPC", _REFUSED, 201, Response[VPC], JSONBody[VPCCreate]),
+    ("GET", _VPC, "getVPC", "Get a VPC", _UNKNOWN, 200, Response[VPC]),
+    ("DELETE", _VPC, "deleteVPC", "Delete a VPC", _UNKNOWN, 204, None),
+    ("POST", _VPC + "/rename", "renameVPC", "Rename a VPC", _UNKNOWN, 200, Response[Success], JSONBody[VPCRename]),
+    ("GET", _VPC + "/peerings", "getVPCPeerings", "List the peerings of a VPC", _NONE, 200, Response[list[Peering]]),
+    ("POST", _VPC + "/peerings", "createVPCPeering", "Create a peering of a VPC", _REFUSED, 201, Response[Peering],
+     JSONBody[PeeringCreate]),
+    ("GET", _PEERING, "getVPCPeering", "Get a peering of a VPC", _UNKNOWN, 200, Response[Peering]),
+    ("DELETE", _PEERING, "deleteVPCPeering", "Delete a peering of a VPC", _UNKNOWN, 204, None),
+    ("POST", _SERVICE + "/attachToVPC", "attachServiceToVPC", "Attach a service to a VPC", _REFUSED, 202,
+     Response[Success], JSONBody[ServiceVPCInput]),
+    ("POST", _SERVICE + "/detachFromVPC", "detachServiceFromVPC", "Detach a service from its VPC", _REFUSED, 202,
+     Response[Success], JSONBody[ServiceVPCInput]),
+)]  # fmt: skip
 
 
-@get("/vpcs/{vpc_id:str}", operation_id="getVPC", summary="Get a VPC", responses=errors(403, 404))
-async def get_vpc(project_id: ProjectId, vpc_id: VpcId) -> Response[VPC]:
-    """Not found: this backend has no private networks."""
-    raise _unknown(vpc_id)
+def _handler(operation: _Operation) -> HTTPRouteHandler:
+    """Return the handler of a row. Its signature is what Litestar checks requests by, and documents."""
+
+    async def respond(**request: Any) -> Any:
+        if "plane" in request:
+            services.get_service(request["plane"], request["project_id"], request["service_id"])
+        if operation.outcome == _NONE:
+            return answer([])
+        if operation.outcome == _UNKNOWN:
+            details = f"vpc_id {request['vpc_id'][:64]!r}; no backend of Ramet has VPCs"
+            raise NotFound(_UNKNOWN, "no VPC with that id exists", details)
+        message = f"Cannot {operation.summary.lower().replace('vpc', 'VPC')}: no backend of Ramet has private networks"
+        raise Invalid(_REFUSED, message, "Connect to the endpoint of the service.")
+
+    takes = {name: _PARAMETERS[name] for name in ("project_id", *re.findall(r"{(\w+):", operation.path))}
+    if "service_id" in takes:
+        takes["plane"] = PlaneDependency
+    statuses = [403, 404] if len(takes) > 1 else [403]
+    if operation.body is not None:
+        takes["data"] = operation.body
+        statuses = [400, 403, 404, 413, 415]
+    respond.__annotations__ = {**takes, "return": operation.returns}
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=takes[name]) for name in takes]
+    respond.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return route(
+        operation.path,
+        http_method=operation.method,
+        operation_id=operation.operation_id,
+        summary=operation.summary,
+        description=_DESCRIPTIONS[operation.outcome],
+        status_code=operation.status,
+        responses=errors(*statuses),
+    )(respond)
 
 
-@delete("/vpcs/{vpc_id:str}", operation_id="deleteVPC", summary="Delete a VPC", responses=errors(403, 404))
-async def delete_vpc(project_id: ProjectId, vpc_id: VpcId) -> None:
-    """Not found: this backend has no private networks."""
-    raise _unknown(vpc_id)
-
-
-@post(
-    "/vpcs/{vpc_id:str}/rename",
-    operation_id="renameVPC",
-    summary="Rename a VPC",
-    status_code=200,
-    responses=errors(*_CHANGING),
-)
-async def rename_vpc(project_id: ProjectId, vpc_id: VpcId, data: JSONBody[VPCRename]) -> Response[Success]:
-    """Not found: this backend has no private networks."""
-    raise _unknown(vpc_id)
-
-
-@get(
-    "/vpcs/{vpc_id:str}/peerings",
-    operation_id="getVPCPeerings",
-    summary="List the peerings of a VPC",
-    responses=errors(403, 404),
-)
-async def list_peerings(project_id: ProjectId, vpc_id: VpcId) -> Response[list[Peering]]:
-    """None: this backend has no private networks, so no network has peerings."""
-    return answer([])
-
-
-@post(
-    "/vpcs/{vpc_id:str}/peerings",
-    operation_id="createVPCPeering",
-    summary="Create a peering of a VPC",
-    status_code=201,
-    responses=errors(*_CHANGING),
-)
-async def create_peering(project_id: ProjectId, vpc_id: VpcId, data: JSONBody[PeeringCreate]) -> Response[Peering]:
-    """Refused: this backend has no private networks."""
-    raise _no_vpc("A peering")
-
-
-@get(
-    "/vpcs/{vpc_id:str}/peerings/{peering_id:str}",
-    operation_id="getVPCPeering",
-    summary="Get a peering of a VPC",
-    responses=errors(403, 404),
-)
-async def get_peering(project_id: ProjectId, vpc_id: VpcId, peering_id: PeeringId) -> Response[Peering]:
-    """Not found: this backend has no private networks."""
-    raise _unknown(vpc_id)
-
-
-@delete(
-    "/vpcs/{vpc_id:str}/peerings/{peering_id:str}",
-    operation_id="deleteVPCPeering",
-    summary="Delete a peering of a VPC",
-    responses=errors(403, 404),
-)
-async def delete_peering(project_id: ProjectId, vpc_id: VpcId, peering_id: PeeringId) -> None:
-    """Not found: this backend has no private networks."""
-    raise _unknown(vpc_id)
-
-
-@post(
-    "/services/{service_id:str}/attachToVPC",
-    operation_id="attachServiceToVPC",
-    summary="Attach a service to a VPC",
-    status_code=202,
-    responses=errors(*_CHANGING),
-    sync_to_thread=True,
-)
-def attach_to_vpc(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceVPCInput]
-) -> Response[Success]:
-    """Refused: this backend has no private networks."""
-    services.get_service(plane, project_id, service_id)
-    raise _no_vpc("To attach a service")
-
-
-@post(
-    "/services/{service_id:str}/detachFromVPC",
-    operation_id="detachServiceFromVPC",
-    summary="Detach a service from its VPC",
-    status_code=202,
-    responses=errors(*_CHANGING),
-    sync_to_thread=True,
-)
-def detach_from_vpc(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceVPCInput]
-) -> Response[Success]:
-    """Refused: this backend has no private networks."""
-    services.get_service(plane, project_id, service_id)
-    raise _no_vpc("To detach a service")
-
-
-def _unknown(vpc_id: str) -> NotFound:
-    return NotFound("VPC_NOT_FOUND", "no VPC with that id exists", f"vpc_id {vpc_id[:64]!r}; this backend has none")
-
-
-vpcs_router = Router(
-    "/projects/{project_id:str}",
-    route_handlers=[
-        list_vpcs,
-        create_vpc,
-        get_vpc,
-        delete_vpc,
-        rename_vpc,
-        list_peerings,
-        create_peering,
-        get_peering,
-        delete_peering,
-        attach_to_vpc,
-        detach_from_vpc,
-    ],
-    tags=["VPCs"],
-)
-
-
-def _no_vpc(what: str) -> Invalid:
-    return Invalid(
-        "VPC_NOT_AVAILABLE",
-        f"{what} needs private networks, and the backend of this host has none",
-        "Connect to the endpoint of the service.",
-    )
+vpcs_router = Router("/projects/{project_id:str}", route_handlers=[_handler(row) for row in _OPERATIONS], tags=["VPCs"])
