@@ -2,16 +2,18 @@
 
 import os
 import shutil
-import socket
+import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
+
+from harness.ports import free_port
+from harness.waiting import BOUND_SECONDS, eventually
 
 BIN = Path("/usr/lib/postgresql/15/bin")
 _OPTIONS = ("fsync=off", "listen_addresses=127.0.0.1", "max_connections=200", "logging_collector=off")
@@ -26,7 +28,7 @@ def postgresql() -> Iterator[str]:
     user = _account()
     if user is not None:
         shutil.chown(directory, user)
-    port = _free_port()
+    port = free_port()
     try:
         _run(BIN / "initdb", "-D", directory / "data", "-U", "ramet", "-A", "trust", "--no-sync", user=user)
         server = subprocess.Popen(_command(directory, port), user=user, cwd=directory, stderr=subprocess.DEVNULL)
@@ -34,8 +36,8 @@ def postgresql() -> Iterator[str]:
             _await(port)
             yield f"postgresql+psycopg://ramet@127.0.0.1:{port}/postgres"
         finally:
-            server.terminate()
-            _stopped(server)
+            server.send_signal(signal.SIGINT)
+            server.wait(BOUND_SECONDS)
     finally:
         shutil.rmtree(directory)
 
@@ -69,28 +71,11 @@ def _run(*command: str | Path, user: str | None) -> None:
         raise AssertionError(f"{command[0]} failed: {done.stderr[-2000:]}")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _await(port: int) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
+    def serves() -> bool:
+        with suppress(psycopg.OperationalError):
             psycopg.connect(host="127.0.0.1", port=port, user="ramet", dbname="postgres").close()
-            return
-        except psycopg.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
+            return True
+        return False
 
-
-def _stopped(server: subprocess.Popen[bytes]) -> None:
-    try:
-        server.wait(10)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+    eventually(serves, "PostgreSQL")

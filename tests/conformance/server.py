@@ -1,27 +1,17 @@
 """A whole `ramet up` of its own, with real servers, and what a client knows of it."""
 
-import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from harness.instance import running_instance
 from harness.waiting import eventually
 from tests.conformance.shapes import Error, Service, decode
-
-_RAMET = [sys.executable, "-c", "from ramet.cli.commands import main; main()"]
 
 
 @dataclass
@@ -111,36 +101,12 @@ class Ramet:
 @contextmanager
 def running_ramet() -> Iterator[Ramet]:
     """Run `ramet up` on a fresh data directory; at the end nothing of it is left."""
-    home = Path(tempfile.mkdtemp(prefix="ramet-conformance-"))
-    home.chmod(0o711)
-    ports = _free_ports(60)
-    environ = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "RAMET_LOG_LEVEL": "WARNING"}
-    data, credentials = home / "data", home / "credentials.json"
-    up = [*_RAMET, "up", "--data", str(data), "--port", "0", "--port-range", ports]
-    with (home / "up.log").open("wb") as log:
-        process = subprocess.Popen([*up, "--credentials-file", str(credentials)], env=environ, stdout=log, stderr=log)
-    try:
-        eventually(lambda: credentials.exists() or process.poll() is not None)
-        assert process.poll() is None, (home / "up.log").read_text()
-        known = json.loads(credentials.read_text())
+    with running_instance(None, RAMET_LOG_LEVEL="WARNING") as instance:
+        known = instance.credentials
         auth = (known["public_key"], known["secret_key"])
-        with httpx.Client(base_url=known["base_url"], auth=auth, timeout=30, trust_env=False) as http:
+        with httpx.Client(base_url=known["base_url"], auth=auth, timeout=60, trust_env=False) as http:
             ramet = Ramet(known["base_url"], known["project_id"], http)
             yield ramet
             for service in ramet.services():
                 ramet.delete(service)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-        subprocess.run(
-            [*_RAMET, "down", "--data", str(data)], env=environ, check=True, capture_output=True, timeout=120
-        )
-        shutil.rmtree(home)
-
-
-def _free_ports(count: int) -> str:
-    """Return a range of ports of which the first is free now; the server looks at each before it takes it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        first = min(probe.getsockname()[1], 65000 - count)
-    return f"{first}-{first + count}"
+        assert instance.down() == 0

@@ -4,12 +4,9 @@ Run by script/screenshots. It takes about two minutes and leaves nothing behind 
 """
 
 import re
-import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -18,13 +15,11 @@ import psycopg
 from playwright._impl._api_structures import SetCookieParam
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from ramet.backends.local.host.paths import layout_of
+from harness.instance import running_instance
 from ramet.cli.connection import connection_string
 from ramet.client import Client
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Environment
-from tests.backends.local.hosts import data_root
-from tests.cli.hosts import Host
 from tests.console.browsers import CHROMIUM, MISSING, open_browser
 
 _IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -34,28 +29,6 @@ _HEIGHT = 860
 _LEAST_HEIGHT = 400
 _Look = tuple[str, int, Literal["light", "dark"]]
 _LOOKS: tuple[_Look, ...] = (("", 1280, "light"), ("-dark", 1280, "dark"), ("-narrow", 360, "light"))
-
-
-class _Site(Host):
-    """A host whose snapshots are close together."""
-
-    @property
-    def environ(self) -> Mapping[str, str]:
-        return {**super().environ, "RAMET_SNAPSHOT_SECONDS": "6"}
-
-
-@contextmanager
-def _site() -> Iterator[_Site]:
-    with data_root() as root:
-        site = _Site(root)
-        try:
-            yield site
-        finally:
-            for process in site.started:
-                process.kill()
-                process.wait(30)
-            site.run("down", "--data", str(site.data))
-            shutil.rmtree(layout_of(site.data, site.data).sockets, ignore_errors=True)
 
 
 def _write(uri: str, ended: threading.Event) -> None:
@@ -148,12 +121,16 @@ def main() -> int:
         print(f"screenshots: {MISSING}", file=sys.stderr)
         return 1
     _IMAGES.mkdir(parents=True, exist_ok=True)
-    with _site() as site, open_browser() as browser, site.up() as ramet:
+    with (
+        running_instance(RAMET_SNAPSHOT_SECONDS="6") as host,
+        open_browser() as browser,
+        host.client() as ramet,
+    ):
         expect.set_options(timeout=60_000)
         cookies: list[SetCookieParam] = []
         print("Making a project with a family of services…")
         shop = _populate(ramet)
-        found = re.search(r"console\s+(http\S+)", (site.root / "ramet.log").read_text())
+        found = re.search(r"console\s+(http\S+)", host.log)
         if found is None:
             raise AssertionError("BUG: ramet up prints a link")
         for suffix, width, scheme in _LOOKS:

@@ -2,36 +2,24 @@
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from ramet.backends.local.host.paths import layout_of
-from tests.backends.local.hosts import data_root
-from tests.cli.hosts import Host
+from harness.instance import Instance, running_instance
 from tests.console.browsers import watch
 
 
 @pytest.fixture
-def host() -> Iterator[Host]:
-    with data_root() as root:
-        made = Host(root)
-        try:
-            yield made
-        finally:
-            for process in made.started:
-                process.kill()
-                process.wait(30)
-            done = made.run("down", "--data", str(made.data))
-            assert done.returncode == 0, done.stderr
-            shutil.rmtree(layout_of(made.data, made.data).sockets, ignore_errors=True)
+def host() -> Iterator[Instance]:
+    with running_instance() as made:
+        yield made
 
 
-def _link(host: Host) -> str:
-    found = re.search(r"console\s+(http\S+/console/enter/\S+)", (host.root / "ramet.log").read_text())
+def _link(host: Instance) -> str:
+    found = re.search(r"console\s+(http\S+/console/enter/\S+)", host.log)
     assert found is not None
     return found[1]
 
@@ -42,8 +30,7 @@ def _uri(page: Page) -> str:
 
 
 @pytest.mark.slow
-def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Host, browser: Browser) -> None:
-    host.up().close()
+def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Instance, browser: Browser) -> None:
     context = browser.new_context(timezone_id="America/New_York")
     page = context.new_page()
     complaints = watch(page)

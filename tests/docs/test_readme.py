@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.instance import running_instance
 from harness.waiting import eventually
 from ramet.client import Client
-from tests.cli.hosts import open_host
 
 PAGE = Path(__file__).parents[2] / "README.md"
 _ELSEWHERE = (". .venv/bin/activate", "ramet up")
@@ -33,7 +33,7 @@ def _window_is_open_for(client: Client, age: timedelta) -> bool:
 def test_the_commands_of_the_readme_run_in_their_order() -> None:
     commands = _commands()
     assert ["--to-timestamp", "5 seconds ago"] in [words[4:6] for words in commands]
-    with open_host() as host, host.up() as client:
+    with running_instance() as host, host.client() as client:
         for program, *words in commands:
             assert program == "ramet"
             if "--to-timestamp" in words:  # whoever types has taken longer

@@ -1,7 +1,6 @@
 """A data root for tests of the local backend, with real servers, of which nothing is left at the end."""
 
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.certificates import open_authority
@@ -55,14 +55,6 @@ def make_servers(pool: Path | None = None) -> Iterator[Servers]:
             for directory in found:
                 servers.remove(directory.name, 10)
             shutil.rmtree(servers.layout.sockets, ignore_errors=True)
-
-
-def free_port() -> int:
-    """Return a TCP port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def new_server(servers: Servers, password: Secret | None = None, **changes: object) -> Server:

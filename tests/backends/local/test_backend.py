@@ -10,6 +10,7 @@ import psutil
 import psycopg
 import pytest
 
+from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.backends.local.backend import LocalBackend, open_backend
@@ -31,7 +32,7 @@ from tests.backends.local.forks import (
     services_of,
     snapshot,
 )
-from tests.backends.local.hosts import connect, data_root, free_port, new_server
+from tests.backends.local.hosts import connect, data_root, new_server
 
 
 def test_a_service_and_its_fork_serve_their_own_clients(each_backend: LocalBackend) -> None:

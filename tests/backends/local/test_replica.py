@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 
+from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.backend import LocalBackend
@@ -13,7 +14,7 @@ from ramet.backends.local.sql import connections
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size
 from tests.backends.local.forks import destroy_all, paths_of, run, services_of, writing
-from tests.backends.local.hosts import connect, free_port, new_server
+from tests.backends.local.hosts import connect, new_server
 
 SMALL = Size(500, 1)
 READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 
+from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
@@ -13,7 +14,7 @@ from ramet.ids import new_id
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
 from tests.backends.local import forks
-from tests.backends.local.hosts import connect, free_port, new_server
+from tests.backends.local.hosts import connect, new_server
 
 pytestmark = pytest.mark.timescaledb
 WORKS = "SELECT count(*) FROM works"

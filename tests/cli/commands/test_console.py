@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.backends.local.hosts import free_port
+from harness.ports import free_port
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 

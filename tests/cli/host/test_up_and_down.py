@@ -8,47 +8,49 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from harness.instance import Instance, open_instance
 from harness.waiting import eventually
 from ramet.cli.connection import connection_string
 from ramet.cli.user_files.credentials import read_credentials
 from ramet.model.status import Status
-from tests.cli.hosts import Host, open_host
 
 
 @pytest.fixture
-def host() -> Iterator[Host]:
-    with open_host() as made:
+def host() -> Iterator[Instance]:
+    with open_instance() as made:
         yield made
 
 
 def _select_one(uri: str) -> None:
-    with psycopg.connect(uri, connect_timeout=10) as connection:
+    with psycopg.connect(uri, connect_timeout=60) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 @pytest.mark.slow
-def test_databases_outlive_up_and_end_with_down(host: Host) -> None:
-    with host.up() as ramet:
+def test_databases_outlive_up_and_end_with_down(host: Instance) -> None:
+    host.up()
+    with host.client() as ramet:
         created = ramet.create_service("shop")
-        ramet.wait_ready(created.service_id, 60)
+        ramet.wait_ready(created.service_id, 180)
     uri = connection_string(created.endpoint, str(created.initial_password))
     _select_one(uri)
     assert host.terminate() == 0
     _select_one(uri)
 
-    with host.up() as ramet:
-        assert [service.status for service in ramet.list_services()] == ["READY"]
+    host.up()
+    with host.client() as ramet:
+        eventually(lambda: [service.status for service in ramet.list_services()] == ["READY"])
         refused = host.run("up", "--data", str(host.data), "--port", "0")
         assert refused.returncode == 3
-        assert f"pid {host.started[-1].pid}" in refused.stderr
+        assert host.process is not None
+        assert f"pid {host.process.pid}" in refused.stderr
 
-    ended = host.run("down", "--data", str(host.data))
-    assert ended.returncode == 0, ended.stderr
-    assert host.started[-1].wait(30) == 0
+    assert host.down() == 0
     with pytest.raises(psycopg.OperationalError):
         _select_one(uri)
 
-    with host.up() as ramet:
+    host.up()
+    with host.client() as ramet:
         eventually(lambda: ramet.get_service(created.service_id).status == Status.READY)
         _select_one(uri)
         assert host.run("service", "delete", "shop", "--yes").returncode == 0
@@ -56,17 +58,18 @@ def test_databases_outlive_up_and_end_with_down(host: Host) -> None:
 
 
 @pytest.mark.slow
-def test_all_of_it_works_over_ipv6(host: Host) -> None:
-    with host.up("--host", "::1", "--endpoint-host", "::1") as ramet:
+def test_all_of_it_works_over_ipv6(host: Instance) -> None:
+    host.up("--host", "::1", "--endpoint-host", "::1")
+    with host.client() as ramet:
         assert ramet.base_url.startswith("http://[::1]:")
         created = ramet.create_service("shop")
-        ramet.wait_ready(created.service_id, 60)
+        ramet.wait_ready(created.service_id, 180)
         assert created.endpoint.host == "::1"
         _select_one(connection_string(created.endpoint, str(created.initial_password)))
         listed = host.run("service", "list")
         assert (listed.returncode, "shop" in listed.stdout) == (0, True), listed.stderr
-        assert "http://[::1]:" in (host.root / "ramet.log").read_text()
-        assert "without TLS" not in (host.root / "ramet.log").read_text()
+        assert "http://[::1]:" in host.log
+        assert "without TLS" not in host.log
         assert host.run("service", "pooler", "enable", "shop").returncode == 0
         pooler = ramet.get_service(created.service_id).connection_pooler
         assert pooler is not None
@@ -75,8 +78,9 @@ def test_all_of_it_works_over_ipv6(host: Host) -> None:
 
 
 @pytest.mark.slow
-def test_what_up_writes_is_private(host: Host) -> None:
-    with host.up() as ramet:
+def test_what_up_writes_is_private(host: Instance) -> None:
+    host.up()
+    with host.client() as ramet:
         given = read_credentials(host.root / "credentials.json")
         assert given is not None
         assert given.base_url == ramet.base_url
@@ -89,7 +93,7 @@ def test_what_up_writes_is_private(host: Host) -> None:
         assert given.secret_key not in host.log
 
 
-def test_a_taken_port_is_named(host: Host) -> None:
+def test_a_taken_port_is_named(host: Instance) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from harness.ports import free_port
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import identity, postgres
@@ -16,7 +17,7 @@ from ramet.errors import Unavailable, Unseen
 from ramet.machine import processes
 from ramet.model.credentials import Secret
 from tests.backends.local.forks import paths_of, run
-from tests.backends.local.hosts import free_port, new_server
+from tests.backends.local.hosts import new_server
 
 Look = Callable[[LocalBackend, Server], object]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
+from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
@@ -19,7 +20,7 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Invalid
 from ramet.model.credentials import Secret, new_password
-from tests.backends.local.hosts import boot, connect, free_port, new_server, restart
+from tests.backends.local.hosts import boot, connect, new_server, restart
 from tests.backends.local.scram_client import answer_to
 
 
