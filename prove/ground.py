@@ -14,15 +14,16 @@ import psycopg
 
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.control import services
+from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.forks import fork_service
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
-from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import NotFound
 from ramet.model.service import Service, status_of, status_reason
 from ramet.model.status import Status
+from ramet.model.window import RestoreSettings
 from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
@@ -124,10 +125,10 @@ def open_ground(directory: Path | None, snapshot_seconds: float) -> Iterator[Gro
     backend = open_backend(root, has_limits=False)
     store = Store.open(f"sqlite:///{root}/ramet.db")
     worker = Worker(store, all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7)))
-    plane = Plane(store, backend, Placement("local", "localhost", _ports(), plaintext=True), b"prove" * 8, worker.wake)
-    cadence = Cadence(timedelta(seconds=snapshot_seconds), 64 * 1024**2)
-    upkeep = Upkeep(store, backend, cadence, worker.wake, utc_now)
-    schedule = Schedule(store, [Duty("snapshots", 1.0, upkeep.take_due_snapshots)])
+    placement = Placement("local", "localhost", _ports(), plaintext=True)
+    settings = RestoreSettings(snapshot_interval_seconds=int(snapshot_seconds), snapshot_wal_bytes=64 * 1024**2)
+    plane = Plane(store, backend, placement, b"prove" * 8, worker.wake, restore=settings)
+    schedule = Schedule(store, [Duty("snapshots", 1.0, ScheduledSnapshots(plane).take_due)])
     worker.start()
     schedule.start()
     try:

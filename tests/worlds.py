@@ -6,12 +6,13 @@ from pathlib import Path
 
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import services
+from ramet.control.duties.health import Health
+from ramet.control.duties.storage_guard import StorageGuard
 from ramet.control.forks import fork_service
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
-from ramet.control.upkeep import Cadence, Upkeep
 from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
 from ramet.model.project import ApiKey, Project
@@ -35,7 +36,8 @@ class World:
     projects: Projects
     procedures: list[Procedure]
     worker: Worker
-    upkeep: Upkeep
+    health: Health
+    storage_guard: StorageGuard
     project: Project
     key: ApiKey
     secret: Secret
@@ -75,5 +77,5 @@ def make_world(directory: Path, backend: MemoryBackend | None = None) -> World:
     projects = Projects(store)
     project = projects.create_project("demo", utc_now())
     key, secret = projects.create_key(project.id, "first", utc_now())
-    upkeep = Upkeep(store, backend, Cadence(), worker.wake, utc_now)
-    return World(store, backend, plane, projects, procedures, worker, upkeep, project, key, secret)
+    guard = StorageGuard(plane)
+    return World(store, backend, plane, projects, procedures, worker, Health(plane), guard, project, key, secret)

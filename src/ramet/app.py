@@ -3,9 +3,10 @@
 import logging
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,33 +20,27 @@ from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
 from ramet.console.application import Console, open_console
-from ramet.control.drills import Drills
-from ramet.control.lost_snapshots import LostSnapshots
-from ramet.control.metrics import FORGET_SECONDS, ROUND_SECONDS, Metering
+from ramet.control.duties import drills, maintenance, retention
+from ramet.control.duties.archives import inspect_archives
+from ramet.control.duties.clock import TrustedTime
+from ramet.control.duties.health import Health
+from ramet.control.duties.lost_snapshots import LostSnapshots
+from ramet.control.duties.sampling import Sampling
+from ramet.control.duties.snapshots import ScheduledSnapshots
+from ramet.control.duties.storage_guard import StorageGuard
+from ramet.control.duties.upgrades import Upgrades
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
-from ramet.control.upkeep import Cadence, Upkeep
 from ramet.model.window import RestoreSettings
 from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
-from ramet.procedures.trusted_time import TrustedTime
 from ramet.settings import Settings, make_data_dir
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
 
-_CLOCK_SECONDS = 60.0
-_OBSERVE_SECONDS = 1.0
-_ROOM_SECONDS = 0.25
-_SNAPSHOT_CHECK_SECONDS = 5.0
-_ARCHIVE_SECONDS = 10.0
-_LOG_SECONDS = 20.0
-_DRILL_CHECK_SECONDS = 60.0
-_RENEWAL_SECONDS = 60.0
-_HISTORY_SECONDS = 600.0
-_GIVE_BACK_SECONDS = 3600.0
 _GIB = 1024**3
 _MIB = 1024**2
 
@@ -113,7 +108,7 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     )
     root_key = _root_key(settings.data_dir / "secrets")
     plane = Plane(store, backend, placement, root_key, worker.wake, utc_now, _restore_settings(settings))
-    schedule = Schedule(store, _duties(settings, store, backend, worker.wake, trusted))
+    schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
     console = open_console(plane, projects, root_key, lambda: msgspec.json.decode(openapi_json(__version__)))
     return Runtime(settings, store, backend, plane, projects, console, worker, schedule)
@@ -172,30 +167,25 @@ def _restore_settings(settings: Settings) -> RestoreSettings:
     return RestoreSettings(settings.window_days, int(settings.snapshot_seconds), settings.snapshot_wal_mbs * _MIB)
 
 
-def _duties(
-    settings: Settings, store: Store, backend: Backend, wake: Callable[[], None], trusted: TrustedTime
-) -> list[Duty]:
-    interval = timedelta(seconds=settings.snapshot_seconds)
-    cadence = Cadence(interval, settings.snapshot_wal_mbs * _MIB)
-    upkeep = Upkeep(store, backend, cadence, wake, utc_now, timedelta(days=settings.history_days), trusted.now)
-    metering = Metering(store, backend, utc_now, trusted.now)
-    drills = Drills(store, backend, wake, utc_now)
-    check_seconds = min(_SNAPSHOT_CHECK_SECONDS, settings.snapshot_seconds)
+def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty]:
+    """Return what runs without a request: its name, the seconds from one run to the next, and the function."""
+    history = timedelta(days=settings.history_days)
     return [
-        Duty("clock", _CLOCK_SECONDS, trusted.watch),
-        Duty("observe", _OBSERVE_SECONDS, upkeep.observe),
-        Duty("renewal", _RENEWAL_SECONDS, upkeep.renew_servers),
-        Duty("readers", _OBSERVE_SECONDS, upkeep.heed_readers),
-        Duty("lost snapshots", _RENEWAL_SECONDS, LostSnapshots(store, backend).forget),
-        Duty("room", _ROOM_SECONDS, upkeep.guard_room),
-        Duty("snapshots", check_seconds, upkeep.take_due_snapshots),
-        Duty("disk", _GIVE_BACK_SECONDS, backend.host.discard_free_blocks),
-        Duty("history", _HISTORY_SECONDS, upkeep.forget_history),
-        Duty("logs", _LOG_SECONDS, upkeep.trim_logs),
-        Duty("archives", _ARCHIVE_SECONDS, drills.watch),
-        Duty("drills", _DRILL_CHECK_SECONDS, drills.submit_due),
-        Duty("metrics", ROUND_SECONDS, metering.sample),
-        Duty("old metrics", FORGET_SECONDS, metering.forget),
+        Duty("clock", 60.0, trusted.watch),
+        Duty("health", 1.0, Health(plane).inspect),
+        Duty("upgrades", 60.0, Upgrades(plane).apply),
+        Duty("read-only roles", 1.0, partial(maintenance.revoke_writes, plane)),
+        Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
+        Duty("storage guard", 0.25, StorageGuard(plane).check),
+        Duty("snapshots", min(5.0, settings.snapshot_seconds), ScheduledSnapshots(plane).take_due),
+        Duty("disk", 3600.0, plane.backend.host.discard_free_blocks),
+        Duty("history", 600.0, lambda: retention.remove_history(plane, trusted.now(), history)),
+        Duty("logs", 20.0, partial(maintenance.trim_logs, plane)),
+        Duty("archives", 10.0, partial(inspect_archives, plane)),
+        Duty("drills", 60.0, partial(drills.submit_due_drill, plane)),
+        Duty("overdue drills", 10.0, partial(drills.record_overdue_drills, plane)),
+        Duty("metrics", 1.0, Sampling(plane).sample),
+        Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),
     ]
 
 

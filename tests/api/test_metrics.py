@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from ramet.backends.interface.values import Server
-from ramet.control.metrics import Metering
+from ramet.control.duties import retention
+from ramet.control.duties.sampling import Sampling
 from ramet.control.subjects import servers_of
 from ramet.model.fork import shown
 from ramet.model.metric_names import NOT_MEASURED
@@ -19,8 +20,8 @@ def service(world: World) -> JsonObject:
     return world.ready()
 
 
-def sample(world: World, service: JsonObject, count: int = 4) -> Metering:
-    metering = Metering(world.store, world.backend, world.clock)
+def sample(world: World, service: JsonObject, count: int = 4) -> Sampling:
+    sampling = Sampling(world.plane)
     measured = world.backend.volumes[service["service_id"]].measured
     for n in range(count):
         measured |= {
@@ -30,15 +31,15 @@ def sample(world: World, service: JsonObject, count: int = 4) -> Metering:
             "ramet_blocks_total;source=cache": n * 90.0,
             "ramet_blocks_total;source=disk": n * 10.0,
         }
-        metering.sample()
+        sampling.sample()
         world.advance(timedelta(seconds=30))
-    return metering
+    return sampling
 
 
 def test_samples_are_taken_though_the_clock_stepped_back(world: World, service: JsonObject) -> None:
-    metering = sample(world, service)
+    sampling = sample(world, service)
     world.advance(timedelta(hours=-1))
-    metering.sample()
+    sampling.sample()
     with world.store.read() as tx:
         begin = world.clock() - timedelta(minutes=1)
         assert metrics.list_samples(tx, service["service_id"], begin, world.clock() + timedelta(minutes=1))
@@ -155,12 +156,12 @@ def test_one_that_does_not_answer_is_asked_no_more_often_than_the_others(
         return None if server.service_id == silent else measure(server)
 
     monkeypatch.setattr(world.backend.host, "measure", slow)
-    metering = Metering(world.store, world.backend, world.clock)
+    sampling = Sampling(world.plane)
     for _ in range(4):
-        metering.sample()
+        sampling.sample()
     assert sorted(asked) == sorted([silent, other])
     world.advance(timedelta(seconds=30))
-    metering.sample()
+    sampling.sample()
     assert len(asked) == 3
 
 
@@ -175,7 +176,7 @@ def test_a_replica_set_has_series_and_usage_of_its_own_with_a_node_on_each_value
     for number, node in enumerate(nodes):
         lag = {"ramet_replay_lag_seconds": float(number), "ramet_memory_bytes": 20e6}
         world.backend.volumes[node.service_id].measured |= lag
-    Metering(world.store, world.backend, world.clock).sample()
+    Sampling(world.plane).sample()
     world.advance(timedelta(seconds=1))
     of_set = {"service_id": made["id"]}
     found = read(world, of_set, "ramet_replay_lag_seconds", fn="LAST")
@@ -230,31 +231,31 @@ def test_what_is_wrong_with_a_span_is_told_with_its_values(
 
 
 def test_old_samples_are_thinned_and_then_forgotten(world: World, service: JsonObject) -> None:
-    metering = sample(world, service, 60)
+    sample(world, service, 60)
 
     def kept() -> int:
         with world.store.read() as tx:
             begin = world.clock() - timedelta(days=365)
             return len(metrics.list_samples(tx, service["service_id"], begin, world.clock()))
 
-    metering.forget()
+    retention.remove_samples(world.plane, world.clock())
     assert kept() == 60
     world.advance(metrics.KEPT_WHOLE)
-    metering.forget()
+    retention.remove_samples(world.plane, world.clock())
     assert 3 <= kept() <= 5
     world.advance(metrics.KEPT_THINNED)
-    metering.forget()
+    retention.remove_samples(world.plane, world.clock())
     assert kept() == 0
 
 
 def test_a_paused_service_is_not_measured_and_a_gone_ones_samples_go(world: World, service: JsonObject) -> None:
-    metering = sample(world, service)
+    sampling = sample(world, service)
     world.post(world.path(service["service_id"], "stop"))
     world.work()
-    metering.sample()
+    sampling.sample()
     assert len(read(world, service, "ramet_memory_bytes")) == 1
     world.delete(world.path(service["service_id"]))
     world.work()
-    metering.forget()
+    retention.remove_samples(world.plane, world.clock())
     with world.store.read() as tx:
         assert metrics.list_samples(tx, service["service_id"], world.clock() - timedelta(days=1), world.clock()) == []

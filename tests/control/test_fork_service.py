@@ -264,7 +264,7 @@ def test_a_crashed_parent_is_waited_for(world: World) -> None:
     world.backend.commit(parent.id, "row")
     world.backend.crash(parent.id)
     fork = fork_service(world.plane, world.project.id, parent.id, NOW).service
-    world.upkeep.observe()
+    world.health.inspect()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         world.worker.run_until_idle()
@@ -277,7 +277,7 @@ def test_a_service_whose_server_is_down_can_be_forked(world: World) -> None:
     parent = world.create()
     world.backend.commit(parent.id, "row")
     world.backend.crash(parent.id)
-    world.upkeep.observe()
+    world.health.inspect()
     assert status_of(services.get_service(world.plane, world.project.id, parent.id)) is Status.UNSTABLE
     assert world.backend.values(world.fork(parent).id) == ["row"]
 

@@ -1,12 +1,18 @@
 """Create, list, pause, resume and delete; crashed servers; snapshots on schedule."""
 
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from ramet.api.shapes import service_shape
 from ramet.backends.interface.values import Observation, Server
+from ramet.control.duties import retention
+from ramet.control.duties.health import Health
+from ramet.control.duties.snapshots import ScheduledSnapshots
+from ramet.control.duties.storage_guard import StorageGuard
+from ramet.control.duties.upgrades import Upgrades
 from ramet.control.forks import fork_service
 from ramet.control.operations import list_operations
 from ramet.control.plane import utc_now
@@ -20,12 +26,12 @@ from ramet.control.services import (
     start_service,
     stop_service,
 )
-from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, Unseen, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, status_of, status_reason
 from ramet.model.snapshot import Snapshot
 from ramet.model.status import Status
+from ramet.model.window import RestoreSettings
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
@@ -116,7 +122,7 @@ def test_a_bad_create_is_refused(world: World, request_: CreateRequest) -> None:
 def test_a_crashed_server_is_unstable_with_its_reason_until_it_serves_again(world: World) -> None:
     service = world.create()
     world.backend.crash(service.id)
-    world.upkeep.observe()
+    world.health.inspect()
     seen = get_service(world.plane, world.project.id, service.id)
     assert status_of(seen) is Status.UNSTABLE
     assert "not running" in (status_reason(seen) or "")
@@ -127,14 +133,14 @@ def test_a_crashed_server_is_unstable_with_its_reason_until_it_serves_again(worl
 
 def test_a_server_that_crashes_again_is_restarted_though_the_clock_stepped_back(world: World) -> None:
     service, ahead = world.create(), timedelta(hours=1)
-    upkeep = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: utc_now() + ahead)
+    health = Health(replace(world.plane, clock=lambda: utc_now() + ahead))
 
     def crash() -> None:
         world.backend.crash(service.id)
         deadline = time.monotonic() + 60
         while status(world, service) is not Status.UNSTABLE:
             assert time.monotonic() < deadline, "the crashed server is not restarted"
-            upkeep.observe()
+            health.inspect()
         world.worker.run_until_idle()
         world.backend.volumes[service.id].is_open = True
 
@@ -147,7 +153,7 @@ def test_a_service_that_is_restarted_can_be_paused_and_deleted(world: World) -> 
     for end in (stop_service, delete_service):
         service = world.create()
         world.backend.crash(service.id)
-        world.upkeep.observe()
+        world.health.inspect()
         assert status(world, service) is Status.UNSTABLE
         assert end(world.plane, world.project.id, service.id).activity is not None
         world.worker.run_until_idle()
@@ -158,7 +164,7 @@ def test_a_service_that_is_restarted_can_be_paused_and_deleted(world: World) -> 
 def test_what_has_to_wait_for_an_operation_says_so(world: World) -> None:
     service = world.create()
     world.backend.crash(service.id)
-    world.upkeep.observe()
+    world.health.inspect()
     with pytest.raises(WrongState) as caught:
         resize_service(world.plane, world.project.id, service.id, "1000", "4")
     assert caught.value.message == f"Service {service.id} is UNSTABLE while its restart is under way"
@@ -167,7 +173,7 @@ def test_what_has_to_wait_for_an_operation_says_so(world: World) -> None:
 def test_a_lost_volume_is_said_and_never_made_anew(world: World) -> None:
     service = world.create()
     del world.backend.volumes[service.id]
-    world.upkeep.observe()
+    world.health.inspect()
     world.worker.run_until_idle()
     seen = get_service(world.plane, world.project.id, service.id)
     assert status_of(seen) is Status.UNSTABLE
@@ -188,7 +194,7 @@ def test_what_cannot_be_looked_at_is_left_alone_and_the_others_are_not(
 
     monkeypatch.setattr(world.backend.servers, "inspect", observe)
     world.backend.volumes[hidden.id].running = world.backend.volumes[fallen.id].running = False
-    world.upkeep.observe()
+    world.health.inspect()
     world.worker.run_until_idle()
     assert "it cannot be looked at" in caplog.text
     assert [world.backend.volumes[each.id].running for each in (hidden, fallen)] == [False, True]
@@ -199,24 +205,24 @@ def test_servers_of_an_earlier_process_are_renewed_once(world: World) -> None:
     serving, paused = world.create(), world.create()
     stop_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
-    later = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.upkeep.clock)
+    later = Upgrades(world.plane)
     young = world.create()
     volumes = world.backend.volumes
     for _ in range(2):
-        later.renew_servers()
+        later.apply()
         assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 0, 0]
     start_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
-    later.renew_servers()
+    later.apply()
     assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 1, 0]
 
 
 def test_a_renewal_that_is_not_finished_is_taken_up_again(world: World) -> None:
     service = world.create()
     world.backend.volumes[service.id].unfinished_renewals = 1
-    later = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.upkeep.clock)
+    later = Upgrades(world.plane)
     for count in (1, 2, 2):
-        later.renew_servers()
+        later.apply()
         assert world.backend.volumes[service.id].renewals == count
 
 
@@ -237,42 +243,36 @@ def test_a_ready_service_has_its_first_snapshot(world: World) -> None:
 
 def test_a_snapshot_is_due_only_when_something_was_written(world: World) -> None:
     service = world.create()
-    eager = Upkeep(world.store, world.backend, Cadence(timedelta(0)), world.worker.wake, world.upkeep.clock)
-    eager.take_due_snapshots()
+    eager = ScheduledSnapshots(replace(world.plane, restore=RestoreSettings(snapshot_interval_seconds=0)))
+    eager.take_due()
     world.worker.run_until_idle()
     assert len(known_snapshots(world, service)) == 1
     world.backend.commit(service.id, "row")
-    eager.take_due_snapshots()
-    eager.take_due_snapshots()
+    eager.take_due()
+    eager.take_due()
     world.worker.run_until_idle()
     assert len(known_snapshots(world, service)) == 2
 
 
 def test_no_snapshot_is_due_while_the_storage_is_nearly_full(world: World) -> None:
     service = world.create()
-    eager = Upkeep(world.store, world.backend, Cadence(timedelta(0)), world.worker.wake, world.upkeep.clock)
+    eager = ScheduledSnapshots(replace(world.plane, restore=RestoreSettings(snapshot_interval_seconds=0)))
     world.backend.commit(service.id, "row")
     for warning, wanted in (("The storage has 3 MiB left", 1), (None, 2)):
         with world.store.write() as tx:
             services.update_service(tx, service.id, storage_warning=warning)
-        eager.take_due_snapshots()
+        eager.take_due()
         world.worker.run_until_idle()
         assert len(known_snapshots(world, service)) == wanted
 
 
 def test_a_service_that_came_to_rest_gets_a_snapshot(world: World) -> None:
     service = world.create()
-    a_minute_later = Upkeep(
-        world.store,
-        world.backend,
-        Cadence(),
-        world.worker.wake,
-        lambda: world.upkeep.clock() + timedelta(seconds=61),
-    )
+    a_minute_later = ScheduledSnapshots(replace(world.plane, clock=lambda: world.plane.clock() + timedelta(seconds=61)))
     for wanted in (1, 1, 2):
         if wanted == 1:
             world.backend.commit(service.id, "row")
-        a_minute_later.take_due_snapshots()
+        a_minute_later.take_due()
         world.worker.run_until_idle()
         assert len(known_snapshots(world, service)) == wanted
 
@@ -286,9 +286,7 @@ def test_old_snapshots_are_retired_with_their_files(world: World) -> None:
             snapshots.insert_snapshot(tx, old)
             world.backend.volumes[service.id].snapshots[name] = ()
     world.backend.commit(service.id, "row")
-    Upkeep(
-        world.store, world.backend, Cadence(timedelta(0)), world.worker.wake, world.upkeep.clock
-    ).take_due_snapshots()
+    ScheduledSnapshots(replace(world.plane, restore=RestoreSettings(snapshot_interval_seconds=0))).take_due()
     world.worker.run_until_idle()
     kept = {snapshot.id for snapshot in known_snapshots(world, service)}
     assert "a" * 10 not in kept
@@ -303,7 +301,7 @@ def test_the_reason_of_a_failed_fork_is_remembered_for_a_month(world: World, day
     failing = laws.rewritten(world.procedures, "fork", lambda fork: laws.failing(fork, "capture", after=False))
     Worker(world.store, failing).run_until_idle()
     later = world.plane.clock() + timedelta(days=days)
-    Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: later).forget_history()
+    retention.remove_history(world.plane, later, timedelta(days=30))
     page = list_operations(world.plane, world.project.id)
     assert ("Injected at capture" in [past.error for past in page.operations]) is is_remembered
     assert "create" in [past.procedure for past in page.operations]
@@ -314,7 +312,7 @@ def test_a_request_can_be_repeated_for_a_month(world: World, days: int, is_remem
     first = create_service(world.plane, world.project.id, CreateRequest("shop"), "key")
     world.worker.run_until_idle()
     later = world.plane.clock() + timedelta(days=days)
-    Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: later).forget_history()
+    retention.remove_history(world.plane, later, timedelta(days=30))
     again = create_service(world.plane, world.project.id, CreateRequest("shop"), "key")
     assert (again.service.id == first.service.id) is is_remembered
 
@@ -323,16 +321,16 @@ def test_while_the_storage_is_nearly_full_services_are_read_only_and_say_so(worl
     service, paused = world.create(), world.create("asleep")
     stop_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
-    world.upkeep.guard_room()
+    world.storage_guard.check()
     assert not world.backend.volumes[service.id].held
     world.backend.short_of_room = "The storage has 7 MiB left."
-    world.upkeep.guard_room()
+    world.storage_guard.check()
     shown = service_shape(get_service(world.plane, world.project.id, service.id))
     assert shown.metadata.storage_warning == "The storage has 7 MiB left."
     assert world.backend.volumes[service.id].held
     assert not world.backend.volumes[paused.id].held
     world.backend.short_of_room = None
-    world.upkeep.guard_room()
+    world.storage_guard.check()
     assert not world.backend.volumes[service.id].held
     assert get_service(world.plane, world.project.id, service.id).storage_warning is None
 
@@ -340,14 +338,14 @@ def test_while_the_storage_is_nearly_full_services_are_read_only_and_say_so(worl
 def test_a_service_that_has_used_up_its_quota_is_read_only_alone(world: World) -> None:
     greedy, other = world.create("greedy"), world.create("other")
     world.backend.short_of_quota[greedy.id] = "The service has 7 MiB of its quota left."
-    world.upkeep.guard_room()
+    world.storage_guard.check()
     assert world.backend.volumes[greedy.id].held
     assert not world.backend.volumes[other.id].held
     shown = service_shape(get_service(world.plane, world.project.id, greedy.id))
     assert shown.metadata.storage_warning == "The service has 7 MiB of its quota left."
     assert get_service(world.plane, world.project.id, other.id).storage_warning is None
     del world.backend.short_of_quota[greedy.id]
-    Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.plane.clock).guard_room()
+    StorageGuard(world.plane).check()
     assert not world.backend.volumes[greedy.id].held
     assert get_service(world.plane, world.project.id, greedy.id).storage_warning is None
 
@@ -357,11 +355,11 @@ def test_what_is_held_is_lifted_though_its_server_was_down_when_it_was_told(worl
     volume = world.backend.volumes[service.id]
     world.backend.short_of_room = "The storage has 7 MiB left."
     volume.running = False
-    world.upkeep.guard_room()
+    world.storage_guard.check()
     held_while_down = volume.held
     world.backend.short_of_room = None
     volume.running = True
-    world.upkeep.guard_room()
+    world.storage_guard.check()
     assert (held_while_down, volume.held) == (True, False)
     assert get_service(world.plane, world.project.id, service.id).storage_warning is None
 
@@ -370,9 +368,16 @@ def test_a_clock_that_stepped_forward_retires_no_snapshot(world: World) -> None:
     service, ahead = world.create(), timedelta(days=365)
     trusted = Tools(world.store, world.backend, lambda: utc_now() + ahead, timedelta(0), utc_now)
     stepped = Worker(world.store, all_procedures(trusted, timedelta(days=7)))
-    upkeep = Upkeep(world.store, world.backend, Cadence(timedelta(0)), stepped.wake, lambda: utc_now() + ahead)
+    duty = ScheduledSnapshots(
+        replace(
+            world.plane,
+            restore=RestoreSettings(snapshot_interval_seconds=0),
+            wake=stepped.wake,
+            clock=lambda: utc_now() + ahead,
+        )
+    )
     for wanted in (2, 3):
         world.backend.commit(service.id, "row")
-        upkeep.take_due_snapshots()
+        duty.take_due()
         stepped.run_until_idle()
         assert len(known_snapshots(world, service)) == wanted

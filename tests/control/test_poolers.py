@@ -114,7 +114,7 @@ def test_a_pooler_that_fell_is_started_again(world: World) -> None:
     service = world.create()
     port = enable(world, service.id)
     world.backend.poolers.stop(service.id)
-    world.upkeep.observe()
+    world.health.inspect()
     world.worker.run_until_idle()
     assert pooler_port(world, service.id) == port
 
@@ -122,7 +122,7 @@ def test_a_pooler_that_fell_is_started_again(world: World) -> None:
 def test_one_that_is_being_enabled_is_not_called_down(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
     enable_pooler(world.plane, world.project.id, service.id)
-    world.upkeep.observe()
+    world.health.inspect()
     assert "down" not in caplog.text
 
 

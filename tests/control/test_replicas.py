@@ -8,11 +8,12 @@ import sqlalchemy as sa
 from ramet.backends.interface.values import NOT_FOLLOWING, Observation, Server
 from ramet.backends.memory.volumes import KEPT_ENTRIES
 from ramet.control import replica_sets as verbs
-from ramet.control.replica_repair import submit_restart
+from ramet.control.duties import maintenance
+from ramet.control.duties.replica_health import submit_restart
+from ramet.control.duties.upgrades import Upgrades
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, get_service, list_services, start_service, stop_service
-from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.logs import LogEntry
@@ -81,9 +82,9 @@ def test_each_node_and_a_balancer_have_ports_of_their_own(world: World) -> None:
 def test_sets_of_an_earlier_process_are_renewed_along_with_their_service(world: World) -> None:
     made = create(world, world.create(), nodes=2)
     world.backend.volumes[made.id].balancer_port = None
-    later = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, world.upkeep.clock)
+    later = Upgrades(world.plane)
     for _ in range(2):
-        later.renew_servers()
+        later.apply()
         assert [world.backend.volumes[node.id].renewals for node in made.nodes] == [1, 1]
     assert world.backend.replicas.balancer_serves(made.id)
 
@@ -245,7 +246,7 @@ def test_nothing_else_is_done_to_a_set_while_its_pooler_is_changed(
     service = world.create()
     made = create(world, service)
     verbs.enable_pooler(world.plane, world.project.id, service.id, made.id)
-    world.upkeep.observe()
+    world.health.inspect()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
     for change in (
         lambda: verbs.resize_set(world.plane, world.project.id, service.id, made.id, 1000, 4),
@@ -254,7 +255,7 @@ def test_nothing_else_is_done_to_a_set_while_its_pooler_is_changed(
         with pytest.raises(WrongState, match="pooler"):
             change()
     world.worker.run_until_idle()
-    world.upkeep.observe()
+    world.health.inspect()
     assert "down" not in caplog.text
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
     pooled = look(world, made)
@@ -276,7 +277,7 @@ def test_a_part_that_fell_is_put_right(world: World, part: str) -> None:
         volumes[made.id].balancer_port = None
     else:
         volumes[made.id].pooler_port = None
-    world.upkeep.observe()
+    world.health.inspect()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ERROR
     assert replica_status_reason(look(world, made)) == "It is being started."
     world.worker.run_until_idle()
@@ -291,13 +292,13 @@ def test_a_node_that_does_not_follow_is_not_counted_as_serving_and_its_service_i
     made = create(world, service, nodes=2)
     lost = world.backend.volumes[made.nodes[1].id]
     lost.follows = False
-    world.upkeep.observe()
+    world.health.inspect()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ERROR
     assert replica_status_reason(look(world, made)) == NOT_FOLLOWING
     with world.store.read() as tx:
         assert services.holders(tx, service.id) == []
     lost.follows = True
-    world.upkeep.observe()
+    world.health.inspect()
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
 
 
@@ -307,7 +308,7 @@ def test_the_logs_of_services_and_of_all_nodes_are_kept_within_bounds(world: Wor
     known = [world.backend.volumes[each] for each in (service.id, *(node.id for node in made.nodes))]
     for volume in known:
         volume.log += [LogEntry(world.plane.clock(), "LOG", str(n)) for n in range(KEPT_ENTRIES + 1)]
-    world.upkeep.trim_logs()
+    maintenance.trim_logs(world.plane)
     assert [len(volume.log) for volume in known] == [KEPT_ENTRIES] * 3
     assert known[0].log[-1].message == str(KEPT_ENTRIES)
 

@@ -1,5 +1,6 @@
 """Restore windows, their settings, and snapshots made by hand, as the control plane decides and records them."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,11 +8,11 @@ import pytest
 
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import restore, services
+from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.forks import fork_service
 from ramet.control.plane import utc_now
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot
-from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy, shown
@@ -86,10 +87,8 @@ def test_a_snapshot_is_due_when_the_service_says_so(world: World) -> None:
     restore.change_restore_settings(world.plane, world.project.id, eager.id, changes)
     for service in (eager, lazy):
         world.backend.commit(service.id, "row")
-    later = Upkeep(
-        world.store, world.backend, Cadence(), world.worker.wake, lambda: world.upkeep.clock() + timedelta(minutes=2)
-    )
-    later.take_due_snapshots()
+    later = ScheduledSnapshots(replace(world.plane, clock=lambda: world.plane.clock() + timedelta(minutes=2)))
+    later.take_due()
     world.worker.run_until_idle()
     assert len(snapshots_of(world, eager)) == 2
     assert len(snapshots_of(world, lazy)) == 1
@@ -99,11 +98,11 @@ def test_a_clock_that_went_back_makes_a_snapshot_of_every_service_due_once(tmp_p
     step = [timedelta(0)]
     world = make_world(tmp_path, MemoryBackend(clock=lambda: utc_now() + step[0]))
     service = world.create()
-    upkeep = Upkeep(world.store, world.backend, Cadence(), world.worker.wake, lambda: utc_now() + step[0])
+    duty = ScheduledSnapshots(replace(world.plane, clock=lambda: utc_now() + step[0]))
     counts = []
     for seconds in (0, -30, -30):
         step[0] = timedelta(seconds=seconds)
-        upkeep.take_due_snapshots()
+        duty.take_due()
         world.worker.run_until_idle()
         counts.append(len(snapshots_of(world, service)))
     world.store.close()

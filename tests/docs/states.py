@@ -10,7 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from ramet.backends.memory.backend import MemoryBackend
+from ramet.control.duties.health import Health
 from ramet.control.forks import fork_service
+from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.services import (
     create_service,
@@ -71,7 +73,7 @@ def _resize(world: World, service_id: str) -> str:
 
 def _crash(world: World, service_id: str) -> str:
     world.backend.crash(service_id)
-    world.upkeep.observe()
+    world.health.inspect()
     return service_id
 
 
@@ -135,8 +137,7 @@ def _play(directory: Path, journal: Journal, verb: str, failing: str | None, beg
     Worker(world.store, watched).run_until_idle()
     look()
     journal.label = "observer"
-    world.upkeep.clock = lambda: world.plane.clock() + timedelta(minutes=5)
-    world.upkeep.observe()
+    Health(replace(world.plane, clock=lambda: utc_now() + timedelta(minutes=5))).inspect()
     look()
     Worker(world.store, world.procedures).run_until_idle()
     look()

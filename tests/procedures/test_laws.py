@@ -1,6 +1,7 @@
 """Every procedure keeps the laws, step by step, over real SQLite and the memory backend."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets as replica_verbs
 from ramet.control import restore
-from ramet.control.drills import Drills
+from ramet.control.duties.drills import submit_due_drill
+from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.forks import fork_service
 from ramet.control.poolers import enable_pooler
 from ramet.control.replica_sets import ReplicaSetRequest
@@ -23,11 +25,11 @@ from ramet.control.services import (
     start_service,
     stop_service,
 )
-from ramet.control.upkeep import Cadence, Upkeep
 from ramet.errors import NotFound
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import status_of
 from ramet.model.status import Status
+from ramet.model.window import RestoreSettings
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
@@ -59,7 +61,7 @@ def submit_start(world: World, parent: str) -> str:
 
 def submit_restart(world: World, parent: str) -> str:
     world.backend.crash(parent)
-    world.upkeep.observe()
+    world.health.inspect()
     return parent
 
 
@@ -69,15 +71,13 @@ def submit_delete(world: World, parent: str) -> str:
 
 def submit_snapshot(world: World, parent: str) -> str:
     world.backend.commit(parent, "row")
-    Upkeep(
-        world.store, world.backend, Cadence(timedelta(0)), world.worker.wake, world.upkeep.clock
-    ).take_due_snapshots()
+    ScheduledSnapshots(replace(world.plane, restore=RestoreSettings(snapshot_interval_seconds=0))).take_due()
     return parent
 
 
 def submit_drill(world: World, parent: str) -> str:
     world.backend.commit(parent, "row")
-    Drills(world.store, world.backend, world.worker.wake, world.upkeep.clock, timedelta(0)).submit_due()
+    submit_due_drill(world.plane, timedelta(0))
     return parent
 
 
@@ -121,7 +121,7 @@ def submit_resize_set(world: World, parent: str) -> str:
 def submit_restart_set(world: World, parent: str) -> str:
     made = active_set(world, parent)
     world.backend.crash(made)
-    world.upkeep.observe()
+    world.health.inspect()
     return made
 
 

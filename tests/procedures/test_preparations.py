@@ -9,10 +9,10 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.restore import MemoryRestore
+from ramet.control.duties.snapshots import submit_scheduled
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
-from ramet.model.snapshot import SnapshotKind
 from ramet.store import services, snapshots
 from tests.worlds import World, make_world
 
@@ -68,7 +68,7 @@ def known(world: World, service: Service) -> list[str]:
 def snapshot(world: World, service: Service) -> str:
     """Take a snapshot, and return its id."""
     world.backend.commit(service.id, "row")
-    world.upkeep.submit_snapshot(service, SnapshotKind.SCHEDULED)
+    submit_scheduled(world.plane, service.id)
     world.worker.run_until_idle()
     return known(world, service)[-1]
 

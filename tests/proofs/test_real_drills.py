@@ -10,9 +10,8 @@ from prove.ground import Ground, Running
 from ramet.api.routes.forks import report_shape
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal import digests
-from ramet.control.drills import Drills
+from ramet.control.duties.drills import submit_due_drill
 from ramet.control.fork_reports import fork_report
-from ramet.control.plane import utc_now
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, shown
 from ramet.model.service import Service
@@ -32,10 +31,9 @@ def quiet_down(ground: Ground) -> None:
 
 def drilled(ground: Ground, parent: Running) -> Service:
     """Let a drill of the service run to its end."""
-    drills = Drills(ground.store, ground.backend, lambda: None, utc_now, timedelta(0))
     before = ground.look(parent).drilled_at
     quiet_down(ground)
-    drills.submit_due()
+    submit_due_drill(ground.plane, timedelta(0))
     eventually(lambda: ground.look(parent).drilled_at != before)
     return ground.look(parent)
 

@@ -6,15 +6,14 @@ from statistics import median
 
 import sqlalchemy as sa
 
-from ramet.backends.interface.values import SnapshotFacts
 from ramet.control.forks import decide
 from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
+from ramet.control.restore import written_bytes
 from ramet.model.fork import ForkStrategy
 from ramet.model.restore_point import RestorePoint
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number, newest
-from ramet.procedures.servers import server_of
 from ramet.store import operations, snapshots
 
 _REDO_BYTES_A_SECOND = 120e6
@@ -44,14 +43,6 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
         written = written_bytes(plane, parent, newest(known))
         wal_bytes = wal_between(known, point.base, point.target, written, plane.clock())
     return ForkPlan(plan.child, point, wal_bytes, typical + (wal_bytes or 0) / _REDO_BYTES_A_SECOND)
-
-
-def written_bytes(plane: Plane, service: Service, last: Snapshot | None) -> int | None:
-    """Return the WAL that a service wrote since its newest snapshot; None where nobody can tell now."""
-    if last is None or service.paused:
-        return None
-    facts = SnapshotFacts(last.taken_at, last.start_lsn, last.end_lsn, last.timeline, last.next_xid, last.size_bytes)
-    return plane.backend.restore.written_since(server_of(service), facts)
 
 
 def wal_between(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from ramet.backends.interface.values import SnapshotFacts
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
@@ -15,7 +16,7 @@ from ramet.model.status import Status
 from ramet.model.window import RestoreWindow, restore_window, settings_of, with_settings
 from ramet.operations.procedure import submit
 from ramet.procedures.registry import FIRST_STEPS
-from ramet.procedures.servers import submit_snapshot
+from ramet.procedures.servers import server_of, submit_snapshot
 from ramet.store import operations, services, snapshots
 
 
@@ -83,6 +84,14 @@ def delete_snapshot(plane: Plane, project_id: str, service_id: str, snapshot_id:
             raise snapshot_in_use_error(found[0])
         submit(tx, "delete_snapshot", FIRST_STEPS["delete_snapshot"], service.id, {"snapshot_id": snapshot_id})
     plane.wake()
+
+
+def written_bytes(plane: Plane, service: Service, last: Snapshot | None) -> int | None:
+    """Return the WAL that a service wrote since its newest snapshot; None where nobody can tell now."""
+    if last is None or service.paused:
+        return None
+    facts = SnapshotFacts(last.taken_at, last.start_lsn, last.end_lsn, last.timeline, last.next_xid, last.size_bytes)
+    return plane.backend.restore.written_since(server_of(service), facts)
 
 
 def snapshot_in_use_error(snapshot: Snapshot) -> Invalid:

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.backends.interface.values import ExtensionUpdate
-from ramet.control.metrics import Metering
-from ramet.control.plane import utc_now
+from ramet.control.duties.sampling import Sampling
 from ramet.model.logs import LogEntry
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
@@ -81,10 +80,10 @@ def test_logs_are_printed_oldest_first_and_chosen(terminal: Terminal, world: Wor
 def test_metrics_show_the_usage_and_a_series_as_a_course(terminal: Terminal, world: World) -> None:
     service = terminal.made("service", "create", "measured")
     measured = world.backend.volumes[service["service_id"]].measured
-    metering = Metering(world.runtime.store, world.backend, utc_now)
+    sampling = Sampling(world.runtime.plane)
     for n in range(2):
         measured |= {"ramet_memory_bytes": 50e6, "ramet_connections;state=idle": n}
-        metering.sample()
+        sampling.sample()
     said = terminal.ramet("service", "metrics", "measured").out
     assert "50 MB" in said
     assert "ramet_connections" in said

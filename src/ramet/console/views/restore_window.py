@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 
 from ramet.console.views.timeline import Timeline, draw, stretch_of
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
-from ramet.control.fork_plans import written_bytes
 from ramet.control.metrics import wal_growth
 from ramet.control.plane import Plane
-from ramet.control.restore import PendingSnapshot, get_restore_window, list_snapshots
+from ramet.control.restore import PendingSnapshot, get_restore_window, list_snapshots, written_bytes
 from ramet.errors import Error, NotFound
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, newest

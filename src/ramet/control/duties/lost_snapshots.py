@@ -3,9 +3,8 @@
 import logging
 from dataclasses import dataclass, field
 
-from ramet.backends.interface.backend import Backend
+from ramet.control.plane import Plane
 from ramet.store import services, snapshots
-from ramet.store.database import Store
 
 _log = logging.getLogger(__name__)
 
@@ -14,33 +13,30 @@ _log = logging.getLogger(__name__)
 class LostSnapshots:
     """The duty: each service is compared with the host once in the life of a process."""
 
-    store: Store
-    backend: Backend
+    plane: Plane
     _compared: set[str] = field(default_factory=set)
 
-    def forget(self) -> None:
-        """Delete the rows of snapshots that are not there, so that forks grow from those that are."""
-        with self.store.read() as tx:
+    def remove(self) -> None:
+        """Delete the rows of snapshots that are not there, so that forks use those that are."""
+        with self.plane.store.read() as tx:
             known = [service.id for service in services.all_live_services(tx) if service.ready_at is not None]
         for service_id in known:
             if service_id not in self._compared and self._compare(service_id):
                 self._compared.add(service_id)
 
     def _compare(self, service_id: str) -> bool:
-        """Forget what one service has lost; False when that cannot be told now."""
-        with self.store.read() as tx:
+        """Delete the rows of what one service has lost; False when that cannot be known now."""
+        with self.plane.store.read() as tx:
             rows = {snapshot.id for snapshot in snapshots.list_snapshots(tx, service_id)}
-        # After the rows: files come before their row, and go after it.
-        kept = self.backend.restore.snapshot_ids(service_id)
+        # After the rows: the files of a snapshot are written before its row, and removed after it.
+        kept = self.plane.backend.restore.snapshot_ids(service_id)
         if kept is None:
             return False
         lost = rows - kept
         if lost:
-            with self.store.write() as tx:
+            with self.plane.store.write() as tx:
                 if services.holders(tx, service_id):
                     return False
                 snapshots.delete_unheld(tx, service_id, lost, "")
-            _log.warning(
-                "service %s has lost %d snapshots, which are forgotten: %s", service_id, len(lost), sorted(lost)
-            )
+            _log.warning("service %s: snapshots without files are deleted: %s", service_id, sorted(lost))
         return True

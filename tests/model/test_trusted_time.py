@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramet.model.trust import CONFIRMED_SECONDS, Reading, Trust, follow
+from ramet.model.trusted_time import CONFIRMED_SECONDS, Reading, Trust, follow
 
 HOUR, DAY = 3600.0, 86_400.0
 NOON = 1_795_000_000.0

@@ -1,14 +1,17 @@
 """Restore drills, and the warnings that clients see."""
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from ramet.api.shapes import service_shape
 from ramet.control import services
-from ramet.control.drills import Drills
+from ramet.control.duties.archives import inspect_archives
+from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
 from ramet.control.forks import fork_service
+from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, restore_warning
@@ -18,13 +21,13 @@ from tests.worlds import World
 DAY = timedelta(days=1)
 
 
-def drills(world: World, ahead: timedelta = timedelta(0), every: timedelta = DAY) -> Drills:
-    return Drills(world.store, world.backend, world.worker.wake, lambda: datetime.now(UTC) + ahead, every)
+def ahead(world: World, duration: timedelta) -> Plane:
+    return replace(world.plane, clock=lambda: datetime.now(UTC) + duration)
 
 
 def drill(world: World, service: Service) -> Service:
     """Let a drill that is due run to its end."""
-    drills(world, every=timedelta(0)).submit_due()
+    submit_due_drill(world.plane, timedelta(0))
     world.worker.run_until_idle()
     return look(world, service)
 
@@ -45,7 +48,7 @@ def test_a_drill_proves_the_newest_moment_and_leaves_nothing(world: World) -> No
 
 def test_a_drill_is_never_listed_and_changes_no_status(world: World) -> None:
     service = world.create()
-    drills(world, every=timedelta(0)).submit_due()
+    submit_due_drill(world.plane, timedelta(0))
     (listed,) = services.list_services(world.plane, world.project.id)
     assert (listed.id, listed.activity) == (service.id, None)
 
@@ -79,21 +82,21 @@ def test_a_drill_that_succeeds_clears_the_warning(world: World) -> None:
 def test_drills_wait_for_real_work(world: World) -> None:
     service = world.create()
     fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
-    drills(world, every=timedelta(0)).submit_due()
+    submit_due_drill(world.plane, timedelta(0))
     world.worker.run_until_idle()
     assert look(world, service).drilled_at is None
 
 
 def test_a_service_is_drilled_an_hour_after_its_birth_and_then_daily(world: World) -> None:
     service = world.create()
-    drills(world, timedelta(minutes=59)).submit_due()
+    submit_due_drill(ahead(world, timedelta(minutes=59)))
     world.worker.run_until_idle()
     assert look(world, service).last_verified_at is None
-    drills(world, timedelta(minutes=61)).submit_due()
+    submit_due_drill(ahead(world, timedelta(minutes=61)))
     world.worker.run_until_idle()
     first = look(world, service).last_verified_at
     assert first is not None
-    drills(world, timedelta(hours=23)).submit_due()
+    submit_due_drill(ahead(world, timedelta(hours=23)))
     world.worker.run_until_idle()
     assert look(world, service).last_verified_at == first
 
@@ -101,24 +104,24 @@ def test_a_service_is_drilled_an_hour_after_its_birth_and_then_daily(world: Worl
 def test_an_overdue_drill_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
     with caplog.at_level(logging.WARNING):
-        drills(world, 2 * DAY + timedelta(minutes=1)).watch()
-    assert "No restore has been proven since" in (restore_warning(look(world, service)) or "")
+        record_overdue_drills(ahead(world, 2 * DAY + timedelta(minutes=1)))
+    assert "No restore has been verified since" in (restore_warning(look(world, service)) or "")
     assert service.id in caplog.text
 
 
 def test_archiving_that_falls_behind_is_told_and_forgotten(world: World) -> None:
     service = world.create()
     world.backend.volumes[service.id].archive_delay = "Archiving is behind: 70 WAL segments wait."
-    drills(world).watch()
+    inspect_archives(world.plane)
     assert "70 WAL segments" in (restore_warning(look(world, service)) or "")
     world.backend.volumes[service.id].archive_delay = None
-    drills(world).watch()
+    inspect_archives(world.plane)
     assert restore_warning(look(world, service)) is None
 
 
 def test_a_service_that_is_deleted_during_its_drill_leaves_nothing(world: World) -> None:
     service = world.create()
-    drills(world, every=timedelta(0)).submit_due()
+    submit_due_drill(world.plane, timedelta(0))
     services.delete_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert world.backend.volumes == {}

@@ -6,16 +6,10 @@ import time
 import pytest
 
 from ramet.control import replica_sets
-from ramet.control.plane import utc_now
-from ramet.control.upkeep import Cadence, Upkeep
+from ramet.control.duties.health import Health
 from tests.control.test_poolers import enable
 from tests.control.test_replicas import create
 from tests.worlds import World
-
-
-def _upkeep(world: World) -> Upkeep:
-    """Return the duties of a process that was just started."""
-    return Upkeep(world.store, world.backend, Cadence(), world.worker.wake, utc_now)
 
 
 def _family(world: World) -> list[str]:
@@ -36,49 +30,49 @@ def _stop(world: World, server_ids: list[str]) -> None:
         volume.pooler_port = None
 
 
-def _observe_until_all_serve(world: World, upkeep: Upkeep, server_ids: list[str]) -> None:
+def _inspect_until_all_serve(world: World, health: Health, server_ids: list[str]) -> None:
     for _ in range(3):  # servers first, then what stands before them
-        upkeep.observe()
+        health.inspect()
         world.worker.run_until_idle()
         for server_id in server_ids:
             world.backend.volumes[server_id].is_open = True
-    upkeep.observe()
+    health.inspect()
 
 
 def test_a_normal_start_logs_no_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
     server_ids = _family(world)
     _stop(world, server_ids)
     with caplog.at_level(logging.WARNING):
-        _observe_until_all_serve(world, _upkeep(world), server_ids)
+        _inspect_until_all_serve(world, Health(world.plane), server_ids)
     assert [record.message for record in caplog.records] == []
     assert all(world.backend.volumes[server_id].running for server_id in server_ids)
 
 
 def test_what_goes_down_while_ramet_is_up_is_a_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
     server_ids = _family(world)
-    upkeep = _upkeep(world)
-    upkeep.observe()
+    health = Health(world.plane)
+    health.inspect()
     _stop(world, server_ids)
     with caplog.at_level(logging.WARNING):
-        _observe_until_all_serve(world, upkeep, server_ids)
+        _inspect_until_all_serve(world, health, server_ids)
     said = "\n".join(record.message for record in caplog.records)
     assert f"server of service {server_ids[0]} is down" in said
     assert "read replica set" in said
     world.backend.poolers.stop(server_ids[0])
-    upkeep.observe()
+    health.inspect()
     assert f"pooler of {server_ids[0]} is down" in caplog.text
 
 
 def test_a_start_that_fails_is_a_warning_at_the_next_one(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
-    upkeep = _upkeep(world)
+    health = Health(world.plane)
     world.backend.crash(service.id)
     with caplog.at_level(logging.WARNING):
-        upkeep.observe()
+        health.inspect()
         assert caplog.text == ""
         deadline = time.monotonic() + 60
         while "is down" not in caplog.text:
             assert time.monotonic() < deadline, "the server that did not start is not started again"
             world.worker.run_until_idle()
             world.backend.crash(service.id)
-            upkeep.observe()
+            health.inspect()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from ramet.model.trust import Reading, Trust, follow
+from ramet.model.trusted_time import Reading, Trust, follow
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _log = logging.getLogger(__name__)

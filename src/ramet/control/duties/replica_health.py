@@ -1,23 +1,19 @@
-"""What is wrong with a read replica set that should be serving, and having it put right."""
+"""What is wrong with a read replica set that should be serving, and the restart that mends it."""
 
-import logging
 from dataclasses import dataclass
 
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import NOT_FOLLOWING
-from ramet.errors import Error
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.followers import RESTART, RESTART_BEGINS, servers_of_set, submit_for_set
 from ramet.store import operations, replicas, services
 from ramet.store.database import Store
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a set does not serve as it should, and whether starting it again may help."""
+    """Why a set does not serve as it should, and whether a restart may help."""
 
     reason: str
     needs_restart: bool = True
@@ -40,24 +36,8 @@ def fault_of_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> 
     return Fault(replica_set.down_reason)
 
 
-def renew_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> None:
-    """Give a set that serves, and its pools, what this release gives to new ones; any other gets it when it starts."""
-    nodes = servers_of_set(replica_set, parent)
-    if not all(backend.servers.inspect(node).serving for node in nodes):
-        return
-    try:
-        for node in nodes:
-            backend.servers.upgrade(node)
-        if len(nodes) > 1:
-            backend.replicas.start_balancer(nodes, replica_set.port)
-        if replica_set.pooler_port is not None:
-            backend.poolers.start(nodes, replica_set.pooler_port)
-    except Error as error:
-        _log.warning("read replica set %s keeps the pools of an earlier release: %s", replica_set.id, error)
-
-
-def note(store: Store, replica_set: ReplicaSet, reason: str | None) -> None:
-    """Record why a set does not serve, or that it does, unless an operation is at it."""
+def record_fault(store: Store, replica_set: ReplicaSet, reason: str | None) -> None:
+    """Record why a set does not serve, or that it does (None), unless it has an operation under way."""
     if replica_set.down_reason == reason:
         return
     with store.write() as tx:
@@ -68,7 +48,7 @@ def note(store: Store, replica_set: ReplicaSet, reason: str | None) -> None:
 
 
 def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> bool:
-    """Submit that a set is started again; False when an operation is at it, at its pooler or at its service."""
+    """Submit a restart of a set; False when it, its pooler or its service has an operation under way."""
     with store.write() as tx:
         parent = services.get_service(tx, replica_set.service_id, lock=True)
         current = replicas.get_set(tx, replica_set.id)

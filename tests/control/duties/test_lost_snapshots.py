@@ -2,20 +2,20 @@
 
 import pytest
 
+from ramet.control.duties.lost_snapshots import LostSnapshots
+from ramet.control.duties.snapshots import ScheduledSnapshots, submit_scheduled
 from ramet.control.forks import fork_service
 from ramet.control.lookup import claim, find_service
-from ramet.control.lost_snapshots import LostSnapshots
 from ramet.control.requests import ForkRequest
 from ramet.errors import Invalid
 from ramet.model.fork import ForkStrategy, shown
 from ramet.model.service import Service
-from ramet.model.snapshot import SnapshotKind
 from ramet.store import services, snapshots
 from tests.worlds import World
 
 
 def take(world: World, service: Service) -> str:
-    world.upkeep.submit_snapshot(service, SnapshotKind.SCHEDULED)
+    submit_scheduled(world.plane, service.id)
     world.worker.run_until_idle()
     return ids(world, service)[-1]
 
@@ -37,7 +37,7 @@ def service(world: World) -> Service:
 
 
 def test_forks_grow_from_the_snapshot_before_the_lost_one(world: World, service: Service) -> None:
-    LostSnapshots(world.store, world.backend).forget()
+    LostSnapshots(world.plane).remove()
     assert frozenset(ids(world, service)) == world.backend.restore.snapshot_ids(service.id)
     fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert world.backend.values(fork.id) == ["kept"]
@@ -49,25 +49,25 @@ def test_forks_grow_from_the_snapshot_before_the_lost_one(world: World, service:
 def test_nothing_is_forgotten_while_a_service_is_held_or_its_volume_is_not_there(
     world: World, service: Service
 ) -> None:
-    known, duty = ids(world, service), LostSnapshots(world.store, world.backend)
+    known, duty = ids(world, service), LostSnapshots(world.plane)
     with world.store.write() as tx:
         services.add_hold(tx, service.id, claim(world.plane, tx, service, "stop", {}).activity.operation_id)  # type: ignore[union-attr]
-    duty.forget()
+    duty.remove()
     assert ids(world, service) == known
     volume = world.backend.volumes.pop(service.id)
     with world.store.write() as tx:
         services.drop_holds(tx, find_service(world.plane, tx, world.project.id, service.id).activity.operation_id)  # type: ignore[union-attr]
-    duty.forget()
+    duty.remove()
     assert ids(world, service) == known
     world.backend.volumes[service.id] = volume
-    duty.forget()
+    duty.remove()
     assert len(ids(world, service)) == len(known) - 1
 
 
 def test_a_service_without_any_snapshot_left_gets_a_new_one(world: World) -> None:
     service = world.create()
     world.backend.volumes[service.id].snapshots.clear()
-    LostSnapshots(world.store, world.backend).forget()
+    LostSnapshots(world.plane).remove()
     with pytest.raises(Invalid):
         fork_service(
             world.plane,
@@ -75,6 +75,6 @@ def test_a_service_without_any_snapshot_left_gets_a_new_one(world: World) -> Non
             service.id,
             ForkRequest(ForkStrategy.PITR, target_time=shown(world.plane.clock())),
         )
-    world.upkeep.take_due_snapshots()
+    ScheduledSnapshots(world.plane).take_due()
     world.worker.run_until_idle()
     assert len(ids(world, service)) == 1

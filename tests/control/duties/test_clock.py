@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.procedures.trusted_time import TrustedTime
+from ramet.control.duties.clock import TrustedTime
 
 YEAR = timedelta(days=365)
 

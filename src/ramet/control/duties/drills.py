@@ -1,0 +1,51 @@
+"""Restore drills on a schedule; one that is overdue is recorded where clients see it."""
+
+import logging
+from datetime import datetime, timedelta
+
+from ramet.control.plane import Plane
+from ramet.ids import new_id
+from ramet.model.fork import shown
+from ramet.model.moments import time_left
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
+from ramet.operations.procedure import submit
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.store import operations, services
+
+EVERY = timedelta(days=1)
+_FIRST_AFTER = timedelta(hours=1)
+_log = logging.getLogger(__name__)
+
+
+def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
+    """Submit the drill that has been due longest, unless any other work is under way."""
+    with plane.store.write() as tx:
+        due = [service for service in services.all_live_services(tx) if _is_due(plane, service, every)]
+        if not due or operations.is_busy(tx, besides=()):
+            return
+        chosen = min(due, key=_last_drill)
+        submit(tx, "drill", FIRST_STEPS["drill"], chosen.id, {"drill_id": new_id()})
+    plane.wake()
+
+
+def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
+    """Record which services were not verified for twice as long as `every`."""
+    with plane.store.read() as tx:
+        known = [service for service in services.all_live_services(tx) if status_of(service) is Status.READY]
+    for service in known:
+        since = service.last_verified_at or service.ready_at or service.created_at
+        if service.drill_failure is None and plane.clock() - since >= 2 * every:
+            failure = f"No restore has been verified since {shown(since)}."
+            _log.warning("service %s: %s", service.id, failure)
+            with plane.store.write() as tx:
+                services.update_service(tx, service.id, drill_failure=failure)
+
+
+def _is_due(plane: Plane, service: Service, every: timedelta) -> bool:
+    pause = min(_FIRST_AFTER, every) if service.drilled_at is None else every
+    return status_of(service) is Status.READY and not time_left(_last_drill(service), pause, plane.clock())
+
+
+def _last_drill(service: Service) -> datetime:
+    return service.drilled_at or service.ready_at or service.created_at

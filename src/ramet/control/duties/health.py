@@ -1,0 +1,103 @@
+"""Inspecting the servers that should be serving, and restarting those that are not."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ramet.control.duties.replica_health import fault_of_set, record_fault, submit_restart
+from ramet.control.duties.restarts import Restarts
+from ramet.control.duties.serving import serving_services, serving_sets
+from ramet.control.plane import Plane
+from ramet.control.poolers import submit_repair
+from ramet.errors import Unseen
+from ramet.model.replica import ReplicaSet
+from ramet.model.service import Service
+from ramet.operations.procedure import submit
+from ramet.procedures.registry import FIRST_STEPS
+from ramet.procedures.servers import server_of
+from ramet.store import services
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Health:
+    """The duty. It remembers when it has restarted which server."""
+
+    plane: Plane
+    _restarts: Restarts = field(default_factory=Restarts)
+
+    def inspect(self) -> None:
+        """Inspect each server that should be serving, with its pooler and replicas; restart what is down."""
+        known = serving_services(self.plane.store)
+        for service in known:
+            with _unless_unseen():
+                self._inspect_service(service)
+        self._inspect_replica_sets()
+
+    def _inspect_service(self, service: Service) -> None:
+        observation = self.plane.backend.servers.inspect(server_of(service))
+        if observation.serving:
+            self._restarts.note_serving(service.id)
+            if service.down_reason is not None:
+                self._record_serving(service)
+            self._inspect_pooler(service)
+        else:
+            self._restart(service, observation.reason)
+
+    def _restart(self, service: Service, reason: str) -> None:
+        if not self._restarts.is_due(service.id):
+            return
+        self._restarts.log(service.id, f"server of service {service.id} is down, restarting it: {reason}")
+        with self.plane.store.write() as tx:
+            current = services.get_service(tx, service.id, lock=True)
+            if current is None or current.activity is not None or current.paused or current.deleted_at is not None:
+                return
+            operation_id = submit(tx, "restart", FIRST_STEPS["restart"], service.id, {})
+            services.update_service(tx, service.id, operation_id=operation_id, down_reason=reason)
+        self.plane.wake()
+
+    def _record_serving(self, service: Service) -> None:
+        with self.plane.store.write() as tx:
+            current = services.get_service(tx, service.id, lock=True)
+            if current is not None and current.activity is None:
+                services.update_service(tx, service.id, down_reason=None)
+
+    def _inspect_pooler(self, service: Service) -> None:
+        key = f"pooler of {service.id}"
+        if service.pooler_port is None or self.plane.backend.poolers.serves(service.id):
+            self._restarts.note_serving(key)
+        elif self._restarts.is_due(key) and submit_repair(self.plane.store, service):
+            self._restarts.log(key, f"the {key} is down, restarting it")
+            self.plane.wake()
+
+    def _inspect_replica_sets(self) -> None:
+        with self.plane.store.read() as tx:
+            sets = serving_sets(tx)
+        parents = {service.id: service for service in serving_services(self.plane.store)} if sets else {}
+        for each in sets:
+            if each.service_id in parents:
+                with _unless_unseen():
+                    self._inspect_set(each, parents[each.service_id])
+
+    def _inspect_set(self, replica_set: ReplicaSet, parent: Service) -> None:
+        fault = fault_of_set(self.plane.backend, replica_set, parent)
+        if fault is None:
+            self._restarts.note_serving(replica_set.id)
+            record_fault(self.plane.store, replica_set, None)
+        elif not fault.needs_restart:
+            record_fault(self.plane.store, replica_set, fault.reason)
+        elif self._restarts.is_due(replica_set.id) and submit_restart(self.plane.store, replica_set, fault.reason):
+            message = f"read replica set {replica_set.id} is down, restarting it: {fault.reason}"
+            self._restarts.log(replica_set.id, message)
+            self.plane.wake()
+
+
+@contextmanager
+def _unless_unseen() -> Iterator[None]:
+    """Leave a server as it is when it cannot be inspected now: nothing is known of it, least of all that it is down."""
+    try:
+        yield
+    except Unseen as error:
+        _log.warning("%s", error)

@@ -1,0 +1,82 @@
+"""Samples of the metrics of each service and read replica set."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ramet.backends.interface.values import Server
+from ramet.control.metrics import CURRENT, SAMPLE_EVERY
+from ramet.control.plane import Plane
+from ramet.control.subjects import servers_of
+from ramet.model.metrics import Sample, Usage, key_of, usage, with_label
+from ramet.store import metrics
+
+_AT_WORK_SECONDS = 0.2
+_MOST_REMEMBERED = 10_000
+_HIT, _READ, _RATIO = (
+    key_of("ramet_blocks_total", source="cache"),
+    key_of("ramet_blocks_total", source="disk"),
+    key_of("ramet_cache_hit_ratio"),
+)
+
+
+@dataclass
+class Sampling:
+    """The duty. It remembers the counters of blocks that it read last."""
+
+    plane: Plane
+    _blocks: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def sample(self) -> None:
+        """Measure what was not measured for half a minute, for a fifth of a second at most.
+
+        The rest comes first in the next round: with very many services samples are taken less often, and nothing else
+        on the host waits for them. What does not answer is asked again with all others, half a minute later.
+        """
+        if len(self._blocks) > _MOST_REMEMBERED:
+            self._blocks.clear()  # servers that are gone; the ratio of the others is measured from the next sample on
+        begun, now = time.monotonic(), self.plane.clock()
+        with self.plane.store.read() as tx:
+            due = metrics.due_subjects(tx, now, SAMPLE_EVERY)
+        taken: dict[str, Sample] = {}
+        for subject in due:
+            with self.plane.store.read() as tx:
+                found = servers_of(tx, subject)
+            taken[subject] = Sample(self.plane.clock(), self._measured(found))
+            if time.monotonic() - begun > _AT_WORK_SECONDS:
+                break
+        if taken:
+            self._record(taken, now)
+
+    def _measured(self, found: list[Server]) -> Mapping[str, float]:
+        """Return what is measured of servers, with the number of its node on each value of a replica set's."""
+        values: dict[str, float] = {}
+        for number, server in enumerate(found):
+            measured = self.plane.backend.host.measure(server)
+            if measured is None:
+                self._blocks.pop(server.service_id, None)
+                continue
+            whole = self._with_ratio(server.service_id, measured)
+            is_node = server.primary is not None
+            values |= {with_label(key, "node", str(number)) if is_node else key: n for key, n in whole.items()}
+        return values
+
+    def _record(self, taken: Mapping[str, Sample], now: datetime) -> None:
+        usages: dict[str, Usage] = {}
+        with self.plane.store.read() as tx:
+            for subject, sample in taken.items():
+                before = metrics.last_sample(tx, subject, now - CURRENT)
+                usages[subject] = usage([sample] if before is None else [before, sample]) if sample.values else Usage()
+        with self.plane.store.write(durable=False, patient=True) as tx:
+            metrics.insert_samples(tx, {subject: sample for subject, sample in taken.items() if sample.values})
+            metrics.put_usage(tx, usages, now)
+
+    def _with_ratio(self, service_id: str, measured: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the values with the share of blocks that were found in the cache since the sample before."""
+        if _HIT not in measured or _READ not in measured:
+            return measured
+        hit_before, read_before = self._blocks.get(service_id, (measured[_HIT], measured[_READ]))
+        self._blocks[service_id] = (measured[_HIT], measured[_READ])
+        hit, read = measured[_HIT] - hit_before, measured[_READ] - read_before
+        return {**measured, _RATIO: hit / (hit + read)} if hit >= 0 and read >= 0 and hit + read > 0 else measured

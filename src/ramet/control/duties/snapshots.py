@@ -1,0 +1,70 @@
+"""Snapshots on schedule."""
+
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from ramet.control.duties.serving import serving_services
+from ramet.control.plane import Plane
+from ramet.control.restore import written_bytes
+from ramet.model.service import Service
+from ramet.model.snapshot import SnapshotKind, newest
+from ramet.model.window import settings_of
+from ramet.procedures.servers import submit_snapshot
+from ramet.store import operations, snapshots
+
+_OLD_ENOUGH_SECONDS = 60
+_CLOCK_STEP = timedelta(seconds=2)
+
+
+@dataclass
+class ScheduledSnapshots:
+    """The duty. It remembers how much WAL each service had written when it last ran."""
+
+    plane: Plane
+    _written: dict[str, int] = field(default_factory=dict)
+    _written_before: dict[str, int] = field(default_factory=dict)
+    _clock_ahead: float | None = None
+    _clock_went_back: bool = False
+
+    def take_due(self) -> None:
+        """Submit a snapshot of each service for which one is due: by time, by WAL, or because writing has stopped.
+
+        None while the storage is nearly full: a snapshot would keep what tenants drop to make room.
+        """
+        self._written_before, self._written = self._written, {}
+        self._clock_went_back = self._has_clock_gone_back()
+        for service in serving_services(self.plane.store):
+            if service.down_reason is None and service.storage_warning is None and self._is_due(service):
+                submit_scheduled(self.plane, service.id)
+
+    def _is_due(self, service: Service) -> bool:
+        with self.plane.store.read() as tx:
+            last = newest(snapshots.list_snapshots(tx, service.id))
+        if last is None:
+            return True
+        written = written_bytes(self.plane, service, last)
+        if written is not None and (self._clock_went_back or last.taken_at > self.plane.clock() + _CLOCK_STEP):
+            return True  # the times from here on occur a second time: they get a base of their own
+        if not written:
+            return False
+        self._written[service.id] = written
+        due = settings_of(service.settings, self.plane.restore)
+        age_seconds = (self.plane.clock() - last.taken_at).total_seconds()
+        has_stopped_writing = self._written_before.get(service.id) == written and age_seconds >= _OLD_ENOUGH_SECONDS
+        return written >= due.snapshot_wal_bytes or age_seconds >= due.snapshot_interval_seconds or has_stopped_writing
+
+    def _has_clock_gone_back(self) -> bool:
+        """Tell whether the clock was set back since the last call."""
+        ahead, before = self.plane.clock().timestamp() - time.monotonic(), self._clock_ahead
+        self._clock_ahead = ahead
+        return before is not None and ahead < before - _CLOCK_STEP.total_seconds()
+
+
+def submit_scheduled(plane: Plane, service_id: str) -> None:
+    """Submit a snapshot of a service unless one is under way."""
+    with plane.store.write() as tx:
+        if operations.under_way(tx, service_id, "snapshot"):
+            return
+        submit_snapshot(tx, service_id, SnapshotKind.SCHEDULED)
+    plane.wake()

@@ -1,0 +1,60 @@
+"""Servers and poolers that an earlier release started get what this release gives to new ones."""
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ramet.backends.interface.backend import Backend
+from ramet.control.duties.serving import serving_services, serving_sets
+from ramet.control.plane import Plane
+from ramet.errors import Error
+from ramet.model.replica import ReplicaSet
+from ramet.model.service import Service
+from ramet.procedures.followers import servers_of_set
+from ramet.procedures.servers import server_of
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Upgrades:
+    """The duty: each service that is older than this process is upgraded once."""
+
+    plane: Plane
+    _begun: datetime = field(init=False)
+    _done: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Remember when this process began."""
+        self._begun = self.plane.clock()
+
+    def apply(self) -> None:
+        """Upgrade the serving services that were not upgraded yet, with their read replica sets."""
+        for service in serving_services(self.plane.store):
+            is_older = service.ready_at is not None and service.ready_at < self._begun
+            is_due = is_older and service.down_reason is None and service.id not in self._done
+            if is_due and self.plane.backend.servers.upgrade(server_of(service)):
+                self._done.add(service.id)
+                self._upgrade_sets(service)
+
+    def _upgrade_sets(self, service: Service) -> None:
+        with self.plane.store.read() as tx:
+            sets = serving_sets(tx, service.id)
+        for each in sets:
+            upgrade_set(self.plane.backend, each, service)
+
+
+def upgrade_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> None:
+    """Upgrade a set that serves, and its poolers; any other is upgraded when it starts."""
+    nodes = servers_of_set(replica_set, parent)
+    if not all(backend.servers.inspect(node).serving for node in nodes):
+        return
+    try:
+        for node in nodes:
+            backend.servers.upgrade(node)
+        if len(nodes) > 1:
+            backend.replicas.start_balancer(nodes, replica_set.port)
+        if replica_set.pooler_port is not None:
+            backend.poolers.start(nodes, replica_set.pooler_port)
+    except Error as error:
+        _log.warning("read replica set %s keeps the poolers of an earlier release: %s", replica_set.id, error)
