@@ -11,6 +11,7 @@ from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 
+from ramet.api.parameters import invalid_parameter, query_parameters
 from ramet.api.schemas.shared import ErrorBody
 from ramet.errors import (
     Error,
@@ -82,7 +83,7 @@ def _refusal(request: Request[Any, Any, Any], exception: HTTPException) -> Error
     path = request.url.path[:_SHOWN_CHARACTERS]
     match exception.status_code:
         case 404:
-            return Error("NOT_FOUND", "There is nothing at this address", f"{request.method} {path}")
+            return Error("NOT_FOUND", "No such endpoint", f"{request.method} {path}")
         case 405:
             allowed = (exception.headers or {}).get("allow", "")
             message = f"{request.method} is not a method of {path}"
@@ -91,16 +92,17 @@ def _refusal(request: Request[Any, Any, Any], exception: HTTPException) -> Error
             return Error("BODY_TOO_LARGE", "The body is larger than 1 MiB", "Send a smaller one.")
         case 415:
             return Error("UNSUPPORTED_MEDIA_TYPE", exception.detail)
-        case _ if isinstance(exception, ValidationException) and (named := _refused_parameter(exception)):
-            return Error("INVALID_PARAMETER", f"The value of the query parameter {named} cannot be used")
+        case _ if isinstance(exception, ValidationException) and (argument := _refused_argument(exception)):
+            definition = query_parameters(request.route_handler)[argument]
+            return invalid_parameter(definition, request.query_params.getall(definition.name or argument, []))
         case _ if isinstance(exception, ValidationException):
             return Error("INVALID_JSON", "The request has no body", "Send one JSON object.")
         case _:
             return Error("INVALID_REQUEST", exception.detail)
 
 
-def _refused_parameter(exception: ValidationException) -> str:
-    """Return the name of the query parameter whose value was refused; "" when it was not that."""
+def _refused_argument(exception: ValidationException) -> str:
+    """Return the argument of the handler whose query parameter was refused; "" when it was not that."""
     refused = exception.extra if isinstance(exception.extra, list) else []
     return next((str(one["key"]) for one in refused if one.get("source") == "query"), "")
 

@@ -10,70 +10,9 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, License, SecurityScheme, Server, Tag
 from litestar.types import ControllerRouterHandler
 
-from ramet.api.parameter_schemas import SCHEMAS
-from ramet.api.schemas.account import AuthInfo, Logout
-from ramet.api.schemas.analytics import AnalyticsResult, IdentifyUser, TrackEvent
-from ramet.api.schemas.forks import ForkPlan, ForkReport, ForkServiceCreate
-from ramet.api.schemas.logs import ServiceLogs
-from ramet.api.schemas.metrics import MetricSeries, MetricsSeriesRequest
-from ramet.api.schemas.operations import Operations
-from ramet.api.schemas.projects import Project
-from ramet.api.schemas.replica_sets import ReadReplicaSetCreate
-from ramet.api.schemas.restore import RestoreSettings, RestoreWindow, Snapshot, SnapshotCreate
-from ramet.api.schemas.services import (
-    ExtensionsInput,
-    ExtensionUpdate,
-    ResizeInput,
-    Service,
-    ServiceCreate,
-    ServiceRename,
-    SetEnvironmentInput,
-    SetHAReplicaInput,
-    UpdatePasswordInput,
-)
-from ramet.api.schemas.shared import ErrorBody, Success
-from ramet.api.schemas.vpcs import VPC, Peering, PeeringCreate, ServiceVPCInput, VPCCreate, VPCRename
-
 _DESCRIPTION = (
     "Ramet manages PostgreSQL services on machines of your own; its first verb is fork. "
     "Every error has one shape. An answer with status 202 accepts work that goes on: poll the service to see its end."
-)
-_SCHEMAS = (
-    Service,
-    Project,
-    AuthInfo,
-    AnalyticsResult,
-    ErrorBody,
-    ServiceCreate,
-    ForkServiceCreate,
-    Logout,
-    IdentifyUser,
-    TrackEvent,
-    Success,
-    ServiceRename,
-    ResizeInput,
-    ExtensionsInput,
-    ExtensionUpdate,
-    UpdatePasswordInput,
-    SetEnvironmentInput,
-    SetHAReplicaInput,
-    ServiceVPCInput,
-    VPC,
-    VPCCreate,
-    VPCRename,
-    Peering,
-    PeeringCreate,
-    Operations,
-    ServiceLogs,
-    MetricsSeriesRequest,
-    MetricSeries,
-    ReadReplicaSetCreate,
-    RestoreWindow,
-    RestoreSettings,
-    Snapshot,
-    SnapshotCreate,
-    ForkReport,
-    ForkPlan,
 )
 _TAGS = (
     "Services", "Restore", "Observation", "Operations", "VPCs", "Projects", "Authentication", "Analytics",
@@ -111,13 +50,13 @@ def document(resources: Sequence[ControllerRouterHandler], base_path: str, versi
     """Return the OpenAPI 3.1 document of these resources; its paths begin after `base_path`, as generators expect."""
     described = Litestar(
         resources,
-        # This application is described, never served, so nothing stands behind its verbs.
+        # This application is described, never served, so its dependencies provide nothing.
         dependencies={name: Provide(lambda: None, sync_to_thread=False) for name in ("plane", "projects")},
         openapi_config=_config(version, base_path),
         logging_config=None,
     )
     made = described.openapi_schema.to_schema()
-    made["components"]["schemas"] = _schemas()
+    made["components"]["schemas"] = _schemas(described)
     made["components"]["responses"] = _shared_errors(_operations(made))
     for operation in _operations(made):
         _finish(operation)
@@ -144,8 +83,18 @@ def _config(version: str, base_path: str) -> OpenAPIConfig:
     )
 
 
-def _schemas() -> dict[str, Any]:
-    _, components = msgspec.json.schema_components(_SCHEMAS, ref_template="#/components/schemas/{name}")
+def _schemas(described: Litestar) -> dict[str, Any]:
+    """Return the schemas of all types in the signatures of handlers, with what msgspec says of them.
+
+    Litestar's own leave out docstrings, deprecations and names for Go.
+    """
+    types: list[Any] = []
+    for handler in [handler for route in described.routes for handler in getattr(route, "route_handlers", ())]:
+        body = handler.parsed_data_field
+        types += [returned.annotation for returned in handler.parsed_return_field.inner_types]
+        types += [] if body is None else [body.annotation]
+        types += [response.data_container for response in (handler.responses or {}).values()]
+    _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     for name, example in _EXAMPLES.items():
         components[name]["examples"] = [example]
     for component in components.values():
@@ -191,7 +140,7 @@ def _finish(operation: dict[str, Any]) -> None:
     operation.pop("deprecated")
     for parameter in operation.get("parameters", []):
         parameter.pop("deprecated")
-        parameter["schema"] = SCHEMAS[parameter["name"]]
+        parameter["schema"] = _without_null(parameter["schema"])
     for response in operation["responses"].values():
         response.pop("headers", None)
         if response.get("content", {}).get("application/json", {}).get("schema") == {"type": "null"}:
@@ -201,3 +150,9 @@ def _finish(operation: dict[str, Any]) -> None:
         if "oneOf" in media["schema"]:
             media["schema"] = media["schema"]["oneOf"][0]
             operation["requestBody"]["required"] = False
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter, which is absent rather than null, and is described beside its schema."""
+    value, *_ = schema.pop("oneOf", [{}])
+    return {**value, **{name: part for name, part in schema.items() if name != "description"}}

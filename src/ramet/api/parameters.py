@@ -1,14 +1,31 @@
-"""Query parameters of requests that change something: a mistyped `dry_run` must not make a real fork."""
+"""The parameters that several operations have, and the check of query parameters.
+
+Litestar reads parameters by their types. What only the document states is in `schema_extra`: an id of another form is
+not found, not malformed.
+"""
 
 from collections import Counter
 from functools import cache
+from typing import Annotated
 from urllib.parse import parse_qsl
 
 from litestar.handlers import BaseRouteHandler
-from litestar.params import QueryParameter
+from litestar.params import PathParameter, QueryParameter
 
 from ramet.api.auth import AnyConnection
 from ramet.errors import Invalid
+
+_ID = {"pattern": "^[a-z0-9]{10}$"}
+ProjectId = Annotated[str, PathParameter(description="Identifier of the project.", schema_extra=_ID)]
+ServiceId = Annotated[str, PathParameter(description="Identifier of the service.", schema_extra=_ID)]
+SetId = Annotated[str, PathParameter(description="Identifier of the read replica set.", schema_extra=_ID)]
+SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapshot.", schema_extra=_ID)]
+Cursor = Annotated[
+    str | None,
+    QueryParameter(
+        name="cursor", required=False, description="The last_cursor of the page before.", schema_extra={"minLength": 1}
+    ),
+]
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _SHOWN_CHARACTERS = 60
@@ -16,15 +33,16 @@ _SHOWN_NAMES = 5
 
 
 def check_parameters(connection: AnyConnection, handler: BaseRouteHandler) -> None:
-    """Refuse query parameters that the operation does not know, or that stand there twice. Raises Invalid.
+    """Refuse unknown and repeated query parameters where an operation changes something. Raises Invalid.
 
-    Where nothing is changed unknown ones are ignored: clients send what other servers of this interface know.
+    A mistyped `dry_run` must not make a real fork. Operations that only read ignore unknown ones: clients send what
+    other servers of this interface know.
     """
     query = connection.scope["query_string"]
     if not query or connection.scope.get("method") in _READING:
         return
     sent = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-    known = _known(handler)
+    known = [str(found.name) for found in query_parameters(handler).values()]
     if unknown := [name for name in sent if name not in known]:
         remedy = f"It knows {', '.join(known)}." if known else "It knows none."
         raise Invalid("UNKNOWN_PARAMETER", f"The operation has no query parameter {_shown(unknown)}", remedy)
@@ -32,11 +50,20 @@ def check_parameters(connection: AnyConnection, handler: BaseRouteHandler) -> No
         raise Invalid("REPEATED_PARAMETER", f"The query parameter {_shown(repeated)} is repeated", "Send it once.")
 
 
+def invalid_parameter(definition: QueryParameter, values: list[str]) -> Invalid:
+    """Return the error for values that a query parameter does not take."""
+    found = ", ".join(repr(value[:_SHOWN_CHARACTERS]) for value in values[:_SHOWN_NAMES])
+    return Invalid(
+        "INVALID_PARAMETER", f"Invalid value for {definition.name}: {found}", definition.description or "Leave it out."
+    )
+
+
 @cache
-def _known(handler: BaseRouteHandler) -> tuple[str, ...]:
-    fields = handler.parsed_fn_signature.parameters.values()
-    declared = [(field.name, field.kwarg_definition) for field in fields]
-    return tuple(found.name or name for name, found in declared if isinstance(found, QueryParameter))
+def query_parameters(handler: BaseRouteHandler) -> dict[str, QueryParameter]:
+    """Return the query parameters of a handler by the names of its arguments."""
+    fields = handler.parsed_fn_signature.parameters
+    declared = {name: field.kwarg_definition for name, field in fields.items()}
+    return {name: found for name, found in declared.items() if isinstance(found, QueryParameter)}
 
 
 def _shown(names: list[str]) -> str:

@@ -1,13 +1,13 @@
 """What all resource modules share: answers encoded once, the verbs as dependencies, and how errors are documented."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import MediaType, Response
 from litestar.di import NamedDependency
 from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Example
-from litestar.params import PathParameter, SkipValidation
+from litestar.params import SkipValidation
 
 from ramet.api.schemas.shared import ErrorBody
 from ramet.control.plane import Plane
@@ -15,9 +15,6 @@ from ramet.control.projects import Projects
 
 PlaneDependency = NamedDependency[SkipValidation[Plane]]
 ProjectVerbs = NamedDependency[SkipValidation[Projects]]
-ProjectId = Annotated[str, PathParameter(description="Identifier of the project.")]
-ServiceId = Annotated[str, PathParameter(description="Identifier of the service.")]
-SetId = Annotated[str, PathParameter(description="Identifier of the read replica set.")]
 
 _ENCODER = msgspec.json.Encoder()
 _HEADERS = {"Cache-Control": "no-store"}

@@ -4,7 +4,8 @@ from litestar import Response, Router, post
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.parameters import ProjectId, ServiceId
+from ramet.api.responses import PlaneDependency, answer, empty, errors
 from ramet.api.schemas.services import (
     ExtensionsInput,
     ExtensionUpdate,

@@ -4,7 +4,8 @@ from typing import Any
 
 from litestar import Response, get
 
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
+from ramet.api.parameters import ProjectId, ServiceId
+from ramet.api.responses import PlaneDependency, answer, errors
 from ramet.api.schemas import forks as schemas
 from ramet.api.schemas.forks import BaseSnapshot, NotCarriedOver, StepSeconds, TransactionMark, WalRange
 from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_report, left_behind

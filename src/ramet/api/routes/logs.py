@@ -1,42 +1,54 @@
 """A service's log over HTTP."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from litestar import Response, Router, get
 from litestar.params import QueryParameter
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
-from ramet.api.queries import whole_number
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
+from ramet.api.parameters import Cursor, ProjectId, ServiceId
+from ramet.api.responses import PlaneDependency, answer, errors
 from ramet.api.schemas.logs import ServiceLogEntry, ServiceLogs
 from ramet.control import logs
 from ramet.errors import Invalid
 from ramet.model.logs import SEVERITIES, LogPage, LogQuery
 from ramet.model.moments import parse_moment
 
-MOST_TERMS = 20
+_MOST_TERMS = 20
+_TIME = {"format": "date-time"}
 
 Node = Annotated[
-    str | None,
-    QueryParameter(name="node", required=False, description="Of a read replica set: which of its nodes, from 0 on."),
-]
-Cursor = Annotated[
-    str | None, QueryParameter(name="cursor", required=False, description="The last_cursor of the page before.")
+    int,
+    QueryParameter(
+        name="node",
+        ge=0,
+        description="Of a read replica set: which of its nodes, from 0 on.",
+        schema_extra={"minimum": 0},
+    ),
 ]
 Until = Annotated[
-    str | None, QueryParameter(name="until", required=False, description="The newest moment wanted; RFC 3339.")
+    str | None, QueryParameter(name="until", description="The newest time to return; RFC 3339.", schema_extra=_TIME)
 ]
 Since = Annotated[
-    str | None, QueryParameter(name="since", required=False, description="The oldest moment wanted; RFC 3339.")
+    str | None, QueryParameter(name="since", description="The oldest time to return; RFC 3339.", schema_extra=_TIME)
 ]
 Search = Annotated[
-    list[str] | None,
-    QueryParameter(name="search", required=False, description="Text to be in the message; all of several."),
+    list[Annotated[str, Meta(pattern=r"\S")]] | None,
+    QueryParameter(
+        name="search",
+        max_items=_MOST_TERMS,
+        description=f"Up to {_MOST_TERMS} texts, none of them blank; the message must contain all of them.",
+        schema_extra={"items": {"type": "string", "pattern": r"\S"}},
+    ),
 ]
 Severities = Annotated[
     list[str] | None,
     QueryParameter(
-        name="severities", required=False, description=f"One of several of {', '.join(SEVERITIES)}; in any letters."
+        name="severities",
+        max_items=_MOST_TERMS,
+        description=f"Any of {', '.join(SEVERITIES)}; in upper or lower case.",
+        schema_extra={"items": {"type": "string", "enum": list(SEVERITIES)}},
     ),
 ]
 
@@ -52,7 +64,7 @@ def get_logs(
     plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
-    node: Node = None,
+    node: Node = 0,
     cursor: Cursor = None,
     until: Until = None,
     since: Since = None,
@@ -63,36 +75,19 @@ def get_logs(
     query = LogQuery(
         since=None if since is None else parse_moment("since", since),
         until=None if until is None else parse_moment("until", until),
-        search=_terms("search", search),
-        severities=_severities(severities),
+        search=search or [],
+        severities=_severities(severities or []),
         cursor=cursor,
     )
-    return answer(_shape(logs.read_logs(plane, project_id, service_id, query, whole_number("node", node, 0))))
+    return answer(_shape(logs.read_logs(plane, project_id, service_id, query, node)))
 
 
-def _terms(name: str, texts: list[str] | None) -> list[str]:
-    terms = texts or []
-    blank = [term for term in terms if not term.strip()]
-    if blank or len(terms) > MOST_TERMS:
-        wrong = f"{blank[0][:40]!r}" if blank else f"{len(terms)} texts"
-        raise Invalid(
-            "INVALID_PARAMETER",
-            f"{name} cannot be {wrong}: send at most {MOST_TERMS} texts that are not blank",
-            "Leave it out to get all entries.",
-        )
-    return terms
-
-
-def _severities(texts: list[str] | None) -> list[str]:
-    terms = [term.upper() for term in _terms("severities", texts)]
-    unknown = [term for term in terms if term not in SEVERITIES]
+def _severities(texts: Sequence[str]) -> list[str]:
+    unknown = [text for text in texts if text.upper() not in SEVERITIES]
     if unknown:
-        raise Invalid(
-            "INVALID_PARAMETER",
-            f"severities cannot be {unknown[0][:40]!r}: PostgreSQL has no such severity",
-            f"Send some of {', '.join(SEVERITIES)}.",
-        )
-    return terms
+        message = f"Invalid value for severities: {unknown[0][:40]!r}"
+        raise Invalid("INVALID_PARAMETER", message, f"Known severities: {', '.join(SEVERITIES)}.")
+    return [text.upper() for text in texts]
 
 
 def _shape(page: LogPage) -> ServiceLogs:

@@ -6,7 +6,8 @@ from litestar import Response, Router, get, post
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
+from ramet.api.parameters import ProjectId, ServiceId
+from ramet.api.responses import PlaneDependency, answer, errors
 from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, MetricSeries, MetricsSeriesRequest
 from ramet.control import metrics
 from ramet.errors import Invalid

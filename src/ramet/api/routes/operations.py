@@ -6,24 +6,27 @@ from litestar import Response, Router, get
 from litestar.params import QueryParameter
 from msgspec import UNSET
 
-from ramet.api.queries import flag, whole_number
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
+from ramet.api.parameters import Cursor, ProjectId, ServiceId
+from ramet.api.responses import PlaneDependency, answer, errors
 from ramet.api.schemas.operations import Operation, Operations, OperationStep
 from ramet.control import operations
 from ramet.control.operations import OperationPage
 from ramet.store.history import Past
 
-Limit = Annotated[str | None, QueryParameter(name="limit", required=False, description="1 to 500; 50 by default.")]
-Cursor = Annotated[
-    str | None, QueryParameter(name="cursor", required=False, description="The last_cursor of the page before.")
+Limit = Annotated[
+    int,
+    QueryParameter(
+        name="limit",
+        description=f"1 to {operations.LARGEST_PAGE}; {operations.PAGE} by default.",
+        schema_extra={"minimum": 1, "maximum": operations.LARGEST_PAGE},
+    ),
 ]
-
 All = Annotated[
-    str | None,
+    bool,
     QueryParameter(
         name="all",
-        required=False,
-        description="`true`: what nobody asked for too, such as snapshots on schedule; else only when it went wrong.",
+        description="`true` includes the work that Ramet starts by itself, such as scheduled snapshots; otherwise that "
+        "work is listed only when it failed.",
     ),
 ]
 
@@ -36,12 +39,15 @@ All = Annotated[
     sync_to_thread=True,
 )
 def list_project_operations(
-    plane: PlaneDependency, project_id: ProjectId, limit: Limit = None, cursor: Cursor = None, everything: All = None
+    plane: PlaneDependency,
+    project_id: ProjectId,
+    limit: Limit = operations.PAGE,
+    cursor: Cursor = None,
+    everything: All = False,
 ) -> Response[Operations]:
     """What runs, ran and failed on all services of the project, those that are gone included, newest first."""
-    wanted = whole_number("limit", limit, operations.PAGE)
-    found = operations.list_operations(plane, project_id, None, wanted, cursor, everything=flag("all", everything))
-    return answer(_page_shape(found))
+    page = operations.list_operations(plane, project_id, None, limit, cursor, everything=everything)
+    return answer(_page_shape(page))
 
 
 @get(
@@ -55,16 +61,13 @@ def list_service_operations(
     plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
-    limit: Limit = None,
+    limit: Limit = operations.PAGE,
     cursor: Cursor = None,
-    everything: All = None,
+    everything: All = False,
 ) -> Response[Operations]:
     """What runs, ran and failed on a service, with the seconds of each step; also when the service is gone."""
-    wanted = whole_number("limit", limit, operations.PAGE)
-    is_all = flag("all", everything)
-    return answer(
-        _page_shape(operations.list_operations(plane, project_id, service_id, wanted, cursor, everything=is_all))
-    )
+    page = operations.list_operations(plane, project_id, service_id, limit, cursor, everything=everything)
+    return answer(_page_shape(page))
 
 
 def _page_shape(page: OperationPage) -> Operations:

@@ -2,7 +2,8 @@
 
 from litestar import Response, Router, post
 
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
+from ramet.api.parameters import ProjectId, ServiceId
+from ramet.api.responses import PlaneDependency, answer, errors
 from ramet.api.schemas.shared import Success
 from ramet.control import poolers
 from ramet.control.plane import Plane

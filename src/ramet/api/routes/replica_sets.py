@@ -3,7 +3,8 @@
 from litestar import Response, Router, delete, get, post
 from litestar.params import JSONBody
 
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, SetId, answer, empty, errors
+from ramet.api.parameters import ProjectId, ServiceId, SetId
+from ramet.api.responses import PlaneDependency, answer, empty, errors
 from ramet.api.routes.poolers import PATIENCE_SECONDS, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput

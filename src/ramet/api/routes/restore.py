@@ -1,18 +1,15 @@
 """A service's past over HTTP: restore window and its settings, snapshots, fork report."""
 
-from typing import Annotated
-
 from litestar import Response, Router, delete, get, post, put
-from litestar.params import JSONBody, PathParameter
+from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.parameters import ProjectId, ServiceId, SnapshotId
+from ramet.api.responses import PlaneDependency, answer, empty, errors
 from ramet.api.restore_shapes import snapshot_shape, window_shape
 from ramet.api.routes.forks import get_fork_report
 from ramet.api.schemas.restore import RestoreSettings, RestoreWindow, Snapshot, SnapshotCreate
 from ramet.control import restore
-
-SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapshot.")]
 
 
 @get(

@@ -10,8 +10,9 @@ from litestar.params import HeaderParameter, JSONBody
 from msgspec import UNSET, UnsetType
 
 from ramet.api.errors import POLLED
+from ramet.api.parameters import ProjectId, ServiceId
 from ramet.api.plans import PLANNED, DryRun, plan_shape
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, empty, errors
+from ramet.api.responses import PlaneDependency, answer, empty, errors
 from ramet.api.schemas.forks import ForkServiceCreate
 from ramet.api.schemas.services import Addon, Service, ServiceCreate, ServiceTypeWanted
 from ramet.api.shapes import service_shape
@@ -32,6 +33,7 @@ IdempotencyKey = Annotated[
         required=False,
         description="1 to 255 visible ASCII characters, random: the same key and body answer with the same service. "
         "`initial_password` is left out when it does not open the service any more.",
+        schema_extra={"minLength": 1, "maxLength": _KEY_LIMIT, "pattern": "^[!-~]+$"},
     ),
 ]
 

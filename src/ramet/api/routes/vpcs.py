@@ -9,7 +9,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from litestar.types import Method
 
-from ramet.api.responses import PlaneDependency, ProjectId, ServiceId, answer, errors
+from ramet.api.parameters import ProjectId, ServiceId
+from ramet.api.responses import PlaneDependency, answer, errors
 from ramet.api.schemas.shared import Success
 from ramet.api.schemas.vpcs import VPC, Peering, PeeringCreate, ServiceVPCInput, VPCCreate, VPCRename
 from ramet.control import services
@@ -23,11 +24,12 @@ _DESCRIPTIONS = {
     _UNKNOWN: "Not found: no backend of Ramet has private networks.",
     _REFUSED: "Refused: no backend of Ramet has private networks.",
 }
+_NUMBER = {"pattern": "^[0-9]+$"}
 _PARAMETERS: dict[str, Any] = {
     "project_id": ProjectId,
     "service_id": ServiceId,
-    "vpc_id": Annotated[str, PathParameter(description="Number of the VPC.")],
-    "peering_id": Annotated[str, PathParameter(description="Number of the peering.")],
+    "vpc_id": Annotated[str, PathParameter(description="Number of the VPC.", schema_extra=_NUMBER)],
+    "peering_id": Annotated[str, PathParameter(description="Number of the peering.", schema_extra=_NUMBER)],
 }
 
 
