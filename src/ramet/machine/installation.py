@@ -4,13 +4,13 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from ramet.errors import Failed, Invalid
+from ramet.machine.programs import complete
 from ramet.model.service import ServiceType
 
 SUPPORTED_MAJORS = (15, 16, 17, 18)
@@ -200,6 +200,5 @@ def _has_tls(directory: Path) -> bool:
 
 
 def _output(program: Path, *arguments: str) -> str:
-    command = [str(program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = complete([str(program), *arguments])
     return done.stdout if done.returncode == 0 else ""

@@ -232,7 +232,7 @@ def test_a_fork_that_fell_short_of_its_base_is_not_accepted(backend: LocalBacken
 def test_the_wal_of_a_lost_archive_is_told_with_what_to_do(past: Past) -> None:
     for path in list(past.paths.archive.iterdir()):
         path.unlink()
-    files.write_file(past.paths.archive, "00000002.history")
+    files.write(past.paths.archive / "00000002.history")
     with pytest.raises(Failed, match="is missing") as caught:
         past.fork_of(past.moments[0])
     assert caught.value.details == "Fork as of now instead."

@@ -10,6 +10,7 @@ from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host import files
 from ramet.backends.local.sql import connections
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size
@@ -179,7 +180,7 @@ def test_it_follows_and_its_primary_serves_after_a_renewal(followed: Followed) -
     replica, backend = followed.follow(), followed.backend
     paths = paths_of(backend, replica)
     earlier = paths.config_file.read_text().replace("user=ramet ", "user=ramet_replica ")
-    backend.instances.account.write(paths.config_file, earlier)
+    files.write(paths.config_file, earlier)
     with connections.connect(paths_of(backend, followed.server)) as platform:
         platform.execute("CREATE ROLE ramet_replica LOGIN REPLICATION")
     backend.servers.upgrade(followed.server)

@@ -64,7 +64,7 @@ def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
     paths, ended = servers.paths(server.service_id), threading.Event()
 
     def held() -> bool:
-        read_only_storage.set_read_only(paths, servers.account)
+        read_only_storage.set_read_only(paths)
         return ended.is_set()
 
     with connect(server, password) as connection:
@@ -82,14 +82,14 @@ def test_a_session_that_drops_tables_to_make_room_is_not_ended_when_the_clock_ha
     servers: Servers, server: Server, password: Secret
 ) -> None:
     paths = servers.paths(server.service_id)
-    read_only_storage.set_read_only(paths, servers.account)
+    read_only_storage.set_read_only(paths)
     os.utime(paths.read_only_file, (time.time() + 3600,) * 2)
     try:
         with connect(server, password) as connection:
             connection.execute("SET default_transaction_read_only = off")
             with connection.transaction():
                 connection.execute("CREATE TABLE dropped ()")
-                read_only_storage.set_read_only(paths, servers.account)
+                read_only_storage.set_read_only(paths)
                 connection.execute("DROP TABLE dropped")
     finally:
         read_only_storage.set_writable(paths)

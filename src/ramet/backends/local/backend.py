@@ -18,7 +18,7 @@ from ramet.backends.local.server.jobs import cpu_count
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.volumes.pool import Pool, open_pool
-from ramet.backends.local.volumes.quota import open_quotas
+from ramet.backends.local.volumes.quota_support import open_quotas
 from ramet.machine.installation import find_installations
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ramet.backends.inventory import Kind, Possession
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.host.cgroups import groups_of
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
@@ -75,7 +74,7 @@ class LocalInventory:
             yield Possession(Kind.SOCKETS, path.name, path.name)
 
     def _groups(self) -> Iterator[Possession]:
-        for name in groups_of(self.backend.instances.limits):
+        for name in self.backend.instances.limits.names():
             yield Possession(Kind.CGROUP, name, name)
 
     def _mounts(self) -> Iterator[Possession]:

@@ -44,7 +44,7 @@ class LocalReplicas:
             base_backup.copy_running(self.driver, primary, unfinished)
         except Unavailable:
             return False
-        files.write_file(unfinished, _SIGNAL)
+        files.write(unfinished / _SIGNAL)
         sync_tree(paths.root)
         unfinished.rename(paths.data)
         sync_tree(paths.root)

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from ramet.backends.interface.values import ExtensionUpdate, Observation, Readiness, Server
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import log_files, postgres
@@ -59,7 +60,7 @@ class LocalServers:
         self.driver.create_tree(paths.data)
         self.instances.initialize(server)
         sync_tree(paths.root)
-        self.instances.account.write(done, "")
+        files.write(done, durable=True)
 
     def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
         """Start the server, closed to clients or open. At its first start, what was captured for it is flushed."""
@@ -169,7 +170,7 @@ class LocalServers:
 
     def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
         """Update one extension of a serving server, or all, to the versions that are installed; say what was tried."""
-        return extensions.update(self.instances.paths(server.service_id), self.instances.account, name)
+        return extensions.update(self.instances.paths(server.service_id), name)
 
     def inspect(self, server: Server) -> Observation:
         """Look at a server that should be serving."""
@@ -182,7 +183,7 @@ class LocalServers:
             if self.driver.shares_blocks:
                 wal = paths.data / WAL_DIRECTORY
                 archive.link_waiting(wal / STATUS_DIRECTORY, wal, paths.archive, self.driver.clone_file)
-            read_only_storage.set_read_only(paths, self.instances.account)
+            read_only_storage.set_read_only(paths)
         else:
             read_only_storage.set_writable(paths)
 

@@ -35,15 +35,6 @@ def test_a_data_root_that_the_account_cannot_enter_is_named() -> None:
         account.check_reach(closed / "inner")
 
 
-def test_a_private_file_is_replaced_whole(tmp_path: Path) -> None:
-    account = _self(tmp_path)
-    for text in ("first", "second"):
-        account.write(tmp_path / "file", text)
-        assert (tmp_path / "file").read_text() == text
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 def test_a_socket_path_fits_into_an_address(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 200)
     paths = layout_of(deep, deep).service("abcdefghij")

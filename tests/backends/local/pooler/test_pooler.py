@@ -221,7 +221,7 @@ def test_stopping_leaves_nothing(pooled: Pooled) -> None:
 
 def test_one_that_cannot_listen_says_so(pooled: Pooled) -> None:
     pooled.poolers.stop(pooled.server.service_id)
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Failed, match="does not serve"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Failed, match="does not accept connections"):
         pooled.poolers.start([pooled.server], taken.getsockname()[1])
     pooled.poolers.stop(pooled.server.service_id)
     pooled.start()

@@ -76,7 +76,7 @@ def test_what_the_platform_looks_at_and_switches_leaves_no_complaint_in_the_log(
     servers.open(server)
     paths = servers.paths(server.service_id)
     assert not refuses_tls("localhost", server.port)
-    read_only_storage.set_read_only(paths, servers.account)
+    read_only_storage.set_read_only(paths)
     eventually(lambda: _reads_only(server, password))
     read_only_storage.set_writable(paths)
     eventually(lambda: not _reads_only(server, password))

@@ -11,6 +11,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import ExtensionUpdate, Server
+from ramet.backends.local.host import files
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, extensions
 from ramet.errors import Invalid
@@ -44,7 +45,7 @@ class Stepping:
             path.chmod(0o644)
 
     def update(self, name: str | None = None) -> list[ExtensionUpdate]:
-        return extensions.update(self.servers.paths(self.server.service_id), self.servers.account, name)
+        return extensions.update(self.servers.paths(self.server.service_id), name)
 
     def check(self, moment: datetime) -> None:
         paths = self.servers.paths(self.server.service_id)
@@ -71,7 +72,7 @@ def stepping(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Stepp
         eventually(lambda: servers.stop(server, 10))
         servers.make_sockets(servers.paths(server.service_id))
         directories = f"extension_control_path = '{share}:$system'\n"
-        servers.account.write(servers.paths(server.service_id).sockets / "path.conf", directories)
+        files.write(servers.paths(server.service_id).sockets / "path.conf", directories)
         restart(servers, server)
         servers.secure(server, is_new=True, quiet=False)
         servers.open(server)

@@ -1,8 +1,6 @@
 """The local certificate authority of a data root, and one server certificate a service."""
 
-import fcntl
 import ipaddress
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from ramet.backends.local.host import files
 
 _AUTHORITY_DAYS = 3650
 _SERVER_DAYS = 825
@@ -72,8 +72,7 @@ class Authority:
 def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
     """Return the authority kept in a private directory, made on first use; several processes may ask at once."""
     secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (secrets / "ca.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with files.locked(secrets / "ca.lock"):
         if not (secrets / "ca.crt").exists():
             _make(secrets, now or datetime.now(UTC))
     key = serialization.load_pem_private_key((secrets / "ca.key").read_bytes(), password=None)
@@ -91,8 +90,8 @@ def _make(secrets: Path, now: datetime) -> None:
         .add_extension(_signing_only(), critical=True)
         .sign(key, hashes.SHA256())
     )
-    _write_private(secrets / "ca.key", _key_pem(key).encode())
-    _write_private(secrets / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    files.write(secrets / "ca.key", _key_pem(key), durable=True)
+    files.write(secrets / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), durable=True)
 
 
 def _builder(
@@ -128,13 +127,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    partial = path.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)

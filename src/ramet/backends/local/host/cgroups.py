@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
+from ramet.backends.local.host.waiting import wait_until
 from ramet.model.resources import Size
 
 _V2_ROOTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
@@ -16,22 +16,27 @@ _PERIOD_MICROS = 100_000
 _REMOVAL_SECONDS = 2.0
 
 
-class Limits(Protocol):
-    """What holds servers to their size. Shared services have no limits of their own."""
+class Limits:
+    """What limits the servers of services to their size. Shared services have no limits of their own."""
 
     def describe(self) -> str:
         """Say in a sentence what is enforced."""
+        raise NotImplementedError
 
     def apply(self, service_id: str, size: Size, pids: list[int]) -> None:
-        """Hold processes, and the children that they will have, to a size; may run again, also with another size."""
+        """Limit processes and their future children to a size; may run again, also with another size."""
 
     def remove(self, service_id: str) -> None:
-        """Forget a service whose processes have ended."""
+        """Remove the limits of a service whose processes have ended."""
+
+    def names(self) -> list[str]:
+        """Return the services that have limits on this host."""
+        return []
 
 
 @dataclass(frozen=True)
-class NoLimits:
-    """A host that does not let us limit anything."""
+class NoLimits(Limits):
+    """A host on which nothing can be limited."""
 
     reason: str
 
@@ -39,15 +44,9 @@ class NoLimits:
         """Say why nothing is enforced."""
         return f"CPU and memory limits are not enforced: {self.reason}."
 
-    def apply(self, service_id: str, size: Size, pids: list[int]) -> None:
-        """Leave the processes alone."""
-
-    def remove(self, service_id: str) -> None:
-        """Have nothing to forget."""
-
 
 @dataclass(frozen=True)
-class Cgroups:
+class Cgroups(Limits):
     """Groups below one parent, which belongs to one data root."""
 
     version: int
@@ -74,9 +73,7 @@ class Cgroups:
     def remove(self, service_id: str) -> None:
         """Remove the service's groups; the kernel may need a moment to see their processes gone."""
         for group in self._groups(service_id):
-            deadline = time.monotonic() + _REMOVAL_SECONDS
-            while not _removed(group) and time.monotonic() < deadline:
-                time.sleep(0.005)
+            wait_until(partial(_removed, group), _REMOVAL_SECONDS)
         self.forget_if_empty()
 
     def names(self) -> list[str]:
@@ -124,11 +121,6 @@ class Cgroups:
             (group / "memory.max").write_text("max" if limit is None else str(limit))
         else:
             (group / "memory.limit_in_bytes").write_text(str(-1 if limit is None else limit))
-
-
-def groups_of(limits: Limits) -> list[str]:
-    """Return the services for which something is held on the host."""
-    return limits.names() if isinstance(limits, Cgroups) else []
 
 
 def _removed(group: Path) -> bool:

@@ -7,6 +7,11 @@ service. So this process remembers each child by its pid; until it is reaped no 
 import os
 import subprocess
 import threading
+from pathlib import Path
+
+from ramet.backends.local.host.system_user import Account
+
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
 
 _EVERY_SECONDS = 1.0
 
@@ -41,6 +46,20 @@ class _Children:
 
 
 _children = _Children()
+
+
+def spawn(command: list[str], account: Account, directory: Path, output: int, standard_input: int | None = None) -> int:
+    """Start a program that outlives this process, as `account` in `directory`; return its pid without waiting for it.
+
+    Its output goes to the descriptor `output`; without `standard_input` there is nothing to read.
+    """
+    lent, identity = account.lend(command)
+    return adopt(
+        subprocess.Popen(
+            lent, env=ENVIRONMENT, cwd=directory, stdout=output, stderr=output, start_new_session=True, umask=0o077,
+            stdin=subprocess.DEVNULL if standard_input is None else standard_input, **identity,
+        )
+    )  # fmt: skip
 
 
 def adopt(child: "subprocess.Popen[bytes]") -> int:

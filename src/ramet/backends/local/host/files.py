@@ -1,26 +1,76 @@
-"""Files that join a data directory: private, and owned by whom the directory belongs to."""
+"""Private files and directories: written whole, locked, flushed, and owned by whom their directory belongs to."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from ramet.backends.local.host.waiting import wait_until
 
-def write_file(directory: Path, name: str, text: str = "") -> None:
-    """Write a file of mode 0600 with the directory's owner; not flushed, for what is flushed as a whole later."""
-    path = directory / name
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        _own_like(directory, path)
-        file.write(text)
+_PAUSE_SECONDS = 0.02
+
+
+def write(path: Path, content: str | bytes = "", *, durable: bool = False, mode: int = 0o600) -> None:
+    """Put a file in place whole, with the owner of its directory; with `durable` it is on disk when this returns."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    with opened(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode) as descriptor:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        if durable:
+            os.fsync(descriptor)
+    _own_like(path.parent, partial)
+    partial.replace(path)
+    if durable:
+        flush(path.parent)
 
 
 def make_directory(directory: Path, name: str) -> Path:
-    """Make a directory of mode 0700 with the owner of the one that it lies in, unless it is there."""
+    """Make a subdirectory of mode 0700 with the owner of its parent, unless it exists."""
     path = directory / name
     if not path.is_dir():
         path.mkdir(0o700)
         _own_like(directory, path)
     return path
+
+
+def flush(path: Path) -> None:
+    """Flush a file, or the entries of a directory, to disk."""
+    with opened(path) as descriptor:
+        os.fsync(descriptor)
+
+
+@contextmanager
+def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> Iterator[int]:
+    """Open a file or directory, and yield its descriptor."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, *, timeout_seconds: float | None = None, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[None]:
+    """Hold an exclusive lock against other threads and processes; the file is created when it does not exist.
+
+    Raises TimeoutError when the lock is not free within `timeout_seconds`; None waits without a limit.
+    """
+    with opened(path, flags) as descriptor:
+        if timeout_seconds is None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        elif not wait_until(lambda: _try_lock(descriptor), timeout_seconds, _PAUSE_SECONDS):
+            raise TimeoutError(f"{path} is locked by another process")
+        yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _own_like(directory: Path, path: Path) -> None:

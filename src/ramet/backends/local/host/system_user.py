@@ -3,12 +3,12 @@
 import os
 import pwd
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
 from ramet.errors import Failed
+from ramet.machine.programs import complete
 
 SYSTEM_USER = "ramet"
 
@@ -55,21 +55,6 @@ class Account:
         path.chmod(mode)
         self.own(path)
 
-    def write(self, path: Path, content: str | bytes, *, durable: bool = True) -> None:
-        """Put a private file of the account's own in place, at once and whole.
-
-        What is compared and written again at each start need not be `durable`: a flush costs milliseconds.
-        """
-        partial = path.with_name(f"{path.name}.partial")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        self.own(partial)
-        partial.replace(path)
-
     def check_reach(self, path: Path) -> None:
         """Raise Failed, naming the directory that is closed, when the account cannot reach `path`."""
         if not self.lent:
@@ -115,7 +100,7 @@ def _own_name() -> str:
 def _make_system_user() -> pwd.struct_passwd:
     command = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent",
                "--shell", "/usr/sbin/nologin", SYSTEM_USER]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = complete(command)
     try:
         return pwd.getpwnam(SYSTEM_USER)  # another process may have made it meanwhile
     except KeyError as error:

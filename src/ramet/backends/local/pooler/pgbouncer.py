@@ -8,13 +8,13 @@ import os
 import re
 import resource
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ramet.backends.local.sql.connections import DATABASE, POOLER_ROLE
 from ramet.errors import Invalid
+from ramet.machine.programs import complete
 from ramet.model.credentials import new_password, scram_verifier
 
 TRANSACTION_POOL = f"{DATABASE}_transaction"
@@ -108,8 +108,7 @@ def advice_for_clients(program: Program) -> str:
 
 
 def _version_of(path: str) -> tuple[int, int] | None:
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
-    found = _VERSION.search(done.stdout)
+    found = _VERSION.search(complete([path, "--version"]).stdout)
     return None if found is None else (int(found[1]), int(found[2]))
 
 

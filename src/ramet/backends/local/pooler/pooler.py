@@ -2,14 +2,15 @@
 
 import os
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE, looking_at
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.pooler.pgbouncer import (
     LOG,
     USERLIST,
@@ -34,7 +35,7 @@ _CONFIGURATION = "pgbouncer.ini"
 _LARGEST_LOG_BYTES = 4 * 1024**2
 _END_SECONDS = 5.0
 _ANSWERS_WITHIN_SECONDS = 8.0
-_LOOK_EVERY_SECONDS = 0.01
+_PAUSE_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class Poolers:
             text = pgbouncer_ini(pooling, program, daemon.home)
             is_down, changed = daemon.running() is None, _written(daemon.home / _CONFIGURATION) != text
             if is_down or changed:
-                account.write(daemon.home / _CONFIGURATION, text)
-                account.write(daemon.home / USERLIST, userlist())
+                files.write(daemon.home / _CONFIGURATION, text)
+                files.write(daemon.home / USERLIST, userlist())
             if is_down:
                 _prune(daemon.home / LOG)
                 daemon.start([str(program.path), "-q", str(daemon.home / _CONFIGURATION)], account)
@@ -162,15 +163,13 @@ def check_database(paths: ServicePaths) -> None:
 
 
 def _await_answer(daemon: Daemon, pooling: Pooling) -> None:
-    deadline = time.monotonic() + _ANSWERS_WITHIN_SECONDS
-    while not _answers(pooling) or daemon.running() is None:
-        if daemon.running() is None or time.monotonic() > deadline:
-            raise Failed(
-                "POOLER_SILENT",
-                f"The pooler on port {pooling.port} does not serve",
-                daemon.last_lines(LOG),
-            )
-        time.sleep(_LOOK_EVERY_SECONDS)
+    responded = wait_until(
+        lambda: daemon.running() is None or _answers(pooling), _ANSWERS_WITHIN_SECONDS, _PAUSE_SECONDS
+    )
+    if not responded or daemon.running() is None:
+        raise Failed(
+            "POOLER_SILENT", f"The pooler on port {pooling.port} does not accept connections", daemon.last_lines(LOG)
+        )
 
 
 def _answers(pooling: Pooling) -> bool:

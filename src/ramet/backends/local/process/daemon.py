@@ -5,24 +5,20 @@ left behind; a pid alone is never believed.
 """
 
 import contextlib
-import fcntl
-import json
 import os
 import resource
-import select
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from ramet.backends.local.host.children import adopt
-from ramet.backends.local.host.own_faults import GONE
+from ramet.backends.local.host import files
+from ramet.backends.local.host.children import spawn
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.process.identity import processes_in, works_in
-from ramet.backends.local.process.postgres import ENVIRONMENT
-from ramet.machine.processes import ProcessRecord, record_of
+from ramet.backends.local.process import signals
+from ramet.backends.local.process.identity import processes_in, recorded_in, remember, works_in
+from ramet.machine.processes import record_of
 
 _RECORD = "process.json"
 _OUTPUT = "start.log"
@@ -37,29 +33,22 @@ class Daemon:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other threads and processes from starting or stopping the program meanwhile."""
-        with (self.home / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with files.locked(self.home / "lock"):
             yield
 
     def running(self) -> int | None:
         """Return its pid, or None when it does not run."""
-        recorded = self._recorded()
+        recorded = recorded_in(self.home / _RECORD)
         if recorded is not None and record_of(recorded.pid) == recorded and works_in(recorded.pid, self.home):
             return recorded.pid
         return next(iter(processes_in(self.home)), None)
 
     def start(self, command: list[str], account: Account) -> int:
         """Start the program, which does not run yet, as `account`; return its pid without waiting for it."""
-        with os.fdopen(os.open(self.home / _OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
-            child = subprocess.Popen(
-                command, env=ENVIRONMENT, cwd=self.home, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True, umask=0o077, **account.identity(),
-            )  # fmt: skip
-        pid = adopt(child)
-        found = record_of(pid)
-        if found is not None:
-            account.write(self.home / _RECORD, json.dumps(asdict(found)))
-            _allow_all_files(pid)
+        with files.opened(self.home / _OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as output:
+            pid = spawn(command, account, self.home, output)
+        remember(self.home / _RECORD, pid)
+        _allow_all_files(pid)
         return pid
 
     def reload(self) -> None:
@@ -86,24 +75,8 @@ class Daemon:
 
     def _signal(self, number: signal.Signals, patience_seconds: float) -> None:
         pid = self.running()
-        if pid is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            handle = os.pidfd_open(pid)
-            try:
-                if works_in(pid, self.home):
-                    signal.pidfd_send_signal(handle, number)
-                    poll = select.poll()
-                    poll.register(handle, select.POLLIN)
-                    poll.poll(patience_seconds * 1000)
-            finally:
-                os.close(handle)
-
-    def _recorded(self) -> ProcessRecord | None:
-        try:
-            return ProcessRecord(**json.loads((self.home / _RECORD).read_text()))
-        except (*GONE, ValueError, TypeError):
-            return None
+        if pid is not None:
+            signals.send(pid, number, lambda: works_in(pid, self.home), wait_seconds=patience_seconds)
 
 
 def _allow_all_files(pid: int) -> None:

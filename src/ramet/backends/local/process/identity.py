@@ -9,27 +9,36 @@ Only where the kernel has no entry of a process is it gone; every other error is
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import psutil
+
+from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.host.system_user import Account
-from ramet.machine.processes import ProcessRecord, record_of, stat_fields
+from ramet.machine.processes import ProcessRecord, record_of
 
 
-def remember(paths: ServicePaths, pid: int, account: Account) -> None:
-    """Record the process that was started for a service."""
+def remember(file: Path, pid: int) -> None:
+    """Record in a file which process was started."""
     record = record_of(pid)
     if record is not None:
-        account.write(paths.process_record, json.dumps(asdict(record)), durable=False)
+        files.write(file, json.dumps(asdict(record)))
+
+
+def recorded_in(file: Path) -> ProcessRecord | None:
+    """Return the process that `remember` recorded; None when there is no record, or it cannot be read."""
+    try:
+        return ProcessRecord(**json.loads(file.read_text()))
+    except (*GONE, ValueError, TypeError):
+        return None
 
 
 def find_server(paths: ServicePaths) -> int | None:
     """Return the pid of the server of a data directory, starting ones included, or None when none runs."""
-    recorded = _recorded(paths)
+    recorded = recorded_in(paths.process_record)
     if recorded is not None and record_of(recorded.pid) == recorded and _may_serve(recorded.pid, paths):
         return recorded.pid
     pid = _locked_by(paths)
@@ -40,7 +49,7 @@ def find_server(paths: ServicePaths) -> int | None:
 
 def processes_in(directory: Path) -> list[int]:
     """Return the processes that work in a directory: a server, or what a killed one left behind."""
-    return [pid for pid in _all_processes() if _is_seen_in(pid, directory)]
+    return [pid for pid in psutil.pids() if _is_seen_in(pid, directory)]
 
 
 def _is_seen_in(pid: int, directory: Path) -> bool:
@@ -77,27 +86,16 @@ def title_of(pid: int) -> str:
     return " ".join(_arguments(pid)).strip()
 
 
-def cpu_ticks(pid: int) -> int:
-    """Return the CPU time that a process has used, in clock ticks."""
-    fields = stat_fields(pid)
-    return 0 if fields is None else int(fields[13]) + int(fields[14])
-
-
-def transferred_bytes(pid: int) -> int:
-    """Return how many bytes a process has read and written, those of the page cache too."""
-    try:
-        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    except (*GONE, PermissionError):
-        return 0
-    counts = dict(line.split(": ") for line in lines)
-    return int(counts["rchar"]) + int(counts["wchar"])
-
-
-def _recorded(paths: ServicePaths) -> ProcessRecord | None:
-    try:
-        return ProcessRecord(**json.loads(paths.process_record.read_text()))
-    except (*GONE, ValueError, TypeError):
-        return None
+def work_done(pid: int) -> int:
+    """Return a number that grows while a process works: bytes read and written, and milliseconds of CPU time."""
+    work = 0
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        times = process.cpu_times()
+        work = round((times.user + times.system) * 1000)
+        transferred = process.io_counters()
+        work += transferred.read_chars + transferred.write_chars
+    return work
 
 
 def _locked_by(paths: ServicePaths) -> int | None:
@@ -124,7 +122,3 @@ def _arguments(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except GONE:
         return []
-
-
-def _all_processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names, many of them

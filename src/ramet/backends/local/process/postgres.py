@@ -1,39 +1,34 @@
 """Server processes: start by exec, watch, stop by pidfd. They outlive us, and the next process finds them again."""
 
-import contextlib
-import fcntl
-import os
-import select
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from ramet.backends.interface.values import Readiness
-from ramet.backends.local.host.children import adopt, reap_ended
+from ramet.backends.local.host import files
+from ramet.backends.local.host.children import ENVIRONMENT, reap_ended, spawn
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.process import log_files
+from ramet.backends.local.host.waiting import wait_until
+from ramet.backends.local.process import log_files, signals
 from ramet.backends.local.process.identity import (
     children_of,
-    cpu_ticks,
     find_server,
     processes_in,
     remember,
     runs,
     title_of,
-    transferred_bytes,
+    work_done,
     works_in,
 )
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.machine.processes import record_of
+from ramet.machine.programs import complete
 
-ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
 _PAUSE_SECONDS = 0.001
 _EXEC_SECONDS = 5.0
 _LAST_LINES_SECONDS = 1.0
@@ -46,10 +41,7 @@ def initialize(paths: ServicePaths, installation: Installation, account: Account
         *_locale(installation), "--data-checksums", "--auth-local=peer", "--auth-host=reject", "--no-sync",
         "--no-instructions",
     ]  # fmt: skip
-    done = subprocess.run(
-        command, env=ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=300, check=False, **account.identity(),
-    )  # fmt: skip
+    done = complete(command, timeout_seconds=300, env=ENVIRONMENT, cwd=paths.root, **account.identity())
     if done.returncode != 0:
         raise OSError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:].strip()}")
 
@@ -67,14 +59,13 @@ def start(
 
     `overrides` are settings for this one run: they win over the configuration file and are gone with the process.
     """
-    with paths.start_lock.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with files.locked(paths.start_lock):
         running = find_server(paths)
         if running is not None:
             return running
         _clear_stale_locks(paths)
         pid = _spawn(paths, installation, account, overrides or {})
-        remember(paths, pid, account)
+        remember(paths.process_record, pid)
     return pid
 
 
@@ -82,15 +73,10 @@ def _spawn(paths: ServicePaths, installation: Installation, account: Account, ov
     command = [installation.program("postgres"), "-D", str(paths.data), "-c", f"config_file={paths.config_file}"]
     for name, value in overrides.items():
         command += ["-c", f"{name}={value}"]
-    lent, identity = account.lend(command)
     with paths.start_log.open("wb") as log:
         account.own(paths.start_log)
-        child = subprocess.Popen(
-            lent, env=ENVIRONMENT, cwd=paths.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True, umask=0o077, **identity,
-        )  # fmt: skip
-    pid = adopt(child)
-    _watch(lambda: runs(pid, command[0]) or record_of(pid) is None, _EXEC_SECONDS)
+        pid = spawn(command, account, paths.root, log.fileno())
+    wait_until(lambda: runs(pid, command[0]) or record_of(pid) is None, _EXEC_SECONDS)
     return pid
 
 
@@ -130,7 +116,7 @@ def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
         _await_word(paths, starting, patience_seconds)
     pid = running(paths)
     if pid is None:
-        _watch(lambda: not processes_in(paths.data), _LAST_LINES_SECONDS)  # the log collector ends after its server
+        wait_until(lambda: not processes_in(paths.data), _LAST_LINES_SECONDS)  # the log collector ends after its server
         last_lines = log_files.last_lines(paths)
         if log_files.failed_to_start(paths, _started_ns(paths)):
             raise Failed("SERVER_DIED", f"The server of service {paths.service_id} died while starting", last_lines)
@@ -170,20 +156,10 @@ def _says_ready(pid_file: Path, pid: int) -> bool:
 def _await_word(paths: ServicePaths, pid: int, patience_seconds: float) -> None:
     """Watch a starting server for at most `patience_seconds`, until it says that it is ready, or has ended."""
     pid_file, deadline = paths.pid_file, time.monotonic() + patience_seconds
-    with handle_of(pid) as handle:
+    with signals.handle_of(pid) as handle:
         while handle is not None and not _says_ready(pid_file, pid) and time.monotonic() < deadline:
-            if has_ended(handle, _PAUSE_SECONDS):
+            if signals.has_ended(handle, _PAUSE_SECONDS):
                 return
-
-
-def _watch(seen: Callable[[], bool], patience_seconds: float) -> bool:
-    """Look each millisecond until `seen` holds; False when the patience ends first."""
-    deadline = time.monotonic() + patience_seconds
-    while not seen():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_PAUSE_SECONDS)
-    return True
 
 
 def _progress(pid: int) -> str:
@@ -195,7 +171,7 @@ def _progress(pid: int) -> str:
     for child, title in children_of(pid):
         role = title.rpartition(": ")[2]
         if role.startswith(("startup", "checkpointer")):
-            work += transferred_bytes(child) + cpu_ticks(child)
+            work += work_done(child)
             segment = role.removeprefix("startup").strip() if role.startswith("startup") else segment
     return f"{segment or 'starting'}, work {work}"
 
@@ -211,13 +187,13 @@ def kill(paths: ServicePaths, patience_seconds: float) -> bool:
     An initdb whose caller was killed is among them.
     """
     _end(paths, signal.SIGQUIT, patience_seconds)
-    return _watch(lambda: _all_killed(paths), patience_seconds)
+    return wait_until(lambda: _all_killed(paths), patience_seconds)
 
 
 def _all_killed(paths: ServicePaths) -> bool:
     left = {*processes_in(paths.root), *processes_in(paths.data), *filter(None, [running(paths)])}
     for pid in left:
-        _signal(pid, signal.SIGKILL, partial(_belongs, paths, pid))
+        signals.send(pid, signal.SIGKILL, partial(_belongs, paths, pid))
     return not left
 
 
@@ -228,7 +204,7 @@ def _belongs(paths: ServicePaths, pid: int) -> bool:
 def reload(paths: ServicePaths) -> None:
     """Make the server read its configuration again. Raises Unavailable when it does not run."""
     pid = find_server(paths)
-    if pid is None or not _signal(pid, signal.SIGHUP, lambda: find_server(paths) == pid):
+    if pid is None or not signals.send(pid, signal.SIGHUP, lambda: find_server(paths) == pid):
         raise Unavailable("SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running")
 
 
@@ -236,39 +212,5 @@ def _end(paths: ServicePaths, number: signal.Signals, patience_seconds: float) -
     pid = find_server(paths)
     if pid is None:
         return True
-    with handle_of(pid) as handle:
-        if handle is not None and find_server(paths) == pid:
-            signal.pidfd_send_signal(handle, number)
-            has_ended(handle, patience_seconds)
+    signals.send(pid, number, lambda: find_server(paths) == pid, wait_seconds=patience_seconds)
     return running(paths) is None
-
-
-def has_ended(handle: int, patience_seconds: float) -> bool:
-    """Watch a process for at most `patience_seconds`; True when it has ended."""
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    return bool(poll.poll(patience_seconds * 1000))
-
-
-def _signal(pid: int, number: signal.Signals, is_ours: Callable[[], bool]) -> bool:
-    """Signal a process that is checked after its handle is open, so that a reused pid cannot be hit."""
-    with handle_of(pid) as handle:
-        if handle is None or not is_ours():
-            return False
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(handle, number)
-        return True
-
-
-@contextmanager
-def handle_of(pid: int) -> Iterator[int | None]:
-    """Open a handle of a process, None when it is gone."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        yield None
-        return
-    try:
-        yield handle
-    finally:
-        os.close(handle)

@@ -123,8 +123,8 @@ def copy_running(driver: Driver, parent: ServicePaths, target: Path) -> Base:
         raise Failed("TABLESPACE", f"Service {parent.service_id} has tablespaces outside its data directory", links)
     facts = _facts_of_label(label, end_lsn, taken_at, next_xid, statistics)
     base = Base(facts, identifier, clean=False, seconds=clock.laps)
-    files.write_file(target, LABEL, label)
-    files.write_file(target, _OWN_SETTINGS)
+    files.write(target / LABEL, label)
+    files.write(target / _OWN_SETTINGS)
     WalSource(driver, live_and_archived(parent), identifier).place_all(base.segments, target, end_lsn)
     clock.lap("wal")
     return base
@@ -142,7 +142,7 @@ def copy_stopped(driver: Driver, installation: Installation, parent: ServicePath
             f"Its control file says: {control.state}. Start the service once, or fork it from a snapshot.",
         )
     statistics = driver.clone_tree(parent.data, target, NOT_DATA)
-    files.write_file(target, _OWN_SETTINGS)
+    files.write(target / _OWN_SETTINGS)
     WalSource(driver, [parent.data / WAL_DIRECTORY], control.system_identifier).place(
         control.redo_segment, target, control.checkpoint_lsn, complete=False
     )

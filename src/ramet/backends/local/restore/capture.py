@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ramet.backends.interface.values import Capture, Server, Source
+from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
@@ -63,7 +64,7 @@ class Capturing:
 
     def _keep(self, made: Capture, unfinished: Path, paths: ServicePaths) -> None:
         note = {**msgspec.to_builtins(made), "boot_id": boot_id()}
-        self.servers.account.write(paths.root / _NOTE, json.dumps(note), durable=False)
+        files.write(paths.root / _NOTE, json.dumps(note))
         unfinished.rename(paths.data)
 
     def _build(self, source: Source, data: Path) -> Capture:

@@ -97,7 +97,7 @@ class RollForward:
         self.driver.clone_tree(snapshots.data_of(self.parent, moment.base_name), data, _WITHOUT_WAL)
         clock.lap("clone")
         source.place_all(segments, data, until_lsn)
-        files.write_file(data, RECOVERY_SIGNAL)
+        files.write(data / RECOVERY_SIGNAL)
         clock.lap("wal")
         return [segment.name for segment in segments]
 

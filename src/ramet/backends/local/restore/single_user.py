@@ -7,16 +7,15 @@ meanwhile, for what is not READY can be made again; the file system is flushed b
 import contextlib
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ramet.backends.local.host import files
-from ramet.backends.local.host.children import adopt
+from ramet.backends.local.host.children import spawn
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.process.identity import cpu_ticks, processes_in, transferred_bytes
-from ramet.backends.local.process.postgres import ENVIRONMENT, handle_of, has_ended
+from ramet.backends.local.process.identity import processes_in, work_done
+from ramet.backends.local.process.signals import handle_of, has_ended
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
@@ -69,7 +68,7 @@ class SingleUser:
             self._tell_again(leaves_timeline)
             pid = self._start(settings, query)
         if not _ended(pid, patience_seconds):
-            return f"work {transferred_bytes(pid) + cpu_ticks(pid)}"
+            return f"work {work_done(pid)}"
         control = self._recovered()
         if control is None:
             raise self._failure()
@@ -88,7 +87,7 @@ class SingleUser:
         if leaves_timeline is None or self._is_told_to_recover():
             return
         if read_control_data(self.installation.program("pg_controldata"), self.data).timeline == leaves_timeline:
-            files.write_file(self.data, RECOVERY_SIGNAL)
+            files.write(self.data / RECOVERY_SIGNAL)
 
     def _is_told_to_recover(self) -> bool:
         return (self.data / LABEL).exists() or (self.data / RECOVERY_SIGNAL).exists()
@@ -104,16 +103,11 @@ class SingleUser:
         wanted = {"config_file": str(self.config_file), **_QUIET, **settings}
         command = [self.installation.program("postgres"), "--single", "-D", str(self.data)]
         command += [part for name, value in wanted.items() for part in ("-c", f"{name}={value}")]
-        lent, identity = self.account.lend([*command, _DATABASE])
         # What was killed after it had recovered, while it stopped, does not say once more where recovery ended.
         mode = "wb" if self._is_told_to_recover() else "ab"
         with self.log.open(mode) as log, _said(query) as asked:
             self.account.own(self.log)
-            child = subprocess.Popen(
-                lent, env=ENVIRONMENT, cwd=self.data, stdin=asked, stdout=log, stderr=log,
-                start_new_session=True, umask=0o077, **identity,
-            )  # fmt: skip
-        return adopt(child)
+            return spawn([*command, _DATABASE], self.account, self.data, log.fileno(), asked)
 
     def _failure(self) -> Failed | Unavailable:
         said = self.messages()

@@ -1,6 +1,5 @@
 """Snapshots of a service: each a base under its own name, complete in itself, beside a note of what it holds."""
 
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +38,7 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
         _remove_unfinished(driver, paths, snapshot_id)
         unfinished = files.make_directory(paths.snapshots, _unfinished(snapshot_id))
         base = copy(unfinished / _DATA)
-        files.write_file(unfinished, _NOTE, json.dumps(msgspec.to_builtins(base)))
+        files.write(unfinished / _NOTE, msgspec.json.encode(base))
         sync_tree(unfinished)
         unfinished.rename(final)
         sync_tree(final)

@@ -7,12 +7,11 @@ A spare is a copy of the copy that the next fork only has to move. It is never f
 the host is started anew. Where forks come in batches, there are as many spares.
 """
 
-import contextlib
 import errno
-import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ def prepare(
     base = snapshots.base_of(paths, snapshot_id)
     if base.clean:
         return None
-    with _alone(directory):
+    with _locked(directory):
         return _prepare(servers, driver, server, base, directory, patience_seconds, spares)
 
 
@@ -83,7 +82,7 @@ def _prepare(
     unfinished.rename(directory / _TREE)
     sync_tree(directory)
     note = _Prepared(control.checkpoint_lsn, control.timeline, control.system_identifier, facts["last_commit_time"])
-    files.write_file(directory, _NOTE, json.dumps(asdict(note)))
+    files.write(directory / _NOTE, json.dumps(asdict(note)))
     return _add_spare(driver, directory, spares)
 
 
@@ -112,22 +111,16 @@ def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
     directory = snapshots.directory_of(paths, snapshot_id)
     if not directory.is_dir():
         return
-    with _alone(directory):
+    with _locked(directory):
         (directory / _NOTE).unlink(missing_ok=True)
         for name in (_TREE, _UNFINISHED):
             driver.remove_tree(directory / name)
         _drop_spares(driver, directory)
 
 
-@contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Keep all others from changing what is prepared of a snapshot meanwhile; forks take it without asking."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _locked(directory: Path) -> AbstractContextManager[None]:
+    """Prevent others from changing the prepared copies of a snapshot; forks use them without taking this lock."""
+    return files.locked(directory, flags=os.O_DIRECTORY)
 
 
 def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -> Capture | None:

@@ -89,8 +89,7 @@ class Jobs:
             with self._lock:
                 if self._running.pop((paths.service_id, name), None) is threading.current_thread():
                     with contextlib.suppress(OSError):  # the service is removed
-                        files.write_file(paths.sockets, f"{name}.partial", outcome[:_OUTCOME_CHARACTERS])
-                        (paths.sockets / f"{name}.partial").replace(paths.sockets / _outcome(name))
+                        files.write(paths.sockets / _outcome(name), outcome[:_OUTCOME_CHARACTERS])
 
     def _has_slot(self, stack: contextlib.ExitStack) -> bool:
         file = stack.enter_context(self.slots.open("a"))
@@ -105,9 +104,8 @@ class Jobs:
 def _owned(stack: contextlib.ExitStack, paths: ServicePaths, name: str) -> bool:
     """Make the work this process's own as long as the stack is open; False when another does it, or has just ended."""
     try:
-        file = stack.enter_context((paths.sockets / f"{name}.lock").open("a"))
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, FileNotFoundError):
+        stack.enter_context(files.locked(paths.sockets / f"{name}.lock", timeout_seconds=0))
+    except (TimeoutError, FileNotFoundError):
         return False
     return not (paths.sockets / _outcome(name)).exists()
 

@@ -8,14 +8,14 @@ built one is removed. What it does: native/ramet_read_only.c; what holds without
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.host.system_user import Account
 from ramet.errors import Failed
 from ramet.machine.installation import Installation, Installations, find_installations
+from ramet.machine.programs import complete, run
 
 _SOURCE = Path(__file__).parent / "native" / "ramet_read_only.c"
 _HOME = Path(sys.prefix) / "lib" / "ramet"
@@ -40,7 +40,7 @@ def build(installation: Installation) -> bool:
     command = [_compiler(), "-O2", "-fPIC", "-shared", "-Wall", "-Werror=implicit-function-declaration",
                f"-I{_headers(installation)}", "-o", str(partial), str(_SOURCE)]  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)
+    done = complete(command, timeout_seconds=_COMPILE_SECONDS)
     if done.returncode != 0:
         raise Failed("MODULE_NOT_BUILT", f"{' '.join(command)} ended with {done.returncode}", done.stderr[-2000:])
     partial.chmod(0o644)
@@ -48,13 +48,13 @@ def build(installation: Installation) -> bool:
     return True
 
 
-def provide(paths: ServicePaths, account: Account, major: int) -> Path | None:
+def provide(paths: ServicePaths, major: int) -> Path | None:
     """Put the module beside a service's configuration; return where it lies there, None where there is none."""
     copy, built = paths.conf / _NAME, library_of(major)
     if built.exists():
         content = built.read_bytes()
         if not copy.exists() or copy.read_bytes() != content:
-            account.write(copy, content, durable=False)
+            files.write(copy, content)
     is_loadable = copy.exists() and not os.statvfs(copy).f_flag & os.ST_NOEXEC
     return copy if is_loadable else None
 
@@ -84,7 +84,7 @@ def _compiler() -> str:
 def _headers(installation: Installation) -> Path:
     """Return the directory of the server's headers: the installation's, or those that script/setup fetched."""
     command = [installation.program("pg_config"), "--includedir-server"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    told = run(command).strip()
     fetched = _HOME / "headers" / str(installation.major) / "server"
     for place in (Path(told), fetched):
         if (place / "postgres.h").exists():

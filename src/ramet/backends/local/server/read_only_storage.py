@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import postgres
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.pool import Pool
@@ -115,10 +115,10 @@ def temp_file_mbs(total_bytes: int) -> int:
     return min(max(total_bytes // _SHARE // _MIB, _LEAST_TEMP_FILE_MBS), _MOST_TEMP_FILE_MBS)
 
 
-def set_read_only(paths: ServicePaths, account: Account) -> None:
+def set_read_only(paths: ServicePaths) -> None:
     """Make new transactions read-only, and end the sessions that write data or large temporary files. May run again."""
     if not paths.read_only_file.exists():
-        account.write(paths.read_only_file, _SETTINGS, durable=False)
+        files.write(paths.read_only_file, _SETTINGS)
         postgres.reload(paths)
     since = datetime.fromtimestamp(paths.read_only_file.stat().st_mtime, UTC)
     with connections.connect(paths) as connection:

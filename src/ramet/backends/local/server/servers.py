@@ -17,11 +17,13 @@ from typing import Any
 import psycopg
 
 from ramet.backends.interface.values import Readiness, Server
+from ramet.backends.local.host import files
 from ramet.backends.local.host.certificates import Authority
 from ramet.backends.local.host.cgroups import Limits
 from ramet.backends.local.host.own_faults import is_own
 from ramet.backends.local.host.paths import Layout, ServicePaths, make_passage, make_private_parents
 from ramet.backends.local.host.system_user import Account
+from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
@@ -244,14 +246,14 @@ class Servers:
             return
         issued = self.authority.issue(server.service_id, server.host, now)
         # Not flushed: what a power cut spoils does not serve, and is made anew.
-        self.account.write(key, issued.key, durable=False)
-        self.account.write(certificate, issued.certificate, durable=False)
+        files.write(key, issued.key)
+        files.write(certificate, issued.certificate)
 
     def write_configuration(self, server: Server, phase: Phase = Phase.CLOSED) -> None:
         """Put the configuration of a server in place, as the next start or reload reads it."""
         paths = self.paths(server.service_id)
         self.make_sockets(paths)
-        found = read_only_module.provide(paths, self.account, server.pg_major)
+        found = read_only_module.provide(paths, server.pg_major)
         features = replace(self.features(server), read_only_module=found, databases=_count_databases(paths))
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         for path, text in (
@@ -275,23 +277,26 @@ class Servers:
 
     def _put(self, path: Path, text: str) -> None:
         if not path.exists() or path.read_text() != text:
-            self.account.write(path, text, durable=False)
+            files.write(path, text)
 
     def _reload_until(self, server: Server, wanted: probe.Answer) -> None:
         paths = self.paths(server.service_id)
         postgres.reload(paths)
         tls = self._installation(server).has_tls
-        deadline = time.monotonic() + _OPEN_WITHIN_SECONDS
-        while (answer := probe.ask("localhost", server.port, ADMIN_ROLE, DATABASE, tls=tls)) is not wanted:
-            if postgres.running(paths) is None:
+        answers: list[probe.Answer] = []
+
+        def is_switched() -> bool:
+            answers.append(probe.ask("localhost", server.port, ADMIN_ROLE, DATABASE, tls=tls))
+            if answers[-1] is not wanted and postgres.running(paths) is None:
                 raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
-            if time.monotonic() > deadline:
-                raise Failed(
-                    "ENDPOINT_NOT_SWITCHED",
-                    f"The endpoint of service {server.service_id} on port {server.port} {answer} when it should not",
-                    log_files.last_lines(paths),
-                )
-            time.sleep(_PROBE_EVERY_SECONDS)
+            return answers[-1] is wanted
+
+        if not wait_until(is_switched, _OPEN_WITHIN_SECONDS, _PROBE_EVERY_SECONDS):
+            raise Failed(
+                "ENDPOINT_NOT_SWITCHED",
+                f"The endpoint of service {server.service_id} on port {server.port} {answers[-1]} when it should not",
+                log_files.last_lines(paths),
+            )
 
 
 def place_of(paths: ServicePaths) -> Place:

@@ -1,12 +1,11 @@
 """The sessions of tenants on a server: end them, those included that are still logging in."""
 
-import contextlib
-import os
 import signal
 import time
+from functools import partial
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.process import postgres
+from ramet.backends.local.process import postgres, signals
 from ramet.backends.local.process.identity import children_of, title_of
 from ramet.backends.local.sql import connections
 
@@ -48,15 +47,9 @@ def _terminate_arrivals(paths: ServicePaths) -> int:
     own_title = title_of(server)
     arrivals = [pid for pid, title in children_of(server) if title == own_title or title.endswith(" authentication")]
     for pid in arrivals:
-        _terminate_child(server, pid)
+        signals.send(pid, signal.SIGTERM, partial(_is_child, server, pid))
     return len(arrivals)
 
 
-def _terminate_child(server: int, pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        handle = os.pidfd_open(pid)
-        try:
-            if any(child == pid for child, _ in children_of(server)):
-                signal.pidfd_send_signal(handle, signal.SIGTERM)
-        finally:
-            os.close(handle)
+def _is_child(server: int, pid: int) -> bool:
+    return any(child == pid for child, _ in children_of(server))

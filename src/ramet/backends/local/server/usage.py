@@ -1,7 +1,9 @@
 """Measuring a server that serves: one query, and what the kernel counts of its processes and files."""
 
 import os
-from pathlib import Path
+from contextlib import suppress
+
+import psutil
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
@@ -13,8 +15,6 @@ from ramet.model.metrics import key_of
 
 _BLOCK_BYTES = 512
 _PATIENCE_SECONDS = 2
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_CPU_FIELDS = slice(11, 15)  # utime, stime, and those of children that have ended; after the name in proc(5)
 _STATES = ("active", "idle", "idle in transaction")
 _SESSIONS = """
     SELECT count(*) FILTER (WHERE state = 'active'), count(*) FILTER (WHERE state = 'idle'),
@@ -69,20 +69,16 @@ def measure(paths: ServicePaths) -> dict[str, float] | None:
 
 
 def _cpu_seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[_CPU_FIELDS])) / _TICKS_PER_SECOND
+    with suppress(psutil.Error, OSError):
+        return sum(psutil.Process(pid).cpu_times()[:4])  # user, system, and those of children that have ended
+    return 0.0
 
 
 def _memory_bytes(pid: int) -> int:
-    """Return a process's proportional share of memory: what several map counts once in all."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+    """Return the proportional set size of a process: memory that several processes share counts once in all."""
+    with suppress(psutil.Error, OSError):
+        return int(psutil.Process(pid).memory_full_info().pss)
+    return 0
 
 
 def _occupied_bytes(directory: str) -> int:

@@ -12,8 +12,8 @@ import msgspec
 import psycopg
 
 from ramet.backends.interface.values import ExtensionUpdate
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.sql import connections
 from ramet.errors import Invalid
 from ramet.machine.installation import Installation
@@ -42,14 +42,14 @@ class _Updated(msgspec.Struct, frozen=True):
     libraries: list[str]
 
 
-def update(paths: ServicePaths, account: Account, wanted: str | None) -> list[ExtensionUpdate]:
+def update(paths: ServicePaths, wanted: str | None) -> list[ExtensionUpdate]:
     """Update one extension, or all, to the version that is installed, in every database; return what was tried."""
     with connections.connect(paths) as connection:
         databases = ["template1", *(each.name for each in connections.databases(connection) if each.is_open)]
-    return [made for database in databases for made in _update_in(paths, account, database, wanted)]
+    return [made for database in databases for made in _update_in(paths, database, wanted)]
 
 
-def _update_in(paths: ServicePaths, account: Account, database: str, wanted: str | None) -> Iterable[ExtensionUpdate]:
+def _update_in(paths: ServicePaths, database: str, wanted: str | None) -> Iterable[ExtensionUpdate]:
     with connections.connect(paths, database) as connection:
         outdated = connection.execute(_OUTDATED, (wanted, wanted)).fetchall()
     for name, old, new, has_path, libraries in outdated:
@@ -57,10 +57,10 @@ def _update_in(paths: ServicePaths, account: Account, database: str, wanted: str
         if problem is None:
             # Before the update, as of its end at the latest: this process may end behind it.
             known, latest = _remembered(paths.root / _RECORD), datetime.now(UTC) + _UPDATE_LIMIT
-            _remember(paths, account, [*known, _Updated(latest, name, old, libraries)])
+            _remember(paths, [*known, _Updated(latest, name, old, libraries)])
             problem = _update_one(paths, database, name)
             made = [_Updated(datetime.now(UTC), name, old, libraries)] if problem is None else []
-            _remember(paths, account, [*known, *made])
+            _remember(paths, [*known, *made])
         yield ExtensionUpdate(database, name, old, new, problem)
 
 
@@ -94,8 +94,8 @@ def _is_there(installation: Installation, library: str) -> bool:
     return Path(f"{name}.so").is_file() if name.startswith("/") else installation.has_library(name)
 
 
-def _remember(paths: ServicePaths, account: Account, made: Sequence[_Updated]) -> None:
-    account.write(paths.root / _RECORD, msgspec.json.encode(made))
+def _remember(paths: ServicePaths, made: Sequence[_Updated]) -> None:
+    files.write(paths.root / _RECORD, msgspec.json.encode(made), durable=True)
 
 
 def _remembered(place: Path) -> list[_Updated]:

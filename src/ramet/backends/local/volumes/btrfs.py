@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from ramet.backends.local.host.files import opened
 from ramet.backends.local.volumes import copy_tree, disk_usage, reflink
 from ramet.backends.local.volumes.atomic import built_at, remove_files, removed_from
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
@@ -71,35 +72,28 @@ class BtrfsDriver:
 
 def is_btrfs(path: Path) -> bool:
     """Say whether `path` lies on btrfs."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.ioctl(descriptor, _FS_INFO, bytearray(1024))
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    with opened(path) as descriptor:
+        try:
+            fcntl.ioctl(descriptor, _FS_INFO, bytearray(1024))
+        except OSError:
+            return False
     return True
 
 
 def _snapshot(source: Path, target: Path) -> None:
-    descriptor = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(source, os.O_DIRECTORY) as descriptor:
         if os.fstat(descriptor).st_ino != _SUBVOLUME_INODE:
             raise Failed("NO_SUBVOLUME", f"{source} is a plain directory; only a btrfs subvolume can be snapshotted")
         _call(_SNAP_CREATE_V2, target, _ARGUMENTS_V2.pack(descriptor, 0, 0, b"", os.fsencode(target.name)))
-    finally:
-        os.close(descriptor)
 
 
 def _call(request: int, path: Path, arguments: bytes) -> None:
     """Send an ioctl about the entry `path` to the directory that holds it."""
-    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.ioctl(parent, request, bytearray(arguments))
-    except OSError as error:
-        raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from error
-    finally:
-        os.close(parent)
+    with opened(path.parent, os.O_DIRECTORY) as parent:
+        try:
+            fcntl.ioctl(parent, request, bytearray(arguments))
+        except OSError as error:
+            raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from error
 
 
 class _Pruning:

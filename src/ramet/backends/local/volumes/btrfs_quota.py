@@ -7,14 +7,11 @@ or a fork holds it. Only data directories are subvolumes, so the archive does no
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ramet.backends.local.volumes.quota import Place
+from ramet.backends.local.host.files import opened
+from ramet.backends.local.volumes.quota import Place, Quotas
 
 # linux/btrfs.h and linux/btrfs_tree.h
 _QUOTA_CTL, _QGROUP_LIMIT, _TREE_SEARCH, _INO_LOOKUP = 0xC0109428, 0x8030942B, 0xD0009411, 0xD0009412
@@ -30,7 +27,7 @@ _GIB = 1024**3
 
 
 @dataclass(frozen=True)
-class BtrfsQuotas:
+class BtrfsQuotas(Quotas):
     """A limit for each data directory, which is a subvolume of its own."""
 
     limit_bytes: int
@@ -42,18 +39,15 @@ class BtrfsQuotas:
             " (simple quotas of btrfs); its archive and snapshots are kept by the restore window."
         )
 
-    def enclose(self, place: "Place") -> None:
-        """Leave the directories alone: a subvolume is counted by itself."""
-
-    def apply(self, place: "Place") -> None:
+    def apply(self, place: Place) -> None:
         """Set the limit of the data directory."""
-        with _opened(place.data) as descriptor:
+        with opened(place.data) as descriptor:
             if os.fstat(descriptor).st_ino != _FIRST_INODE:
                 return  # no subvolume: the limit would hold for all that is beside it
             request = struct.pack("=QQQQQQ", 0, _LIMIT_REFERENCED, self.limit_bytes, 0, 0, 0)
             fcntl.ioctl(descriptor, _QGROUP_LIMIT, request)
 
-    def free_bytes(self, place: "Place") -> int | None:
+    def free_bytes(self, place: Place) -> int | None:
         """Return what may still be written into the data directory."""
         used = used_bytes(place.data)
         return None if used is None else max(0, self.limit_bytes - used)
@@ -61,13 +55,13 @@ class BtrfsQuotas:
 
 def enable(path: Path) -> None:
     """Count from now on, in the whole file system; may run again. Raises OSError where the kernel cannot."""
-    with _opened(path) as descriptor:
+    with opened(path) as descriptor:
         fcntl.ioctl(descriptor, _QUOTA_CTL, struct.pack("=QQ", _ENABLE_SIMPLE, 0))
 
 
 def used_bytes(subvolume: Path) -> int | None:
     """Return what a subvolume is charged for; None where nothing is counted."""
-    with _opened(subvolume) as descriptor:
+    with opened(subvolume) as descriptor:
         found = bytearray(_BUFFER_BYTES)
         struct.pack_into("=QQ", found, 0, 0, _FIRST_INODE)
         fcntl.ioctl(descriptor, _INO_LOOKUP, found)
@@ -81,12 +75,3 @@ def used_bytes(subvolume: Path) -> int | None:
         return None
     _generation, referenced = struct.unpack_from("=QQ", found, _ITEM_AT)
     return int(referenced)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -14,11 +14,15 @@ _NO_KERNEL_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class CopyDriver:
-    """Trees are plain directories; a clone has blocks of its own from the start."""
+    """Trees are plain directories that are copied file by file; a clone has its own blocks from the start."""
 
     name = "copy"
     atomic = False
     shares_blocks = False
+
+    def transfer(self) -> copy_tree.Transfer:
+        """Return how the content of one file is copied; a function of a module, for another process calls it."""
+        return copy_bytes
 
     def describe(self) -> str:
         """Say in one sentence what a fork costs."""
@@ -29,10 +33,10 @@ class CopyDriver:
         path.mkdir(0o700)
 
     def clone_tree(self, source: Path, target: Path, exclusions: Exclusions = NOTHING) -> CloneStatistics:
-        """Make `target` a copy of the tree `source`, when there is room for it."""
+        """Make `target` a copy of the tree `source`. Raises Exhausted when there is not enough free space."""
         with built_at(target, remove_apart) as partial:
             _ensure_room(self.estimate_bytes(source, exclusions), target)
-            return helper_process.call(copy_tree.copy_tree, source, partial, exclusions, copy_bytes)
+            return helper_process.call(copy_tree.copy_tree, source, partial, exclusions, self.transfer())
 
     def remove_tree(self, path: Path) -> None:
         """Remove a tree and every half made one of that name."""
@@ -41,7 +45,7 @@ class CopyDriver:
     def clone_file(self, source: Path, target: Path) -> None:
         """Make `target` a copy of one file."""
         with built_at(target, remove_files, sweep=False) as partial:
-            copy_tree.copy_file(source, partial, copy_bytes)
+            copy_tree.copy_file(source, partial, self.transfer())
 
     def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
         """Return the blocks of all files that a clone would have."""
@@ -95,7 +99,7 @@ def _copy_some(source: int, target: int, offset: int, count: int) -> int:
 
 
 def _ensure_room(needed_bytes: int, target: Path) -> None:
-    free_bytes = disk_usage.free_bytes(target.parent)
+    free_bytes = disk_usage.free_bytes(target.parent) if needed_bytes else 0
     if needed_bytes > free_bytes:
         raise Exhausted(
             "NOT_ENOUGH_DISK",

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from ramet.backends.local.host.files import opened
 from ramet.backends.local.volumes.driver import CloneStatistics, Exclusions
 from ramet.errors import Failed
 
@@ -27,11 +28,8 @@ _HELD_BACK = {"global": "pg_control"}
 def copy_tree(source: Path, target: Path, exclusions: Exclusions, transfer: Transfer) -> CloneStatistics:
     """Copy the tree `source` to the new directory `target`."""
     copying = _Copying(source, exclusions, transfer)
-    root = os.open(source, _READ_DIRECTORY)
-    try:
+    with opened(source, _READ_DIRECTORY) as root:
         copying.directory(root, os.fspath(target), None, "")
-    finally:
-        os.close(root)
     for directory, name in _HELD_BACK.items():
         copying.held_back(source / directory, target / directory, name)
     return CloneStatistics(copying.files, copying.size_bytes)
@@ -39,11 +37,8 @@ def copy_tree(source: Path, target: Path, exclusions: Exclusions, transfer: Tran
 
 def copy_file(source: Path, target: Path, transfer: Transfer) -> None:
     """Copy one file to the new name `target`, with mode and owner."""
-    descriptor = os.open(source, _READ)
-    try:
+    with opened(source, _READ) as descriptor:
         _copy_open_file(descriptor, os.fspath(target), None, transfer)
-    finally:
-        os.close(descriptor)
 
 
 class _Copying:
@@ -110,15 +105,8 @@ class _Copying:
         """Copy one file that the walk has passed over, when there is one."""
         if self._exclusions.leaves_out(name) or not target.is_dir() or not (source / name).exists():
             return
-        source_directory = os.open(source, _READ_DIRECTORY)
-        try:
-            target_directory = os.open(target, _READ_DIRECTORY)
-            try:
-                self._file(source_directory, target_directory, name)
-            finally:
-                os.close(target_directory)
-        finally:
-            os.close(source_directory)
+        with opened(source, _READ_DIRECTORY) as source_directory, opened(target, _READ_DIRECTORY) as target_directory:
+            self._file(source_directory, target_directory, name)
 
 
 def _copy_open_file(source: int, name: str, parent: int | None, transfer: Transfer) -> int:

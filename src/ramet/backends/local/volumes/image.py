@@ -6,8 +6,8 @@ import uuid
 from pathlib import Path
 
 from ramet.backends.local.volumes.disk_usage import free_bytes
-from ramet.backends.local.volumes.syscalls import run
 from ramet.errors import Exhausted, Failed, Invalid
+from ramet.machine.programs import run
 
 MINIMUM_BYTES = 320 * 1024**2  # mkfs.xfs refuses less than 300 MB
 _DEFAULT_MINIMUM_BYTES = 1024**3

@@ -1,15 +1,15 @@
 """Mount and unmount file system images, and see what is mounted. Needs root but for looking."""
 
 import contextlib
-import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ramet.backends.local.volumes.syscalls import run
-from ramet.errors import Failed, WrongState
+import psutil
 
-_MOUNTINFO = Path("/proc/self/mountinfo")
+from ramet.backends.local.host.waiting import wait_until
+from ramet.errors import Failed, WrongState
+from ramet.machine.programs import run
+
 _OPTIONS = "loop,nodev,nosuid,noatime"
 _BUSY_STATUS = "target is busy"
 _UNMOUNT_SECONDS = 3.0
@@ -19,7 +19,7 @@ _SHOWN_USERS = 10
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo."""
+    """A mounted file system."""
 
     path: Path
     file_system: str
@@ -42,20 +42,15 @@ class Mount:
 
 def mounted_at(path: Path) -> Mount | None:
     """Return what is mounted at exactly this path; the topmost when there are several."""
-    wanted = path.resolve()
-    for line in reversed(_MOUNTINFO.read_text().splitlines()):
-        before, _, after = line.partition(" - ")
-        mount_point = Path(_unescape(before.split(" ")[4]))
-        if mount_point == wanted:
-            file_system, source = after.split(" ")[:2]
-            return Mount(mount_point, file_system, _unescape(source))
-    return None
+    wanted = str(path.resolve())
+    found = [mount for mount in psutil.disk_partitions(all=True) if mount.mountpoint == wanted]
+    return Mount(path.resolve(), found[-1].fstype, found[-1].device) if found else None
 
 
 def mounts_below(directory: Path) -> list[Path]:
     """Return the mount points inside a directory."""
     wanted = directory.resolve()
-    points = [Path(_unescape(line.split(" ")[4])) for line in _MOUNTINFO.read_text().splitlines()]
+    points = [Path(mount.mountpoint) for mount in psutil.disk_partitions(all=True)]
     return [point for point in points if point != wanted and point.is_relative_to(wanted)]
 
 
@@ -79,19 +74,19 @@ def mount_image(image: Path, path: Path, file_system: str, option: str = "") -> 
 
 def unmount(path: Path) -> None:
     """Unmount, waiting a moment for processes that are just ending; raise WrongState naming who stays."""
-    deadline = time.monotonic() + _UNMOUNT_SECONDS
-    while True:
-        try:
-            run(["umount", str(path)])
-        except Failed as error:
-            if _BUSY_STATUS not in error.details:
-                raise
-            if time.monotonic() > deadline:
-                users = ", ".join(users_of(path)[:_SHOWN_USERS]) or "something that /proc does not show"
-                raise WrongState("POOL_BUSY", f"{path} is still used by {users}. Stop it and try again") from error
-        else:
-            return
-        time.sleep(_UNMOUNT_PAUSE_SECONDS)
+    if not wait_until(lambda: _unmounted(path), _UNMOUNT_SECONDS, _UNMOUNT_PAUSE_SECONDS):
+        users = ", ".join(users_of(path)[:_SHOWN_USERS]) or "something that /proc does not show"
+        raise WrongState("POOL_BUSY", f"{path} is still in use by {users}. Stop it and try again")
+
+
+def _unmounted(path: Path) -> bool:
+    try:
+        run(["umount", str(path)])
+    except Failed as error:
+        if _BUSY_STATUS not in error.details:
+            raise
+        return False
+    return True
 
 
 def users_of(path: Path) -> list[str]:
@@ -117,8 +112,3 @@ def _uses(process: Path, wanted: Path) -> bool:
 
 def _loop_directory(source: str, name: str) -> Path:
     return Path("/sys/block", Path(source).name, "loop", name)
-
-
-def _unescape(field: str) -> str:
-    """Undo the octal escapes of mountinfo (proc(5)): space, tab, newline, backslash."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)

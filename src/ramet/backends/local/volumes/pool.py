@@ -9,11 +9,11 @@ import errno
 import fcntl
 import os
 import struct
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.volumes import image as images
 from ramet.backends.local.volumes.disk_usage import free_bytes
 from ramet.backends.local.volumes.driver import Driver
@@ -25,7 +25,6 @@ from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
 _QUOTA_OPTION = {"xfs": "prjquota"}
 _IMAGE_FILE_SYSTEMS = {"reflink": "xfs", "btrfs": "btrfs"}
 _LOCK_SECONDS = 120.0
-_LOCK_PAUSE_SECONDS = 0.02
 _BLOCK_BYTES = 512
 _MIB = 1024**2
 _FITRIM = 0xC0185879
@@ -78,14 +77,12 @@ class Pool:
         """Give the blocks that the image's file system does not use back to the disk below it."""
         if self.image is None:
             return
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.ioctl(descriptor, _FITRIM, struct.pack("=QQQ", 0, 2**64 - 1, _TRIMMED_BYTES))
-        except OSError as error:
-            if error.errno != errno.EOPNOTSUPP:  # the disk below cannot have holes in files
-                raise
-        finally:
-            os.close(descriptor)
+        with files.opened(self.path) as descriptor:
+            try:
+                fcntl.ioctl(descriptor, _FITRIM, struct.pack("=QQQ", 0, 2**64 - 1, _TRIMMED_BYTES))
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:  # the disk below cannot have holes in files
+                    raise
 
 
 def open_pool(
@@ -237,16 +234,11 @@ def _record_path(root: Path) -> Path:
 @contextlib.contextmanager
 def _locked(root: Path) -> Iterator[None]:
     """Keep every other process from making, mounting or unmounting the same pool."""
-    deadline = time.monotonic() + _LOCK_SECONDS
-    with (root / "pool.lock").open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        "POOL_LOCKED", f"Another process has been opening the pool at {root} for {_LOCK_SECONDS:g} s"
-                    ) from error
-            time.sleep(_LOCK_PAUSE_SECONDS)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(root / "pool.lock", timeout_seconds=_LOCK_SECONDS))
+        except TimeoutError as error:
+            raise Unavailable(
+                "POOL_LOCKED", f"Another process has been opening the pool at {root} for {_LOCK_SECONDS:g} s"
+            ) from error
         yield

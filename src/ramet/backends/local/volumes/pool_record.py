@@ -1,10 +1,10 @@
 """The small file that says how a pool was made, so that it is never silently opened in another way."""
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.errors import Failed
 
 _FORMAT = 1
@@ -39,15 +39,5 @@ def read_record(path: Path) -> Record | None:
 
 def write_record(path: Path, record: Record) -> None:
     """Write the record whole or not at all, and durably."""
-    partial = path.with_name(f"{path.name}.partial")
-    with partial.open("w") as file:
-        json.dump({"format": _FORMAT, **asdict(record)}, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    text = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2)
+    files.write(path, f"{text}\n", durable=True, mode=0o644)

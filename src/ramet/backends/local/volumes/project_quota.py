@@ -4,7 +4,6 @@ Blocks that are shared count for each who has them. A file cannot be renamed int
 is prepared beside a snapshot is copied into a fork instead of being moved (xfs_rename: EXDEV).
 """
 
-import contextlib
 import fcntl
 import hashlib
 import os
@@ -13,24 +12,22 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ramet.backends.local.volumes.syscalls import run
+from ramet.backends.local.host.files import opened
+from ramet.backends.local.volumes.quota import Place, Quotas
 from ramet.errors import Failed
-
-if TYPE_CHECKING:
-    from ramet.backends.local.volumes.quota import Place
+from ramet.machine.programs import run
 
 # linux/fs.h: struct fsxattr
 _GET_ATTRIBUTES, _SET_ATTRIBUTES = 0x801C581F, 0x401C5820
 _ATTRIBUTES = struct.Struct("=IIIII8x")
 _INHERITED = 0x200
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _GIB = 1024**3
 
 
 @dataclass(frozen=True)
-class ProjectQuotas:
+class ProjectQuotas(Quotas):
     """A limit for each service, as a project of the file system that is mounted at `mount`."""
 
     mount: Path
@@ -43,7 +40,7 @@ class ProjectQuotas:
             " (project quotas of XFS); snapshots do not count."
         )
 
-    def enclose(self, place: "Place") -> None:
+    def enclose(self, place: Place) -> None:
         """Give the directories of a service, and what is in them, to its project; look only where that was done."""
         project = project_of(place.root.name)
         if attributes(place.root)[1] == project:
@@ -54,13 +51,13 @@ class ProjectQuotas:
             set_project(place.exempt, 0, inherited=False)
         set_project(place.root, project, inherited=True)
 
-    def apply(self, place: "Place") -> None:
+    def apply(self, place: Place) -> None:
         """Set the limit of the service's project."""
         self.enclose(place)
         limit = f"limit -p bhard={self.limit_bytes} {project_of(place.root.name)}"
         run(["xfs_quota", "-x", "-c", limit, str(self.mount)])
 
-    def free_bytes(self, place: "Place") -> int | None:
+    def free_bytes(self, place: Place) -> int | None:
         """Return what may still be written: XFS tells of the project where it is asked for its directory."""
         status = os.statvfs(place.data)
         if status.f_blocks * status.f_frsize > self.limit_bytes:
@@ -83,14 +80,14 @@ def project_of(service_id: str) -> int:
 
 def attributes(path: Path) -> tuple[bool, int]:
     """Tell whether what is made in a directory inherits its project, and which project a path has."""
-    with _opened(path) as descriptor:
+    with opened(path, _OPEN) as descriptor:
         flags, _, _, project, _ = _read(descriptor)
     return bool(flags & _INHERITED), project
 
 
 def set_project(path: Path, project: int, *, inherited: bool) -> None:
     """Give a file or directory to a project."""
-    with _opened(path) as descriptor:
+    with opened(path, _OPEN) as descriptor:
         flags, extent, extents, _, cow_extent = _read(descriptor)
         flags = flags | _INHERITED if inherited else flags & ~_INHERITED
         fcntl.ioctl(descriptor, _SET_ATTRIBUTES, _ATTRIBUTES.pack(flags, extent, extents, project, cow_extent))
@@ -112,12 +109,3 @@ def _read(descriptor: int) -> tuple[int, int, int, int, int]:
     fcntl.ioctl(descriptor, _GET_ATTRIBUTES, found)
     flags, extent, extents, project, cow_extent = _ATTRIBUTES.unpack(found)
     return flags, extent, extents, project, cow_extent
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, _OPEN)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -1,29 +1,23 @@
-"""System calls that Python has no name for, and the one way of running an external program."""
+"""System calls that Python does not offer."""
 
 import ctypes
 import errno
 import os
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
-from ramet.errors import Failed
+from ramet.backends.local.host.files import opened
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
-_TAIL_CHARACTERS = 800
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_tree(path: Path) -> None:
     """Flush the whole file system that holds `path` (syncfs): one call, however many files."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(path) as descriptor:
         if _libc.syncfs(descriptor) != 0:
             _raise_errno(path)
-    finally:
-        os.close(descriptor)
 
 
 def move_new(source: Path, target: Path) -> None:
@@ -48,20 +42,3 @@ def _rename_noreplace(source: Path, target: Path) -> int:
 def _raise_errno(path: Path) -> None:
     number = ctypes.get_errno()
     raise OSError(number, os.strerror(number), str(path))
-
-
-def run(argv: Sequence[str], *, timeout_seconds: float = 60) -> str:
-    """Run a program and return what it printed; raise Failed with argv, status and the end of its messages."""
-    command = " ".join(argv)
-    try:
-        result = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_seconds, check=False
-        )
-    except FileNotFoundError as error:
-        raise Failed("PROGRAM_MISSING", f"The program {argv[0]} is not installed", f"Wanted: {command}") from error
-    except subprocess.TimeoutExpired as error:
-        raise Failed("PROGRAM_TIMED_OUT", f"{command} did not end within {timeout_seconds:g} seconds") from error
-    if result.returncode != 0:
-        tail = result.stderr.strip()[-_TAIL_CHARACTERS:]
-        raise Failed("PROGRAM_FAILED", f"{command} ended with status {result.returncode}", tail)
-    return result.stdout

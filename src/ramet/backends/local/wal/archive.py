@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ramet.backends.local.host.files import flush
 from ramet.backends.local.wal.segment import Segment, segment_named, segments_in
 from ramet.model.snapshot import lsn_number
 
@@ -65,17 +66,9 @@ def _linked(segment: Path, target: Path, clone: Callable[[Path, Path], None]) ->
         if target.exists():
             return False
         clone(segment, target)
-    for path in (target, target.parent):
-        _flush(path)
+    flush(target)
+    flush(target.parent)
     return True
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _expendable(archive: Path, timeline: int, before: int) -> Iterator[Path]:

@@ -1,16 +1,15 @@
 """What the control file of a data directory says, read with pg_controldata; a server may run there or not."""
 
-import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ramet.backends.local.wal.segment import Segment, segment_named
 from ramet.errors import Failed
+from ramet.machine.programs import complete
 
 _CLEAN = "shut down"
 _TIME = "%a %b %d %H:%M:%S %Y"
-_TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,7 @@ class ControlData:
 
 def read_control_data(pg_controldata: str, data: Path) -> ControlData:
     """Read the control file of `data`. Raises Failed when it is damaged."""
-    run = subprocess.run(
-        [pg_controldata, "--pgdata", str(data)],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-        env={"LC_ALL": "C", "TZ": "UTC"},
-        check=False,
-    )
+    run = complete([pg_controldata, "--pgdata", str(data)], env={"LC_ALL": "C", "TZ": "UTC"})
     fields = dict(line.split(":", 1) for line in run.stdout.splitlines() if ":" in line)
     if run.returncode != 0 or "WARNING" in run.stdout:
         raise Failed(

@@ -72,7 +72,7 @@ def _is_trimmed(name: str, timeline: int, before: int) -> bool:
 
 
 def _write_notes(paths: ServicePaths, notes: Mapping[str, str]) -> None:
-    _write(paths, _NOTES, "".join(f"{name} {digest}\n" for name, digest in sorted(notes.items())))
+    files.write(paths.root / _NOTES, "".join(f"{name} {digest}\n" for name, digest in sorted(notes.items())))
 
 
 def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
@@ -90,7 +90,7 @@ def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
         if time.monotonic() > deadline:
             reached = name
             break
-    _write(paths, _FAULTS, json.dumps(found))
+    files.write(paths.root / _FAULTS, json.dumps(found))
     return reached
 
 
@@ -127,9 +127,3 @@ def digest_of(path: Path) -> str:
     """Return the digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
-
-
-def _write(paths: ServicePaths, name: str, text: str) -> None:
-    partial = f"{name}.partial"
-    files.write_file(paths.root, partial, text)
-    (paths.root / partial).replace(paths.root / name)

@@ -133,7 +133,7 @@ class WalSource:
                 fault = self._try(directory / segment.name, target, segment, until_lsn) or fault
                 if target.exists():
                     if complete:
-                        files.write_file(files.make_directory(wal, STATUS_DIRECTORY), f"{segment.name}.done")
+                        files.write(files.make_directory(wal, STATUS_DIRECTORY) / f"{segment.name}.done")
                     return target
         if fault is None:
             raise BrokenChain("WAL_MISSING", segment, "is missing")

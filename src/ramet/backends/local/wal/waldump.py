@@ -4,13 +4,13 @@ WAL is read as one stream: a commit record may be longer than a page and may cro
 """
 
 import re
-import subprocess
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from ramet.backends.local.wal.segment import record_end, shown_lsn
 from ramet.errors import Failed
+from ramet.machine.programs import complete
 from ramet.model.snapshot import lsn_number
 
 _TIMEOUT_SECONDS = 600
@@ -60,14 +60,8 @@ def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn:
     argv = [pg_waldump, "--path", str(directory), "--timeline", str(timeline), "--rmgr", "Transaction"]
     argv += ["--start", shown_lsn(start_lsn), "--end", shown_lsn(end_lsn)]
     try:
-        run = subprocess.run(
-            argv,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_TIMEOUT_SECONDS,
-            env={"TZ": "UTC", "LC_ALL": "C"},
-            check=False,
+        run = complete(
+            argv, timeout_seconds=_TIMEOUT_SECONDS, errors="replace", encoding="utf-8", env={"TZ": "UTC", "LC_ALL": "C"}
         )
     except FileNotFoundError as error:
         raise Failed(

@@ -1,0 +1,53 @@
+"""Private files: whole, owned like their directory, and locked against other processes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.local.host import files
+from ramet.backends.local.host.system_user import server_account
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_private_file_is_replaced_whole(tmp_path: Path, durable: bool) -> None:
+    for text in ("first", b"second"):
+        files.write(tmp_path / "file", text, durable=durable)
+        assert (tmp_path / "file").read_bytes() == (text if isinstance(text, bytes) else text.encode())
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_link_at_the_partial_name_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("kept")
+    (tmp_path / "file.partial").symlink_to("victim")
+    files.write(tmp_path / "file", "new")
+    assert ((tmp_path / "victim").read_text(), (tmp_path / "file").read_text()) == ("kept", "new")
+
+
+@pytest.mark.root
+def test_what_root_writes_belongs_to_the_owner_of_the_directory(tmp_path: Path) -> None:
+    account = server_account()
+    account.make_directory(tmp_path / "owned")
+    files.write(tmp_path / "owned" / "file")
+    made = files.make_directory(tmp_path / "owned", "inner")
+    assert {path.stat().st_uid for path in (made, tmp_path / "owned" / "file")} == {account.uid}
+
+
+def test_a_lock_that_is_held_elsewhere_is_waited_for_only_as_long_as_asked(tmp_path: Path) -> None:
+    with (
+        files.locked(tmp_path / "lock"),
+        pytest.raises(TimeoutError),
+        files.locked(tmp_path / "lock", timeout_seconds=0),
+    ):
+        pass
+    with files.locked(tmp_path / "lock", timeout_seconds=0):
+        pass
+
+
+def test_a_directory_that_is_gone_is_not_created_by_locking_it(tmp_path: Path) -> None:
+    with files.locked(tmp_path, flags=os.O_DIRECTORY):
+        pass
+    with pytest.raises(FileNotFoundError), files.locked(tmp_path / "gone", flags=os.O_DIRECTORY):
+        pass
+    assert not (tmp_path / "gone").exists()
