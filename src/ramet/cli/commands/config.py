@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ramet.cli.ui.options import credentials_option, output_option
-from ramet.cli.ui.output import FORMATS, print_data, print_rows, say
+from ramet.cli.ui.output import print_data, print_rows, say
 from ramet.cli.user_files.credentials import (
     CREDENTIALS_VARIABLE,
     VARIABLES,
@@ -19,6 +19,7 @@ from ramet.cli.user_files.credentials import (
     write_values,
 )
 from ramet.cli.user_files.preferences import (
+    FORMATS,
     OUTPUT_VARIABLE,
     keep_output,
     kept_output,

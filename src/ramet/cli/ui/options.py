@@ -9,9 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.output import FORMATS
 from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, find_credentials
-from ramet.cli.user_files.preferences import preferred_output
+from ramet.cli.user_files.preferences import FORMATS, preferred_output
 from ramet.client import ApiError, Client
 from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ramet.cli.ui.tables import GAP, make_table, plain
 
-FORMATS = ("table", "json", "yaml")
 _PIPE_WIDTH = 10_000
 _COLOURS = {"READY": "green", "PAUSED": "cyan", "UNSTABLE": "red", "DELETING": "red"}
 

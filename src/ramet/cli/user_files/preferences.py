@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from ramet.cli.ui.output import FORMATS
 from ramet.cli.user_files.credentials import config_dir, write_values
 from ramet.errors import Invalid
 
+FORMATS = ("table", "json", "yaml")
 OUTPUT_VARIABLE = "RAMET_OUTPUT"
 
 
