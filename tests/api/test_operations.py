@@ -104,7 +104,7 @@ def test_bad_parameters_are_named(world: World, query: str) -> None:
     service = world.ready()
     answer = world.get(world.path(service["service_id"], "operations") + query)
     assert answer.status_code == 400
-    assert answer.json()["message"].startswith(query[1:].partition("=")[0])
+    assert query[1:].partition("=")[0] in answer.json()["message"].split("'")[0]
 
 
 def test_a_wrong_cursor_is_told_with_its_value(world: World) -> None:
