@@ -1,4 +1,7 @@
-"""Whether an endpoint of PostgreSQL has TLS, by its own protocol (PostgreSQL 18 docs, 54.2.10)."""
+"""Whether an endpoint of PostgreSQL has TLS: its protocol asks before the handshake.
+
+PostgreSQL 18 docs, Frontend/Backend Protocol, SSL Session Encryption.
+"""
 
 import socket
 import ssl

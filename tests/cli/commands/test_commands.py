@@ -79,7 +79,7 @@ def test_doctor_tells_what_the_host_gives_and_changes_nothing(stranger: Terminal
     told = stranger.made("doctor")
     assert {"ramet", "data", "process", "storage", "postgresql", "tls", "limits", "poolers"} <= set(told)
     assert "pooler" not in told
-    assert told["process"] == "Not up."
+    assert told["process"] == "Not running."
     assert not (stranger.home / "data").exists()
 
 

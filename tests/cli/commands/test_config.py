@@ -10,7 +10,7 @@ from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
 
-def keep(user: Terminal, world: World) -> None:
+def save(user: Terminal, world: World) -> None:
     for name, value in (
         ("base_url", world.base_url),
         ("project_id", world.project.id),
@@ -20,8 +20,8 @@ def keep(user: Terminal, world: World) -> None:
     assert user.ramet("config", "set", "secret_key", typed=f"{world.secret.reveal()}\n").code == 0
 
 
-def test_what_is_set_opens_the_project_and_is_private(stranger: Terminal, world: World) -> None:
-    keep(stranger, world)
+def test_saved_values_open_the_project_and_only_the_user_can_read_them(stranger: Terminal, world: World) -> None:
+    save(stranger, world)
     assert stranger.ramet("service", "list").code == 0
     path = stranger.config / "credentials.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -29,7 +29,7 @@ def test_what_is_set_opens_the_project_and_is_private(stranger: Terminal, world:
 
 
 def test_the_secret_is_shown_nowhere(stranger: Terminal, world: World) -> None:
-    keep(stranger, world)
+    save(stranger, world)
     for words in ([], ["-o", "json"], ["-o", "yaml"]):
         said = stranger.ramet("config", "show", *words)
         assert world.public_key in said.out
@@ -37,7 +37,7 @@ def test_the_secret_is_shown_nowhere(stranger: Terminal, world: World) -> None:
     assert stranger.made("config", "show")["secret_key"]["value"] == "***"
 
 
-def test_where_a_value_comes_from_is_told(stranger: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_origin_of_a_value_is_shown(stranger: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     stranger.ramet("config", "set", "project_id", "rp1pz7uyae")
     monkeypatch.setenv("RAMET_PUBLIC_KEY", "RKENV")
     told = stranger.made("config", "show")
@@ -46,16 +46,16 @@ def test_where_a_value_comes_from_is_told(stranger: Terminal, monkeypatch: pytes
     assert told["base_url"] == {"value": None, "from": "not set"}
     assert told["output"] == {"value": "table", "from": "default"}
     said = stranger.ramet("config", "set", "public_key", "RKFILE")
-    assert "RAMET_PUBLIC_KEY is set" in said.err
+    assert "RAMET_PUBLIC_KEY is set, and overrides it" in said.err
 
 
-def test_a_named_file_goes_before_everything_that_is_shown(
+def test_a_named_file_overrides_all_other_values(
     stranger: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = stranger.home / "ci.json"
     credentials = Credentials("http://ci.example", "rp1pz7uyae", "RKCI", "hidden-of-ci")
     write_credentials(named, credentials)
-    keep(stranger, world)
+    save(stranger, world)
     monkeypatch.setenv("RAMET_PUBLIC_KEY", "RKENV")
     for words in (["--credentials-file", str(named)], []):
         if not words:
@@ -75,7 +75,7 @@ def test_the_address_of_a_host_is_enough_in_a_variable_too(
     assert terminal.made("config", "show")["base_url"]["value"] == world.base_url
 
 
-def test_a_page_for_browsers_is_not_printed_as_an_error(
+def test_an_html_page_is_not_printed_as_an_error(
     terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAMET_BASE_URL", world.base_url.removesuffix("/public/api/v1") + "/console")
@@ -96,13 +96,13 @@ def test_the_address_of_a_host_is_enough(stranger: Terminal) -> None:
     ("name", "value", "told"),
     [
         ("base_url", "db.example.com", "'db.example.com' is no address"),
-        ("project_id", "P", "project_id cannot be 'P'"),
-        ("public_key", "", "public_key cannot be ''"),
-        ("output", "xml", "output cannot be 'xml'"),
+        ("project_id", "P", "project_id must be ten letters a-z and digits (got 'P')"),
+        ("public_key", "", "public_key must be letters and digits (got '')"),
+        ("output", "xml", "output must be one of table, json, yaml (got 'xml')"),
         ("colour", "red", "'colour'"),
     ],
 )
-def test_what_cannot_be_is_refused_and_not_kept(stranger: Terminal, name: str, value: str, told: str) -> None:
+def test_an_invalid_value_is_refused_and_not_saved(stranger: Terminal, name: str, value: str, told: str) -> None:
     said = stranger.ramet("config", "set", name, value)
     assert (said.code, told in said.err) == (3, True)
     assert not stranger.config.exists()
@@ -115,9 +115,7 @@ def test_a_secret_on_the_command_line_is_refused(stranger: Terminal) -> None:
     assert not stranger.config.exists()
 
 
-def test_the_output_that_was_set_is_used_where_none_is_said(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_saved_output_format_is_the_default(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.ramet("config", "set", "output", "json").code == 0
     assert isinstance(terminal.ramet("service", "list").data, list)
     assert terminal.ramet("service", "list", "-o", "table").out.startswith("service")

@@ -77,5 +77,5 @@ def test_a_home_that_cannot_be_written_is_no_reason_to_fail(
     project = projects.create_project("there", utc_now())
     monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/nowhere")
     ensure_user_credentials(projects, URL, None)
-    assert "no credentials are kept" in caplog.text
+    assert "no credentials were saved" in caplog.text
     assert projects.list_projects() == [project]

@@ -89,6 +89,6 @@ def test_a_held_data_directory_is_told_before_the_server_is_loaded(tmp_path: Pat
     with instance.alone(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
-    assert "at work on" in done.stderr
+    assert "is using" in done.stderr
     assert "ramet.cli.host.instance" in done.stderr
     assert not any(name in done.stderr for name in ("ramet.app", "litestar", "sqlalchemy"))

@@ -14,13 +14,13 @@ from tests.cli.world import World
 FILE = Credentials("http://file/public/api/v1", "p1", "RKFILE", "secret-of-file")
 
 
-def test_variables_go_before_the_users_own_file_one_by_one(tmp_path: Path) -> None:
+def test_each_variable_overrides_its_value_in_the_users_own_file(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path), "RAMET_PROJECT_ID": "p2"}
     write_credentials(tmp_path / "ramet" / "credentials.json", FILE)
     assert find_credentials(None, environ) == Credentials(FILE.base_url, "p2", FILE.public_key, FILE.secret_key)
 
 
-def test_a_named_file_goes_before_everything(tmp_path: Path) -> None:
+def test_a_named_file_overrides_everything(tmp_path: Path) -> None:
     write_credentials(tmp_path / "ci.json", FILE)
     assert find_credentials(tmp_path / "ci.json", {"RAMET_PROJECT_ID": "p2"}) == FILE
 
@@ -33,7 +33,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"base_url": 1}', "\0"])
-def test_a_file_that_cannot_be_understood_is_refused_by_name(tmp_path: Path, content: str) -> None:
+def test_a_malformed_file_is_refused_with_its_path(tmp_path: Path, content: str) -> None:
     path = tmp_path / "broken.json"
     path.write_text(content)
     with pytest.raises(Invalid, match=r"broken\.json"):

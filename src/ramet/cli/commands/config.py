@@ -1,4 +1,4 @@
-"""`ramet config`: which server, project and key the command line uses, and how it prints."""
+"""`ramet config`: the server, project and key that commands use, and the format of results."""
 
 import os
 import re
@@ -9,23 +9,10 @@ from pathlib import Path
 import click
 
 from ramet.cli.ui.options import credentials_option, output_option
-from ramet.cli.ui.output import print_data, print_rows, say
-from ramet.cli.user_files.credentials import (
-    CREDENTIALS_VARIABLE,
-    VARIABLES,
-    config_path,
-    full_address,
-    read_values,
-    write_values,
-)
-from ramet.cli.user_files.preferences import (
-    FORMATS,
-    OUTPUT_VARIABLE,
-    keep_output,
-    kept_output,
-    preferences_path,
-    preferred_output,
-)
+from ramet.cli.ui.output import print_result, print_rows, say
+from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, VARIABLES, config_path, full_address, read_saved
+from ramet.cli.user_files.files import write_values
+from ramet.cli.user_files.preferences import FORMATS, OUTPUT_VARIABLE, preferences_path, preferred_output, save_output
 from ramet.errors import Invalid
 from ramet.ids import is_id
 
@@ -35,34 +22,33 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 @click.group("config")
 def config_group() -> None:
-    """Show and change which server, project and key the command line uses, and how it prints."""
+    """Show and change the server, project and key that commands use, and the format of results."""
 
 
 @config_group.command("show")
 @credentials_option
 @output_option
 def show(credentials_file: Path | None, output: str) -> None:
-    """Show what is in force, and where it comes from. The secret is never shown.
+    """Show the values that commands use, and where they come from. The secret is not shown.
 
     \b
     Examples:
       ramet config show
       ramet config show -o json
     """
-    found = [*_credentials(credentials_file, os.environ), _output(os.environ)]
-    if output != "table":
-        print_data({name: {"value": value, "from": origin} for name, value, origin in found}, output)
-    else:
-        print_rows(("name", "value", "from"), [(name, value or "-", origin) for name, value, origin in found])
+    found = [*_credentials(credentials_file, os.environ), ("output", *preferred_output())]
+    data = {name: {"value": value, "from": origin} for name, value, origin in found}
+    rows = [(name, value or "-", origin) for name, value, origin in found]
+    print_result(data, output, lambda: print_rows(("name", "value", "from"), rows))
 
 
 @config_group.command("set")
 @click.argument("name", type=click.Choice([*VARIABLES, "output"]))
 @click.argument("value", required=False)
 def set_value(name: str, value: str | None) -> None:
-    """Keep a value in the user's configuration, readable by its owner only. RAMET_* variables go before it.
+    """Save a value in your configuration, which only you can read. RAMET_* variables override it.
 
-    The secret is asked for, or read from standard input, so that it is in no history of commands.
+    The command prompts for the secret key, or reads it from standard input, so that no shell history contains it.
 
     \b
     Examples:
@@ -73,25 +59,25 @@ def set_value(name: str, value: str | None) -> None:
       ramet config set output json
     """
     if name == _SECRET and value is not None:
-        raise click.UsageError("The secret is no argument: leave it out, and it is asked for.")
+        raise click.UsageError("secret_key cannot be an argument: omit it, and the command prompts for it.")
     if name != _SECRET and value is None:
-        raise click.UsageError(f"Say what {name} is to be.")
+        raise click.UsageError(f"Missing argument 'VALUE': the value of {name}.")
     wanted = _CHECKS[name](_asked() if value is None else value)
     if name == "output":
-        keep_output(wanted)
+        save_output(wanted)
     else:
-        write_values(config_path(), {**(read_values(config_path()) or {}), name: wanted})
-    say(f"{name} is kept in {preferences_path() if name == 'output' else config_path()}.")
+        write_values(config_path(), {**read_saved(config_path()), name: wanted})
+    say(f"{name} is saved in {preferences_path() if name == 'output' else config_path()}.")
     variable = {**VARIABLES, "output": OUTPUT_VARIABLE}[name]
     for before in (variable, *([CREDENTIALS_VARIABLE] if name != "output" else [])):
         if os.environ.get(before):
-            say(f"{before} is set, and goes before it.", "yellow")
+            say(f"The variable {before} is set, and overrides it.", "yellow")
 
 
 def _credentials(named: Path | None, environ: Mapping[str, str]) -> list[tuple[str, str | None, str]]:
-    """Return (name, value to show, where from); the value is None where there is none."""
+    """Return (name, value to show, origin); the value is None if it is not set."""
     path = config_path(environ) if named is None else named
-    kept = read_values(path) or {}
+    kept = read_saved(path)
     variables = environ if named is None else {}
     found = []
     for name, variable in VARIABLES.items():
@@ -103,16 +89,8 @@ def _credentials(named: Path | None, environ: Mapping[str, str]) -> list[tuple[s
     return found
 
 
-def _output(environ: Mapping[str, str]) -> tuple[str, str, str]:
-    if environ.get(OUTPUT_VARIABLE):
-        origin = OUTPUT_VARIABLE
-    else:
-        origin = "default" if kept_output(environ) is None else str(preferences_path(environ))
-    return "output", preferred_output(environ), origin
-
-
 def _asked() -> str:
-    """Return the secret: typed unseen, or a line of standard input."""
+    """Return the secret from a prompt that does not show it, or from a line of standard input."""
     if sys.stdin.isatty():
         typed: str = click.prompt("Secret key", hide_input=True, err=True)
         return typed
@@ -122,8 +100,8 @@ def _asked() -> str:
 def _matching(name: str, wanted: str, holds: Callable[[str], bool]) -> Callable[[str], str]:
     def check(value: str) -> str:
         if not holds(value):
-            shown = "what was given" if name == _SECRET else repr(value[:100])
-            raise Invalid("BAD_VALUE", f"{name} cannot be {shown}", f"It must be {wanted}.")
+            shown = "" if name == _SECRET else f" (got {value[:100]!r})"
+            raise Invalid("BAD_VALUE", f"{name} must be {wanted}{shown}")
         return value
 
     return check

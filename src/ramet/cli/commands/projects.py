@@ -1,33 +1,34 @@
-"""`ramet project` and `ramet key`: work on the store of a data directory, so they need no key themselves."""
+"""`ramet project` and `ramet key`: they open the store of a data directory, so they need no key themselves."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
 import click
 
-from ramet.app import has_store, open_store
+from ramet.app import open_store
 from ramet.cli.host import instance
+from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.host.serving import default_url
-from ramet.cli.ui.options import FILE, data_option, output_option
-from ramet.cli.ui.output import print_data, print_pairs, print_rows, say
+from ramet.cli.ui.options import FILE, data_option, find_named, output_option
+from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
 from ramet.cli.user_files.credentials import Credentials, write_credentials
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
-from ramet.errors import Invalid, NotFound
+from ramet.errors import Invalid
 from ramet.model.project import ApiKey, Project
 from ramet.settings import load_settings
 
 
 @click.group("project")
 def project_group() -> None:
-    """Make and list projects; on the host of the data directory."""
+    """Create and list projects, on the host of the data directory."""
 
 
 @click.group("key")
 def key_group() -> None:
-    """Make, list and revoke API keys; on the host of the data directory."""
+    """Create, list and revoke API keys, on the host of the data directory."""
 
 
 @project_group.command("list")
@@ -42,10 +43,8 @@ def list_projects(output: str, data_dir: Path | None) -> None:
     """
     with _projects(data_dir) as projects:
         found = projects.list_projects()
-    if output != "table":
-        print_data([_project(one) for one in found], output)
-        return
-    print_rows(("id", "name", "created"), [(one.id, one.name, _shown(one.created_at)) for one in found])
+    rows = [(one.id, one.name, _shown(one.created_at)) for one in found]
+    print_result([_project(one) for one in found], output, lambda: print_rows(("id", "name", "created"), rows))
 
 
 @project_group.command("create")
@@ -53,7 +52,7 @@ def list_projects(output: str, data_dir: Path | None) -> None:
 @output_option
 @data_option
 def create_project(name: str, output: str, data_dir: Path | None) -> None:
-    """Make a project. It needs a key before anybody can use it.
+    """Create a project. Clients need a key to use it.
 
     \b
     Example:
@@ -61,11 +60,9 @@ def create_project(name: str, output: str, data_dir: Path | None) -> None:
     """
     with _projects(data_dir) as projects:
         made = projects.create_project(name, utc_now())
-    if output != "table":
-        print_data(_project(made), output)
-        return
-    print_pairs([("id", made.id), ("name", made.name)])
-    say(f"Make a key to it: ramet key create --project {made.id}")
+    print_result(_project(made), output, lambda: print_pairs([("id", made.id), ("name", made.name)]))
+    if output == "table":
+        say(f"To create a key: ramet key create --project {made.id}")
 
 
 @key_group.command("list")
@@ -73,7 +70,7 @@ def create_project(name: str, output: str, data_dir: Path | None) -> None:
 @output_option
 @data_option
 def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
-    """List the keys of a project, revoked ones too.
+    """List the keys of a project, including revoked keys.
 
     \b
     Example:
@@ -81,23 +78,21 @@ def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
     """
     with _projects(data_dir) as projects:
         found = projects.list_keys(_project_id(projects, project))
-    if output != "table":
-        print_data([_key(one) for one in found], output)
-        return
+    columns = ("public key", "name", "created", "revoked")
     rows = [(one.public_key, one.name, _shown(one.created_at), _shown(one.revoked_at)) for one in found]
-    print_rows(("public key", "name", "created", "revoked"), rows)
+    print_result([_key(one) for one in found], output, lambda: print_rows(columns, rows))
 
 
 @key_group.command("create")
 @click.option("--project", help="The project's name or id.  [default: the only one]")
-@click.option("--name", default="ramet key create", help="Whose key it is.")
-@click.option("--credentials-file", type=FILE, help="Write it there instead of showing it.")
+@click.option("--name", default="ramet key create", help="Name of the key.")
+@click.option("--credentials-file", type=FILE, help="Write the key to this file instead of printing it.")
 @output_option
 @data_option
 def create_key(
     project: str | None, name: str, credentials_file: Path | None, output: str, data_dir: Path | None
 ) -> None:
-    """Make a key that opens one project. Its secret is shown this once.
+    """Create a key for a project. Its secret cannot be shown again.
 
     \b
     Examples:
@@ -109,19 +104,19 @@ def create_key(
     made = Credentials(_address(data_dir), key.project_id, key.public_key, secret.reveal())
     if credentials_file is not None:
         write_credentials(credentials_file, made)
-        say(f"The key is in {credentials_file}.")
+        say(f"The key is saved in {credentials_file}.")
     elif output != "table":
         print_data(made, output)
     else:
         print_pairs([("project", made.project_id), ("public key", made.public_key), ("secret key", made.secret_key)])
-        say("The secret is shown this once.")
+        say("The secret cannot be shown again.")
 
 
 @key_group.command("revoke")
 @click.argument("public_key")
 @data_option
 def revoke_key(public_key: str, data_dir: Path | None) -> None:
-    """Revoke a key: it opens nothing from now on.
+    """Revoke a key: requests with it are refused from now on.
 
     \b
     Example:
@@ -134,38 +129,17 @@ def revoke_key(public_key: str, data_dir: Path | None) -> None:
 
 @contextmanager
 def _projects(data_dir: Path | None) -> Iterator[Projects]:
-    settings = load_settings(data_dir=data_dir)
-    if not has_store(settings):
-        raise NotFound(
-            "NO_DATA_DIR",
-            f"{settings.data_dir} is no data directory of Ramet",
-            "Name one with --data, or make it with 'ramet up'.",
-        )
-    store = open_store(settings)
-    try:
+    with closing(open_store(existing_data_dir(data_dir))) as store:
         yield Projects(store)
-    finally:
-        store.close()
 
 
 def _project_id(projects: Projects, given: str | None) -> str:
     known = projects.list_projects()
     if given is not None:
-        return _named(known, given).id
+        return find_named(known, given, "project", "See 'ramet project list'.").id
     if len(known) != 1:
-        raise Invalid("PROJECT_NEEDED", f"There are {len(known)} projects", "Give --project with a name or an id.")
+        raise Invalid("PROJECT_NEEDED", f"There are {len(known)} projects", "Name one of them with --project.")
     return known[0].id
-
-
-def _named(known: Sequence[Project], given: str) -> Project:
-    by_id = [one for one in known if one.id == given]
-    found = by_id or [one for one in known if one.name == given]
-    if not found:
-        raise NotFound("PROJECT_NOT_FOUND", f"no project has the name or id {given!r}", "See: ramet project list")
-    if len(found) > 1:
-        ids = ", ".join(one.id for one in found)
-        raise Invalid("PROJECT_AMBIGUOUS", f"{len(found)} projects are named {given!r}: {ids}", "Give --project an id.")
-    return found[0]
 
 
 def _address(data_dir: Path | None) -> str:

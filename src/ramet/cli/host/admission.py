@@ -1,24 +1,24 @@
-"""Which connections HTTP keeps: so many in all, and so many of one address that wait for their client.
+"""Which HTTP connections are kept: at most so many in all, and so many per address that wait for their client.
 
-A connection waits for its client until a whole request has come, and again after each answer. To make room the one
-that has waited longest is closed. One whose request is being answered is never closed for another.
+A connection waits for its client until a request is complete, and again after each answer. To make room, the connection
+that has waited longest is closed. A connection whose request is being answered is never closed for another one.
 """
 
 import ipaddress
 from typing import Protocol
 
-_IPV6_NETWORK_BITS = 64  # what one host has of IPv6
+_IPV6_NETWORK_BITS = 64  # one host has all addresses of such a network
 
 
 class Connection(Protocol):
     """A connection that can be closed to make room."""
 
     def give_way(self) -> None:
-        """Close it."""
+        """Close the connection."""
 
 
 class Admission:
-    """The connections of one server. Not safe to share between threads: the event loop's own calls it."""
+    """The connections of one server. Not thread-safe: only the thread of the event loop uses it."""
 
     def __init__(self, most: int, most_waiting_of_address: int) -> None:
         self.most = most
@@ -28,7 +28,7 @@ class Admission:
         self._waiting_of: dict[str, dict[Connection, None]] = {}
 
     def enter(self, connection: Connection, address: str) -> bool:
-        """Take in a new connection, which waits for its client; False when all others are being answered."""
+        """Add a new connection, which waits for its client. Return False if all connections are being answered."""
         if len(self._networks) >= self.most and not self._close_oldest(self._waiting):
             return False
         self._networks[connection] = network_of(address)
@@ -36,7 +36,7 @@ class Admission:
         return True
 
     def wait(self, connection: Connection) -> None:
-        """Note that a connection waits for its client from now on."""
+        """Record that a connection now waits for its client."""
         network = self._networks.get(connection)
         if network is None:
             return
@@ -48,7 +48,7 @@ class Admission:
             self._close_oldest(of_network)
 
     def answer(self, connection: Connection) -> None:
-        """Note that a whole request has come over a connection, and is being answered."""
+        """Record that a request on a connection is complete and is being answered."""
         if connection not in self._waiting:
             return
         del self._waiting[connection]
@@ -58,7 +58,7 @@ class Admission:
             del self._waiting_of[network]
 
     def leave(self, connection: Connection) -> None:
-        """Forget a connection that is closed; it may be forgotten already."""
+        """Remove a connection that is closed; it may have been removed before."""
         self.answer(connection)
         self._networks.pop(connection, None)
 
@@ -72,7 +72,7 @@ class Admission:
 
 
 def network_of(address: str) -> str:
-    """Return what stands for the host of an address: of IPv6 its network, for a host has all addresses of one."""
+    """Return the key of the host with an address: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

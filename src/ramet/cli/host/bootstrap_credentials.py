@@ -1,4 +1,4 @@
-"""The key that `ramet up` hands to the user who starts it, so that the next command just works."""
+"""The key that `ramet up` creates for the user who starts it, so that the next command needs no configuration."""
 
 import getpass
 import logging
@@ -14,9 +14,9 @@ _log = logging.getLogger(__name__)
 
 
 def ensure_credentials(projects: Projects, base_url: str, path: Path) -> None:
-    """Make a file hold credentials that work: those it holds if they do, else a new key."""
+    """Make sure that a file has valid credentials: keep those in it if they are valid, else create a key."""
     kept = _read(path)
-    if kept is not None and _opens(projects, kept):
+    if kept is not None and _are_valid(projects, kept):
         made = Credentials(base_url, kept.project_id, kept.public_key, kept.secret_key)
     else:
         made = _new_key(projects, base_url)
@@ -25,9 +25,9 @@ def ensure_credentials(projects: Projects, base_url: str, path: Path) -> None:
 
 
 def ensure_user_credentials(projects: Projects, base_url: str, given: Path | None) -> None:
-    """Make the user's own file hold credentials that work.
+    """Make sure that the user's own file has valid credentials.
 
-    With a file `given` for a program's own use, a user's file that leads to another Ramet is left alone.
+    If another file was `given`, the user's own file is not changed while it has credentials of another Ramet.
     """
     path = config_path()
     try:
@@ -35,10 +35,10 @@ def ensure_user_credentials(projects: Projects, base_url: str, given: Path | Non
             ensure_credentials(projects, base_url, path)
         elif not path.exists():
             write_credentials(path, read_credentials(given) or _new_key(projects, base_url))
-        elif (kept := _read(path)) is not None and _opens(projects, kept):
+        elif (kept := _read(path)) is not None and _are_valid(projects, kept):
             ensure_credentials(projects, base_url, path)
     except Failed as error:
-        _log.warning("no credentials are kept for the command line: %s", error)
+        _log.warning("no credentials were saved for the command line: %s", error)
 
 
 def _read(path: Path) -> Credentials | None:
@@ -48,7 +48,7 @@ def _read(path: Path) -> Credentials | None:
         return None
 
 
-def _opens(projects: Projects, kept: Credentials) -> bool:
+def _are_valid(projects: Projects, kept: Credentials) -> bool:
     try:
         return projects.authenticate(kept.public_key, Secret(kept.secret_key)).project_id == kept.project_id
     except Unauthorized:
@@ -66,4 +66,4 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return "a user without a name"
+        return "an unnamed user"

@@ -22,12 +22,14 @@ from ramet.telemetry import start_logging
 @setting_option("endpoint_host")
 @setting_option("port_range")
 @setting_option("storage_driver")
-@click.option("--credentials-file", type=FILE, help="Write server, project and key there once it is ready (0600).")
+@click.option(
+    "--credentials-file", type=FILE, help="When ready, write server, project and key to this file, with mode 0600."
+)
 def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | None) -> None:
-    """Run the whole of Ramet on this machine: HTTP, operations, servers. SIGTERM ends it; the databases go on.
+    """Run Ramet on this host: HTTP, operations and PostgreSQL servers. SIGTERM stops Ramet, but not the databases.
 
-    The first run makes a project and a key, and writes the key to your configuration. Everything else that can be
-    set has a variable: see 'ramet settings'.
+    The first run creates a project and a key, and writes the key to your configuration. All other settings are
+    environment variables: see 'ramet settings'.
 
     \b
     Examples:
@@ -44,7 +46,7 @@ def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | 
 @setting_option("host")
 @setting_option("port")
 def serve_only(data_dir: Path | None, **arguments: str | None) -> None:
-    """Answer HTTP only; operations are left to 'ramet worker'.
+    """Serve HTTP only; 'ramet worker' runs the operations.
 
     \b
     Example:
@@ -59,7 +61,7 @@ def serve_only(data_dir: Path | None, **arguments: str | None) -> None:
 @data_option
 @setting_option("worker_threads")
 def work_only(data_dir: Path | None, worker_threads: str | None) -> None:
-    """Run operations and periodic duties only; HTTP is left to 'ramet serve'.
+    """Run operations and periodic duties only; 'ramet serve' serves HTTP.
 
     \b
     Example:
@@ -73,38 +75,37 @@ def work_only(data_dir: Path | None, worker_threads: str | None) -> None:
 @click.command("down")
 @data_option
 def down(data_dir: Path | None) -> None:
-    """End 'ramet up' of a data directory, stop all its databases cleanly, and unmount its storage.
+    """Stop 'ramet up' of a data directory, shut down all its databases cleanly, and unmount its storage.
 
     \b
     Example:
       ramet down --data /srv/ramet
     """
-    settings = load_settings(data_dir=data_dir)
-    start_logging(settings.log_level)
-    _running().end_all(settings)
+    start_logging(load_settings(data_dir=data_dir).log_level)
+    _running().end_all(data_dir)
 
 
 def _begin(data_dir: Path | None, **arguments: str | None) -> Settings:
     settings = load_settings(data_dir=data_dir, **arguments)
     start_logging(settings.log_level)
     os.umask(0o077)
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _exit)
     _allow_all_files()
     make_data_dir(settings.data_dir)
     return settings
 
 
 def _allow_all_files() -> None:
-    """Let this process open as many files as the host allows: each connection is one, and each server takes some."""
+    """Raise the limit of open files: each connection is one, and each server needs some."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _running() -> ModuleType:
-    """Load the server, which takes a second: whoever must not have the data directory was told before."""
+    """Import the server, which takes a second, only after the data directory is locked."""
     return importlib.import_module("ramet.cli.host.running")
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    """End in order where a signal comes before there is anything to drain."""
+def _exit(_number: int, _frame: FrameType | None) -> None:
+    """Exit in order if a signal comes before there are requests or operations to finish."""
     raise click.exceptions.Exit(0)

@@ -1,6 +1,8 @@
-"""uvicorn's HTTP/1.1 protocol within bounds that hold for strangers too: bytes and seconds for each request.
+"""uvicorn's HTTP/1.1 protocol with limits that also apply before authentication: bytes and seconds for each request.
 
-What the parser refuses is answered here, in the one shape of all errors. Which connections are kept: `admission`.
+Of these, uvicorn limits only the number of connections, with a 503 that makes existing clients stop waiting.
+Requests that the parser refuses are answered here, in the format of all errors. `admission` decides which connections
+are kept.
 """
 
 import http
@@ -18,9 +20,9 @@ from ramet.cli.host.admission import Admission
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a client may take. A head that begins right behind another request may be twice as long.
+    """The limits of a client. A head that directly follows another request may be twice as long.
 
-    `queued_requests` of one connection may wait for the answer to an earlier one.
+    On each connection, `queued_requests` may wait for the answer to an earlier request.
     """
 
     head_bytes: int = 32 * 1024
@@ -32,7 +34,7 @@ class Bounds:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. `look` must be called about once a second: it closes what is overdue."""
+    """One connection. `close_if_overdue` must be called about once a second."""
 
     def __init__(self, bounds: Bounds, admission: Admission, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
@@ -48,23 +50,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._answering: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        """Take the connection in, if there is room."""
+        """Accept the connection if there are not too many."""
         super().connection_made(transport)
         self._expect(self._bounds.head_seconds)
         client: Any = self.client  # None when it is gone already
         if not self._admission.enter(self, client[0] if client else ""):
-            # No 503: clients that poll a service give up on it, and which request this is cannot be known yet.
+            # Not a 503: clients that poll a service stop at it, and the request is not known yet.
             self._is_refused = True
             transport.write(error_answer(500, "TOO_MANY_CONNECTIONS", "The server answers as many requests as it can"))
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place of the connection back."""
+        """Let another connection take the place of this one."""
         self._admission.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came in pieces, so that no more of a head than is allowed reaches the parser."""
+        """Parse the data in pieces, so that the parser gets no more of a head than is allowed."""
         if not self._is_open():
             return
         self._unset_keepalive_if_required()
@@ -75,22 +77,26 @@ class BoundedProtocol(HttpToolsProtocol):
             start = end
 
     def on_headers_complete(self) -> None:
-        """Begin with the answer; the body has a time of its own. The rest of a piece that was refused is dropped."""
+        """Begin with the answer; the body has a timeout of its own. Data after a refusal is dropped."""
         if self._is_refused:
             return
         super().on_headers_complete()
         self._is_fruitful = True
         self._expect(self._bounds.body_seconds)
         if len(self.pipeline) > self._bounds.queued_requests:
-            self._refuse(400, "TOO_MANY_REQUESTS", "More requests wait on this connection than may wait on one")
+            self._refuse(
+                400,
+                "TOO_MANY_REQUESTS",
+                f"More than {self._bounds.queued_requests} requests wait for an answer on this connection",
+            )
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Receive a part of the body."""
         super().on_body(body)
         self._is_fruitful = True
 
     def on_message_complete(self) -> None:
-        """Wait for the client no more, unless it has its answer already."""
+        """Stop waiting for the client, or wait for its next request if it already has its answer."""
         super().on_message_complete()
         self._is_fruitful = True
         if self.cycle.response_complete:
@@ -100,7 +106,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._admission.answer(self)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless it is here."""
+        """Wait for the next request, unless it has arrived."""
         has_next = bool(self.pipeline)
         super().on_response_complete()
         if not has_next:
@@ -108,15 +114,15 @@ class BoundedProtocol(HttpToolsProtocol):
             self._expect_next()
 
     def pause_writing(self) -> None:
-        """Note since when the client does not take its answer."""
+        """Start the timeout of a client that does not read its answer."""
         super().pause_writing()
         self._answer_deadline = self.loop.time() + self._bounds.answer_seconds
         self._is_overdue = False
 
-    def look(self, now: float) -> None:
-        """Close the connection when its client is overdue.
+    def close_if_overdue(self, now: float) -> None:
+        """Close the connection if its client is overdue in two calls in a row.
 
-        That must be seen twice: what came while the loop was busy is read between the two.
+        Between the two calls, the event loop reads data that arrived while it was busy.
         """
         deadline = self._answer_deadline if self.flow.write_paused else self._deadline
         if now < deadline or (self.flow.read_paused and not self.flow.write_paused):
@@ -126,7 +132,7 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._is_refused or self.flow.write_paused or self.transport.is_closing():
             self.transport.abort()
         elif self._has_begun():
-            self._refuse(408, "REQUEST_TIMEOUT", "The request did not come in full within the time for it")
+            self._refuse(408, "REQUEST_TIMEOUT", "The request was not complete within the time limit")
         else:
             self.transport.close()
 
@@ -142,7 +148,7 @@ class BoundedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            pass  # to nothing that is known here: the request is answered as if it had not asked
+            pass  # no protocol to upgrade to: the request is answered without the upgrade
         except httptools.HttpParserError:
             self._refuse(400, "INVALID_REQUEST", "The request is not well-formed HTTP/1.1")
             return
@@ -158,14 +164,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(431, "HEADERS_TOO_LARGE", f"The headers of the request are larger than {most}")
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        """Answer with an error and close; what still comes is read and dropped for a moment.
+        """Answer with an error and close; data that still arrives is read and dropped for `parting_seconds`.
 
-        Otherwise the client's system would drop the answer when it hears that nobody reads what is sent.
-        A request that came in full before still gets its answer, then the connection is closed.
+        If the data was not read, the kernel would send a reset, and the client would lose the answer.
+        An earlier request that was complete still gets its answer; then the connection is closed.
         """
         self._is_refused = True
         self.pipeline.clear()
-        cycle = self._answering  # not the newest one, which may wait behind it; None before the first request
+        cycle = self._answering  # not self.cycle, which may be queued behind it; None before the first request
         if cycle is not None and not cycle.response_complete:
             if not cycle.more_body:
                 cycle.keep_alive = False
@@ -187,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return not self._is_refused and not self.transport.is_closing()
 
     def _has_begun(self) -> bool:
-        """Tell whether a part of a request has come that is not answered."""
+        """Tell whether a part of a request has arrived that has no answer yet."""
         cycle: Any = self.cycle
         return self._fruitless_bytes > 0 or (cycle is not None and not cycle.response_complete)
 
@@ -200,7 +206,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def error_answer(status: int, code: str, message: str) -> bytes:
-    """Return a whole HTTP answer that says what is wrong, and that the connection ends."""
+    """Return a complete HTTP answer with an error, which also closes the connection."""
     body = msgspec.json.encode(ErrorBody(code, message))
     head = (
         f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\n"

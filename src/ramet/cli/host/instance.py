@@ -1,6 +1,6 @@
 """Which Ramet processes run on a data directory: one `ramet up`, or any number of `ramet serve` and `ramet worker`.
 
-The lock is what counts; the record beside it says whom to talk to, and is believed only while the lock is held.
+The lock decides. The record next to it has the process and its address, and is valid only while the lock is held.
 """
 
 import contextlib
@@ -8,14 +8,14 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 import msgspec
 
-from ramet.cli.user_files.private_file import write_private
+from ramet.cli.user_files.files import write_private
 from ramet.errors import Unavailable, WrongState
 from ramet.machine.processes import ProcessRecord, record_of
 
@@ -33,7 +33,7 @@ class Instance:
 
 @contextlib.contextmanager
 def alone(data_dir: Path) -> Iterator[None]:
-    """Hold the data directory for this process alone. Raises WrongState, saying who holds it."""
+    """Lock the data directory exclusively. Raises WrongState, with the process that has locked it."""
     with _locked(data_dir, fcntl.LOCK_EX):
         try:
             yield
@@ -43,21 +43,21 @@ def alone(data_dir: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shared(data_dir: Path) -> Iterator[None]:
-    """Hold the data directory together with others that share it. Raises WrongState, saying who holds it alone."""
+    """Lock the data directory together with others. Raises WrongState if one has it alone."""
     with _locked(data_dir, fcntl.LOCK_SH):
         yield
 
 
 def announce(data_dir: Path, base_url: str) -> None:
-    """Record that this process serves the data directory; the caller holds it alone."""
+    """Record that this process serves the data directory, which the caller has locked exclusively."""
     process = record_of(os.getpid())
     if process is None:
-        raise AssertionError("BUG: this process does not live")
+        raise AssertionError("BUG: this process does not exist")
     write_private(_record_path(data_dir), msgspec.json.encode(Instance(process, base_url)))
 
 
 def running(data_dir: Path) -> Instance | None:
-    """Return the `ramet up` of a data directory, or None when none is up."""
+    """Return the `ramet up` of a data directory, or None if none is running."""
     try:
         found = msgspec.json.decode(_record_path(data_dir).read_bytes(), type=Instance)
     except (OSError, msgspec.DecodeError):
@@ -65,43 +65,47 @@ def running(data_dir: Path) -> Instance | None:
     return found if record_of(found.process.pid) == found.process and _is_held(data_dir) else None
 
 
-def end(data_dir: Path, patience_seconds: float) -> Instance | None:
-    """End the `ramet up` of a data directory and wait for it; return it, or None when none was up.
+def end(data_dir: Path, timeout_seconds: float) -> Instance | None:
+    """Stop the `ramet up` of a data directory, and wait for it. Return it, or None if none was running.
 
-    Raises Unavailable when it is still at work after `patience_seconds`.
+    Raises Unavailable if it still runs after `timeout_seconds`.
     """
     found = running(data_dir)
     if found is None:
         return None
-    deadline = time.monotonic() + patience_seconds
     with contextlib.suppress(ProcessLookupError):
         os.kill(found.process.pid, signal.SIGTERM)
-    while running(data_dir) is not None:
-        if time.monotonic() > deadline:
-            raise Unavailable(
-                "STILL_RUNNING",
-                f"ramet up (pid {found.process.pid}) did not end within {patience_seconds:g} s",
-                "Look at its log, and try again.",
-            )
-        time.sleep(_PAUSE_SECONDS)
+    if not _becomes_true(lambda: running(data_dir) is None, timeout_seconds):
+        raise Unavailable(
+            "STILL_RUNNING",
+            f"ramet up (pid {found.process.pid}) did not stop within {timeout_seconds:g} s",
+            "Read its log, and try again.",
+        )
     return found
 
 
 @contextlib.contextmanager
 def _locked(data_dir: Path, mode: int) -> Iterator[None]:
     with os.fdopen(os.open(_lock_path(data_dir), os.O_RDWR | os.O_CREAT, 0o600)) as file:
-        deadline = time.monotonic() + _LOCK_SECONDS  # whoever only asks holds it for an instant
-        while not _try_lock(file, mode):
-            if running(data_dir) is not None or time.monotonic() > deadline:
-                raise WrongState("DATA_DIR_IN_USE", _who_holds(data_dir), "Use that one, or another --data.")
-            time.sleep(_PAUSE_SECONDS)
+        # Not at once: `running` in another process takes the lock for an instant.
+        if not _becomes_true(lambda: _try_lock(file, mode), _LOCK_SECONDS):
+            raise WrongState("DATA_DIR_IN_USE", _who_holds(data_dir), "Use that one, or another --data.")
         yield
+
+
+def _becomes_true(condition: Callable[[], bool], timeout_seconds: float) -> bool:
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE_SECONDS)
+    return True
 
 
 def _who_holds(data_dir: Path) -> str:
     found = running(data_dir)
     if found is None:
-        return f"Another ramet process (serve, worker or down) is at work on {data_dir}"
+        return f"Another ramet process (serve, worker or down) is using {data_dir}"
     return f"ramet up (pid {found.process.pid}) already serves {data_dir} at {found.base_url}"
 
 

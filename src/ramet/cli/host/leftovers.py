@@ -1,28 +1,30 @@
-"""`ramet doctor --leftovers`: what lies about on the host that no row of the store owns, and its removal."""
+"""`ramet doctor --leftovers`: what exists on the host but not in the store, and its removal."""
 
 from contextlib import closing
+from pathlib import Path
 
 import click
 
-from ramet.app import has_storage, has_store, local_inventory, open_store
-from ramet.cli.ui.output import print_data, say
+from ramet.app import local_inventory, open_store
+from ramet.cli.host.data_dir import existing_data_dir
+from ramet.cli.ui.output import print_result, say
 from ramet.control.leftovers import discard, find_leftovers
-from ramet.errors import NotFound
-from ramet.settings import Settings
+
+_AGREED = "The host and the store agree: nothing is left over, and nothing is missing."
 
 
-def show_leftovers(settings: Settings, output: str, *, clean: bool, confirmed: bool) -> int:
-    """Print what was found, and remove it when that is wanted; 1 when something is still there at the end."""
-    if not (has_storage(settings) and has_store(settings)):
-        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet", "Name one with --data.")
+def show_leftovers(data_dir: Path | None, output: str, *, clean: bool, confirmed: bool) -> int:
+    """Print what was found, and remove it if `clean`. Return 1 if anything is left at the end, else 0."""
+    settings = existing_data_dir(data_dir, storage=True)
     with closing(open_store(settings)) as store:
         inventory = local_inventory(settings)
         found = find_leftovers(store, inventory)
-        _show([finding.sentence for finding in found], output)
+        sentences = [finding.sentence for finding in found]
+        print_result(sentences, output, lambda: click.echo("\n".join(sentences) or _AGREED))
         removable = [finding for finding in found if finding.possession is not None]
         if not clean or not removable:
             return 1 if found else 0
-        if not confirmed and not click.confirm(f"Remove the {len(removable)} leftovers for good?", err=True):
+        if not confirmed and not click.confirm(f"Remove the {len(removable)} leftovers permanently?", err=True):
             say("Nothing was removed.")
             return 1
         for finding in discard(store, inventory, removable):
@@ -31,12 +33,3 @@ def show_leftovers(settings: Settings, output: str, *, clean: bool, confirmed: b
     for finding in left:
         say(f"Still there: {finding.sentence}", "red")
     return 1 if left else 0
-
-
-def _show(sentences: list[str], output: str) -> None:
-    if output != "table":
-        print_data(sentences, output)
-    elif not sentences:
-        click.echo("Host and store agree: nothing is left over, and nothing is lost.")
-    else:
-        click.echo("\n".join(sentences))

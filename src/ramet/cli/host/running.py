@@ -1,4 +1,4 @@
-"""What `ramet up`, `serve`, `worker` and `down` do, on a data directory that they hold."""
+"""What `ramet up`, `serve`, `worker` and `down` do with a data directory that they have locked."""
 
 import logging
 import signal
@@ -8,15 +8,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ramet.api.application import BASE_PATH
-from ramet.app import Runtime, has_storage, local_backend
+from ramet.app import Runtime, local_backend
 from ramet.cli.host import instance
 from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
+from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.host.serving import base_url, listen, serve
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.credentials import config_path, read_credentials
 from ramet.console.application import PATH as CONSOLE_PATH
 from ramet.endpoints import is_loopback
-from ramet.errors import Error, NotFound
+from ramet.errors import Error
 from ramet.settings import Settings
 
 _END_SECONDS = 60.0
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_all(settings: Settings, credentials_file: Path | None) -> None:
-    """Serve HTTP and run operations until a signal says to end; the caller holds the data directory alone."""
+    """Serve HTTP and run operations until a signal ends them. The caller has locked the data directory exclusively."""
     with ExitStack() as stack:
         listening = stack.enter_context(listen(settings.host, settings.port))
         runtime = stack.enter_context(_open(settings))
@@ -35,37 +36,36 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
             if credentials_file is not None:
                 ensure_credentials(runtime.projects, address, credentials_file)
             ensure_user_credentials(runtime.projects, address, given=credentials_file)
-            _tell(settings, runtime, address, credentials_file or config_path())
+            _announce(settings, runtime, address, credentials_file or config_path())
 
         runtime.start(alone=True)
         stack.callback(runtime.stop)
         serve(runtime, listening, on_ready)
-        say("Ramet has ended; its databases go on. 'ramet down' stops them.")
+        say("Ramet has stopped; its databases are still running. 'ramet down' stops them.")
 
 
 def run_http(settings: Settings) -> None:
-    """Serve HTTP until a signal says to end; the caller shares the data directory."""
+    """Serve HTTP until a signal ends it. The caller has a shared lock on the data directory."""
     with _open(settings) as runtime, listen(settings.host, settings.port) as socket:
         address = base_url(socket, settings.host)
         serve(runtime, socket, lambda: say(f"HTTP is served at {address}"))
 
 
 def run_operations(settings: Settings) -> None:
-    """Run operations and duties until a signal says to end; the caller shares the data directory."""
+    """Run operations and duties until a signal ends them. The caller has a shared lock on the data directory."""
     with _open(settings) as runtime:
         runtime.start()
-        say("Operations are run here.")
+        say("Ramet runs operations.")
         _wait_for_signal()
         runtime.stop()
 
 
-def end_all(settings: Settings) -> None:
+def end_all(data_dir: Path | None) -> None:
     """End the `ramet up` of a data directory, and stop all its databases."""
-    if not has_storage(settings):
-        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is no data directory of Ramet", "Name one with --data.")
+    settings = existing_data_dir(data_dir, store=False, storage=True)
     ended = instance.end(settings.data_dir, _END_SECONDS)
     if ended is not None:
-        say(f"ramet up (pid {ended.process.pid}) has ended.")
+        say(f"ramet up (pid {ended.process.pid}) has stopped.")
     with instance.alone(settings.data_dir):
         local_backend(settings).host.stop_all()
     say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
@@ -81,23 +81,23 @@ def _open(settings: Settings) -> Iterator[Runtime]:
 
 
 def _wait_for_signal() -> None:
-    told = threading.Event()
+    received = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
-    told.wait()
+        signal.signal(number, lambda *_: received.set())
+    received.wait()
 
 
-def _tell(settings: Settings, runtime: Runtime, address: str, credentials: Path) -> None:
+def _announce(settings: Settings, runtime: Runtime, address: str, credentials: Path) -> None:
     say(f"Ramet is ready at {address}", "bold green")
     say(f"  console    {address.removesuffix(BASE_PATH)}{_console_link(runtime, credentials)}")
     say(f"  data       {settings.data_dir}, storage {runtime.backend.host.volume_type()}")
     say("  next       ramet service create shop", "dim")
     if not is_loopback(settings.host):
-        _log.warning("HTTP listens on %s without TLS: put a TLS proxy before it", settings.host)
+        _log.warning("HTTP listens on %s without TLS: put a TLS proxy in front of it", settings.host)
 
 
 def _console_link(runtime: Runtime, credentials: Path) -> str:
-    """Return the path of a link that signs in once with the key kept in a file; of the sign-in page when it cannot."""
+    """Return the path of a link that signs in once with the key in a file, or of the sign-in page if that fails."""
     try:
         kept = read_credentials(credentials)
         if kept is None:

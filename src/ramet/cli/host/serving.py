@@ -1,4 +1,4 @@
-"""HTTP for one process: the socket, uvicorn over it, and an end by signal that counts as success."""
+"""HTTP of one process: the socket, uvicorn on it, and an exit by signal that counts as success."""
 
 import asyncio
 import contextlib
@@ -27,11 +27,11 @@ _GRACE_SECONDS = 5
 _COLLECT_AFTER = 50_000
 _SWITCH_SECONDS = 0.0005
 _LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a wildcard is reached from this host
-_TICKS_A_LOOK = 10  # a tick is 0.1 s
+_TICKS_PER_CHECK = 10  # a tick is 0.1 s
 
 
 class Server(uvicorn.Server):
-    """uvicorn that tells when it is ready and when it ends, and does not raise the signal again that ended it."""
+    """uvicorn with callbacks at its start and end; it does not raise the signal again that ended it."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
         super().__init__(config)
@@ -39,28 +39,28 @@ class Server(uvicorn.Server):
         self._on_end = on_end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer, and tell so."""
+        """Start to serve, and report it."""
         await super().startup(sockets)
         if self.started:
             self._on_ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Close the connections that are overdue, once a second."""
-        if counter % _TICKS_A_LOOK == 0:
+        """Close overdue connections once a second."""
+        if counter % _TICKS_PER_CHECK == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, BoundedProtocol):
-                    connection.look(now)
+                    connection.close_if_overdue(now)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Tell what never ends by itself to end, then wait for all requests."""
+        """End the streams that never end by themselves, then wait for all requests."""
         self._on_end()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End in order at the first signal, at once at a second SIGINT."""
+        """Shut down in order at the first signal, and at once at a second SIGINT."""
         before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
         try:
             yield
@@ -70,7 +70,7 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises Failed, naming host and port, when there can be none."""
+    """Return a listening socket. Raises Failed, with host and port, if that is not possible."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
@@ -87,18 +87,18 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def base_url(listening: socket.socket, host: str) -> str:
-    """Return where clients on this host reach what is served on the socket."""
+    """Return the base URL for clients on this host."""
     return default_url(host, listening.getsockname()[1])
 
 
 def default_url(host: str, port: int) -> str:
-    """Return where clients on this host reach a server that listens there when it is up."""
+    """Return the base URL for clients on this host of a server with this host and port."""
     shown = _LOOPBACKS.get(host, host)
     return f"http://{address(shown, port)}{BASE_PATH}"
 
 
 def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Answer requests until a signal says to end."""
+    """Serve requests until a signal ends the process."""
     config = uvicorn.Config(
         runtime.http(),
         loop="uvloop",
@@ -115,18 +115,18 @@ def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], Non
 
 
 def bounded_protocol(settings: Settings, bounds: Bounds | None = None) -> Any:
-    """Return what makes the protocol of each connection; all of them share the bounds on their number."""
+    """Return the protocol factory of uvicorn; all connections share the limits on their number."""
     most = min(settings.http_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     admission = Admission(most, settings.http_connections_per_address)
     return partial(BoundedProtocol, bounds or Bounds(), admission)
 
 
 def _tune_interpreter() -> None:
-    """Set the interpreter up for many small answers beside threads that work.
+    """Tune the interpreter for many small answers next to threads that work.
 
-    What was loaded at the start is left out when cycles are looked for, and the look comes less often: a listing makes
-    thousands of values and no cycles. A thread that wants the interpreter gets it ten times sooner than usually: each
-    statement of a transaction, which others wait for, lets go of it once.
+    Objects of the start are excluded from garbage collection, which also runs less often: a listing creates thousands
+    of objects and no cycles. The switch interval is a tenth of the default, because each statement of a transaction
+    that others wait for releases the GIL once, and then waits for it.
     """
     gc.collect()
     gc.freeze()

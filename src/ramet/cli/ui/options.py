@@ -40,7 +40,7 @@ def output_option(command: Command) -> Command:
         "-o",
         "--output",
         type=click.Choice(FORMATS),
-        default=preferred_output,
+        default=lambda: preferred_output()[0],
         show_default="table, or the format of 'ramet config set output'",
         help="Format of results.",
     )(command)

@@ -1,6 +1,6 @@
-"""Which server, project and key a command uses, and where they are kept.
+"""Which server, project and key a command uses.
 
-A file that is named goes before RAMET_* variables, and those, one by one, before the user's own file.
+A file that is named overrides RAMET_* variables, and each of those overrides its value in the user's own file.
 """
 
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from ramet.cli.user_files.private_file import write_private
+from ramet.cli.user_files.files import config_dir, read_values, write_values
 from ramet.client.connection import checked_address
 from ramet.errors import Invalid, Unauthorized
 
@@ -21,10 +21,15 @@ VARIABLES = {
     "public_key": "RAMET_PUBLIC_KEY",
     "secret_key": "RAMET_SECRET_KEY",
 }
+_NEEDS = f"It needs {', '.join(VARIABLES)}."
+_REMEDY = (
+    "Start a server with 'ramet up', which writes them; or set RAMET_BASE_URL, RAMET_PROJECT_ID, RAMET_PUBLIC_KEY "
+    "and RAMET_SECRET_KEY; or give --credentials-file; or see 'ramet config set --help'."
+)
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """All that a client needs to reach its project."""
+    """Everything that a client needs to reach its project."""
 
     base_url: str
     project_id: str
@@ -35,89 +40,53 @@ class Credentials(msgspec.Struct, frozen=True):
         return f"Credentials({self.base_url!r}, {self.project_id!r}, {self.public_key!r}, ***)"
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    """What a file may hold; all of it together are credentials."""
-
-    base_url: str | None = None
-    project_id: str | None = None
-    public_key: str | None = None
-    secret_key: str | None = None
-
-
-def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory of the user's own files."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "ramet"
-
-
 def config_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the user's credentials are kept."""
+    """Return the file of the user's own credentials."""
     return config_dir(environ) / "credentials.json"
 
 
 def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ) -> Credentials:
-    """Return what a command is to use. Raises Unauthorized, saying what is missing and how to get it."""
+    """Return the credentials for a command. Raises Unauthorized, with what is missing and how to get it."""
     if named is not None:
         found = read_credentials(named)
         if found is None:
             raise Unauthorized("NO_CREDENTIALS", f"There is no credentials file at {named}", _REMEDY)
-        return _complete(found)
-    values = read_values(config_path(environ)) or {}
-    values |= {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}
-    missing = [name for name in VARIABLES if name not in values]
-    if missing:
-        raise Unauthorized(
-            "NO_CREDENTIALS",
-            f"No credentials: {', '.join(missing)} is in neither {config_path(environ)} nor the environment",
-            _REMEDY,
-        )
-    return _complete(Credentials(**values))
+    else:
+        values = read_saved(config_path(environ))
+        values |= {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}
+        if missing := _missing(values):
+            reason = f"Neither {config_path(environ)} nor the environment has {', '.join(missing)}"
+            raise Unauthorized("NO_CREDENTIALS", reason, _REMEDY)
+        found = Credentials(**values)
+    return msgspec.structs.replace(found, base_url=full_address(found.base_url))
 
 
 def full_address(value: str) -> str:
-    """Return the address of the interface; that of its host is enough. Raises Invalid when it is none."""
+    """Return the address of the HTTP interface; the address of its host is enough. Raises Invalid."""
     address = checked_address(value.strip())
     return address if address.partition("://")[2].count("/") else address + _INTERFACE
 
 
-def _complete(found: Credentials) -> Credentials:
-    return msgspec.structs.replace(found, base_url=full_address(found.base_url))
-
-
 def read_credentials(path: Path) -> Credentials | None:
-    """Return what a file holds, or None when there is none. Raises Invalid when it cannot be understood."""
-    values = read_values(path)
-    if values is None:
+    """Return the credentials in a file, or None if there is no file. Raises Invalid if the file is incomplete."""
+    if not path.exists():
         return None
-    missing = [name for name in VARIABLES if name not in values]
-    if missing:
-        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} holds no {', no '.join(missing)}", _NEEDS)
+    values = read_saved(path)
+    if missing := _missing(values):
+        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} has no {' and no '.join(missing)}", _NEEDS)
     return Credentials(**values)
 
 
-def read_values(path: Path) -> dict[str, str] | None:
-    """Return what a file holds so far, or None when there is none. Raises Invalid when it cannot be understood."""
-    try:
-        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
-        raise Invalid("BAD_CREDENTIALS_FILE", f"{path} holds no credentials: {error}", _NEEDS) from error
-    return {name: value for name, value in msgspec.structs.asdict(kept).items() if value is not None}
+def read_saved(path: Path) -> dict[str, str]:
+    """Return the values that a file has so far; none if there is no file. Raises Invalid for any other file."""
+    values = read_values(path, "BAD_CREDENTIALS_FILE", _NEEDS) or {}
+    return {name: values[name] for name in VARIABLES if name in values}
 
 
 def write_credentials(path: Path, credentials: Credentials) -> None:
-    """Keep credentials in a file, readable by its owner only."""
+    """Write credentials to a file, readable by its owner only."""
     write_values(path, msgspec.structs.asdict(credentials))
 
 
-def write_values(path: Path, values: Mapping[str, str]) -> None:
-    """Keep named values in a file, readable by its owner only."""
-    write_private(path, msgspec.json.format(msgspec.json.encode(values), indent=2) + b"\n")
-
-
-_NEEDS = f"It needs {', '.join(VARIABLES)}."
-_REMEDY = (
-    "Start a server with 'ramet up', which writes them; or set RAMET_BASE_URL, RAMET_PROJECT_ID, RAMET_PUBLIC_KEY "
-    "and RAMET_SECRET_KEY; or give --credentials-file; or see 'ramet config set --help'."
-)
+def _missing(values: Mapping[str, str]) -> list[str]:
+    return [name for name in VARIABLES if name not in values]

@@ -1,18 +1,15 @@
-"""Passwords of services, kept for `ramet db connect` in a file of PostgreSQL's own format (PostgreSQL 18 docs, 34.16).
+"""Passwords of services for `ramet db connect`, in PostgreSQL's format (PostgreSQL 18 docs, 32.16).
 
-The file is Ramet's own: ~/.pgpass is the user's, and is not touched.
+The file is Ramet's own: ~/.pgpass belongs to the user and is not changed.
 """
 
 import fcntl
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ramet.api.schemas.shared import Endpoint
-from ramet.cli.user_files.credentials import config_dir
-from ramet.cli.user_files.private_file import write_private
+from ramet.cli.user_files.files import config_dir, write_private
 from ramet.endpoints import ADMIN, DATABASE
 
 
@@ -22,28 +19,32 @@ def passwords_path() -> Path:
 
 
 def save_password(endpoint: Endpoint, password: str) -> None:
-    """Keep the admin's password of an endpoint in place of an older one."""
-    with _locked() as path:
-        kept = [line for line in _lines(path) if not line.startswith(_prefix(endpoint))]
-        write_private(path, "".join(f"{line}\n" for line in [*kept, _prefix(endpoint) + _escaped(password)]).encode())
+    """Save the admin password of an endpoint in place of an earlier one."""
+    _replace(endpoint, f"{_prefix(endpoint)}{_escaped(password)}\n")
 
 
 def find_password(endpoint: Endpoint) -> str | None:
-    """Return the admin's password of an endpoint, or None when it was never kept."""
+    """Return the admin password of an endpoint, or None if it was not saved."""
     prefix = _prefix(endpoint)
-    for line in _lines(passwords_path()):
+    for line in _lines():
         if line.startswith(prefix):
             return re.sub(r"\\(.)", r"\1", line[len(prefix) :])
     return None
 
 
 def forget_password(endpoint: Endpoint) -> None:
-    """Drop the password of an endpoint that is no more."""
-    if find_password(endpoint) is None:
-        return
-    with _locked() as path:
-        kept = [line for line in _lines(path) if not line.startswith(_prefix(endpoint))]
-        write_private(path, "".join(f"{line}\n" for line in kept).encode())
+    """Remove the password of an endpoint that no longer exists."""
+    if find_password(endpoint) is not None:
+        _replace(endpoint, "")
+
+
+def _replace(endpoint: Endpoint, line: str) -> None:
+    path = passwords_path()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(path.with_name(".pgpass.lock"), os.O_RDWR | os.O_CREAT, 0o600)) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = [f"{one}\n" for one in _lines() if not one.startswith(_prefix(endpoint))]
+        write_private(path, "".join([*kept, line]).encode())
 
 
 def _prefix(endpoint: Endpoint) -> str:
@@ -54,15 +55,6 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace(":", "\\:")
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
-@contextmanager
-def _locked() -> Iterator[Path]:
+def _lines() -> list[str]:
     path = passwords_path()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = path.with_name(".pgpass.lock")
-    with os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield path
+    return path.read_text().splitlines() if path.exists() else []

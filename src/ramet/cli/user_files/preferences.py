@@ -1,41 +1,29 @@
-"""How a user wants results to be printed, where a command is not told."""
+"""The format in which results are printed if a command has no --output."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
-from ramet.cli.user_files.credentials import config_dir, write_values
-from ramet.errors import Invalid
+from ramet.cli.user_files.files import config_dir, read_values, write_values
 
 FORMATS = ("table", "json", "yaml")
 OUTPUT_VARIABLE = "RAMET_OUTPUT"
 
 
 def preferences_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the user's preferences are kept."""
+    """Return the file of the user's preferences."""
     return config_dir(environ) / "preferences.json"
 
 
-def preferred_output(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the format for results: that of RAMET_OUTPUT, else the kept one, else a table. Raises Invalid."""
-    return environ.get(OUTPUT_VARIABLE) or kept_output(environ) or FORMATS[0]
-
-
-def kept_output(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the format that the user set once. Raises Invalid when the file cannot be understood."""
+def preferred_output(environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
+    """Return the format of results, and where it comes from: RAMET_OUTPUT, else the file. Raises Invalid."""
+    if environ.get(OUTPUT_VARIABLE):
+        return environ[OUTPUT_VARIABLE], OUTPUT_VARIABLE
     path = preferences_path(environ)
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str]).get("output")
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
-        raise Invalid(
-            "BAD_PREFERENCES_FILE", f"{path} cannot be understood: {error}", "Remove it, or set output again."
-        ) from error
+    saved = (read_values(path, "BAD_PREFERENCES_FILE", "Remove it, or set output again.") or {}).get("output")
+    return (FORMATS[0], "default") if saved is None else (saved, str(path))
 
 
-def keep_output(output: str) -> None:
-    """Keep the format for results."""
+def save_output(output: str) -> None:
+    """Save the format of results."""
     write_values(preferences_path(), {"output": output})

@@ -1,0 +1,16 @@
+"""The data directory that a command works on."""
+
+from pathlib import Path
+
+from ramet.app import has_storage, has_store
+from ramet.errors import NotFound
+from ramet.settings import Settings, load_settings
+
+
+def existing_data_dir(data_dir: Path | None, *, store: bool = True, storage: bool = False) -> Settings:
+    """Return the settings for a data directory that has a store, storage, or both. Raises NotFound if it has not."""
+    settings = load_settings(data_dir=data_dir)
+    if (store and not has_store(settings)) or (storage and not has_storage(settings)):
+        remedy = "Name one with --data, or create it with 'ramet up'."
+        raise NotFound("NO_DATA_DIR", f"{settings.data_dir} is not a data directory of Ramet", remedy)
+    return settings

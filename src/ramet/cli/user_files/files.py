@@ -1,0 +1,45 @@
+"""Files of the user's own configuration: readable by their owner only, and replaced atomically."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ramet.errors import Failed, Invalid
+
+
+def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory of the user's own files."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "ramet"
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file atomically by one that only its owner can read; missing directories are created."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise Failed("CANNOT_WRITE", f"{path} cannot be written: {error.strerror}") from error
+
+
+def read_values(path: Path, code: str, remedy: str) -> dict[str, str] | None:
+    """Return the named values in a file, or None if there is no file. Raises Invalid for a file with anything else."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise Invalid(code, f"{path} cannot be read: {error}", remedy) from error
+
+
+def write_values(path: Path, values: Mapping[str, str]) -> None:
+    """Write named values to a file, readable by its owner only."""
+    write_private(path, msgspec.json.format(msgspec.json.encode(values), indent=2) + b"\n")
