@@ -12,6 +12,7 @@ from ramet.backends.memory.replicas import MemoryReplicas
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.backends.memory.servers import MemoryServers
 from ramet.backends.memory.volumes import Memory, Row
+from ramet.errors import Failed
 
 
 class MemoryBackend(Memory):
@@ -28,8 +29,10 @@ class MemoryBackend(Memory):
     def commit(self, service_id: str, value: str) -> Row:
         """Commit a row in a serving service, as a client would."""
         with self.lock:
-            row = Row(self.clock(), value)
-            self.serving(service_id).rows.append(row)
+            row, volume = Row(self.clock(), value), self.serving(service_id)
+            if volume.held:
+                raise Failed("READ_ONLY", f"Service {service_id} is read-only")
+            volume.rows.append(row)
             return row
 
     def values(self, service_id: str) -> list[str]:

@@ -77,7 +77,7 @@ class MemoryServers:
 
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Keep the verifier."""
-        self._memory.serving(server.service_id).verifier = verifier
+        self._memory.running(server.service_id).verifier = verifier
 
     def has_password(self, server: Server, password: Secret) -> bool:
         """Compare it with the verifier that was set last."""

@@ -1,0 +1,28 @@
+"""Each backend in turn, empty."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.backends.contract.grounds import GROUNDS, Ground
+
+
+@pytest.fixture(scope="session", params=GROUNDS)
+def ground_of_backend(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    """A backend for the whole session."""
+    with GROUNDS[request.param]() as made:
+        yield made
+
+
+@pytest.fixture
+def ground(ground_of_backend: Ground) -> Iterator[Ground]:
+    """A backend; what a test makes in it is destroyed."""
+    yield ground_of_backend
+    ground_of_backend.clear()
+
+
+@pytest.fixture(params=GROUNDS)
+def own_ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    """A backend for one test, which may stop all of it."""
+    with GROUNDS[request.param]() as made:
+        yield made

@@ -1,0 +1,155 @@
+"""Where the contract of a backend is tried: the backend itself, and clients of its services.
+
+Another backend needs a `Ground` of its own, and its row in `GROUNDS`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from typing import Protocol
+
+import psycopg
+
+from harness.waiting import eventually
+from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.values import Primary, Server, SnapshotFacts, Source
+from ramet.backends.local.volumes.image import why_impossible
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.ids import new_id
+from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.resources import Size
+from ramet.model.service import Environment, ServiceType
+from tests.backends.local.forks import make_backend
+from tests.backends.local.hosts import connect, free_port
+
+
+class Client(Protocol):
+    """What clients of services do."""
+
+    def commit(self, server: Server, value: str) -> datetime:
+        """Commit a row; return a time at or after that. Raises where the server takes no writes."""
+
+    def values(self, server: Server) -> list[str]:
+        """Return the values of all rows in order. Raises where the server takes no clients."""
+
+
+class Ground:
+    """A backend with its clients. All that it makes is destroyed by `clear`."""
+
+    def __init__(self, backend: Backend, client: Client, passwords: dict[str, Secret]) -> None:
+        self.backend = backend
+        self.client = client
+        self.passwords = passwords
+
+    def new_server(self, primary: Server | None = None, *, has_pooler: bool = False) -> Server:
+        """Return a server that nothing is made of yet; a replica of `primary`, if there is one."""
+        service_id, password = new_id(), new_password() if primary is None else self.passwords[primary.service_id]
+        self.passwords[service_id] = password
+        return Server(
+            service_id=service_id,
+            service_type=ServiceType.POSTGRES,
+            environment=Environment.DEV,
+            size=Size(),
+            host="localhost",
+            port=free_port(),
+            pg_major=self.backend.host.default_pg_major(ServiceType.POSTGRES),
+            verifier=scram_verifier(password),
+            pooler_port=free_port() if has_pooler else None,
+            primary=None if primary is None else Primary(primary.service_id, primary.port),
+        )
+
+    def create(self, *values: str, has_pooler: bool = False) -> Server:
+        """Make a service that serves clients and has some rows."""
+        server = self.new_server(has_pooler=has_pooler)
+        self.backend.servers.initialize(server)
+        self.boot(server)
+        self.backend.servers.secure(server, is_new=True, neutralize=False)
+        self.backend.servers.open(server)
+        for value in values:
+            self.client.commit(server, value)
+        return server
+
+    def boot(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
+        """Start a server, and wait until it is ready."""
+        self.backend.servers.start(server, clients=clients, first=first)
+        eventually(lambda: self.backend.servers.await_ready(server, 0.5).ready)
+
+    def snapshot(self, server: Server, *, paused: bool = False) -> tuple[str, SnapshotFacts]:
+        """Take a snapshot; return its id and what it holds."""
+        snapshot_id = new_id()
+        facts = self.backend.restore.take_snapshot(server, snapshot_id, paused)
+        assert facts is not None
+        return snapshot_id, facts
+
+    def fork(self, source: Source) -> Server:
+        """Fork a service until the fork serves clients."""
+        child = self.new_server()
+        captured = self.backend.restore.capture(child, source)
+        assert captured is not None
+        eventually(lambda: self.backend.restore.recover(child, captured, 0.5).facts is not None)
+        self.boot(child, first=True)
+        self.backend.servers.secure(child, is_new=False, neutralize=True)
+        self.backend.servers.open(child)
+        return child
+
+    def clear(self) -> None:
+        """Destroy all servers; replicas first."""
+        for service_id in reversed(self.passwords):
+            self.backend.servers.destroy(service_id)
+        self.passwords.clear()
+
+
+class MemoryClient:
+    """Clients of services in memory."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+
+    def commit(self, server: Server, value: str) -> datetime:
+        """Commit a row."""
+        return self._backend.commit(server.service_id, value).committed_at
+
+    def values(self, server: Server) -> list[str]:
+        """Return the values of all rows."""
+        return self._backend.values(server.service_id)
+
+
+class PostgresClient:
+    """Clients that log in with the password of the service."""
+
+    def __init__(self, passwords: dict[str, Secret]) -> None:
+        self._passwords = passwords
+
+    def commit(self, server: Server, value: str) -> datetime:
+        """Commit a row."""
+        with self._connect(server) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS ledger (n serial, value text)")
+            connection.execute("INSERT INTO ledger (value) VALUES (%s)", (value,))
+            connection.commit()
+        return datetime.now(UTC)
+
+    def values(self, server: Server) -> list[str]:
+        """Return the values of all rows."""
+        with self._connect(server) as connection:
+            return [str(row[0]) for row in connection.execute("SELECT value FROM ledger ORDER BY n").fetchall()]
+
+    def _connect(self, server: Server) -> psycopg.Connection[tuple[object, ...]]:
+        return connect(server, self._passwords[server.service_id])
+
+
+@contextmanager
+def in_memory() -> Iterator[Ground]:
+    """Give the backend in memory."""
+    backend = MemoryBackend(starts_after=1)
+    yield Ground(backend, MemoryClient(backend), {})
+
+
+@contextmanager
+def on_this_host() -> Iterator[Ground]:
+    """Give the backend of this host, over the storage that a host usually has."""
+    passwords: dict[str, Secret] = {}
+    with make_backend("copy" if why_impossible("xfs") else "reflink") as backend:
+        yield Ground(backend, PostgresClient(passwords), passwords)
+
+
+GROUNDS: dict[str, Callable[[], AbstractContextManager[Ground]]] = {"memory": in_memory, "local": on_this_host}

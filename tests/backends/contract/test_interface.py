@@ -1,0 +1,31 @@
+"""The interface itself: small enough for another backend."""
+
+import inspect
+
+import pytest
+
+from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.host import Host
+from ramet.backends.interface.poolers import Poolers
+from ramet.backends.interface.replicas import Replicas
+from ramet.backends.interface.restore import Restore
+from ramet.backends.interface.servers import Servers
+
+PROTOCOLS = (Servers, Restore, Replicas, Poolers, Host)
+MOST_METHODS = 15
+
+
+def methods(protocol: type) -> list[str]:
+    return [name for name, member in vars(protocol).items() if inspect.isfunction(member) and name[0] != "_"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_protocol_has_at_most_15_methods_each_with_a_docstring(protocol: type) -> None:
+    found = methods(protocol)
+    assert 0 < len(found) <= MOST_METHODS
+    assert [name for name in found if not inspect.getdoc(vars(protocol)[name])] == []
+
+
+def test_a_backend_has_the_five_protocols_and_nothing_else() -> None:
+    found = {name: member.fget.__annotations__["return"] for name, member in vars(Backend).items() if name[0] != "_"}
+    assert found == dict(zip(("servers", "restore", "replicas", "poolers", "host"), PROTOCOLS, strict=True))
