@@ -20,11 +20,11 @@ from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
 from ramet.console.application import Console, open_console
-from ramet.control.duties import drills, maintenance, retention
-from ramet.control.duties.archives import inspect_archives
+from ramet.control.duties import drills, retention
 from ramet.control.duties.clock import TrustedTime
 from ramet.control.duties.health import Health
 from ramet.control.duties.lost_snapshots import LostSnapshots
+from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.sampling import Sampling
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.duties.storage_guard import StorageGuard
@@ -174,14 +174,12 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("clock", 60.0, trusted.watch),
         Duty("health", 1.0, Health(plane).inspect),
         Duty("upgrades", 60.0, Upgrades(plane).apply),
-        Duty("read-only roles", 1.0, partial(maintenance.revoke_writes, plane)),
+        Duty("maintenance", 1.0, partial(maintain_servers, plane)),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
         Duty("snapshots", min(5.0, settings.snapshot_seconds), ScheduledSnapshots(plane).take_due),
         Duty("disk", 3600.0, plane.backend.host.discard_free_blocks),
         Duty("history", 600.0, lambda: retention.remove_history(plane, trusted.now(), history)),
-        Duty("logs", 20.0, partial(maintenance.trim_logs, plane)),
-        Duty("archives", 10.0, partial(inspect_archives, plane)),
         Duty("drills", 60.0, partial(drills.submit_due_drill, plane)),
         Duty("overdue drills", 10.0, partial(drills.record_overdue_drills, plane)),
         Duty("metrics", 1.0, Sampling(plane).sample),

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from ramet.backends.interface.values import NOT_FOLLOWING, Observation, Server
 from ramet.backends.memory.volumes import KEPT_ENTRIES
 from ramet.control import replica_sets as verbs
-from ramet.control.duties import maintenance
+from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.replica_health import submit_restart
 from ramet.control.duties.upgrades import Upgrades
 from ramet.control.replica_sets import ReplicaSetRequest
@@ -308,7 +308,7 @@ def test_the_logs_of_services_and_of_all_nodes_are_kept_within_bounds(world: Wor
     known = [world.backend.volumes[each] for each in (service.id, *(node.id for node in made.nodes))]
     for volume in known:
         volume.log += [LogEntry(world.plane.clock(), "LOG", str(n)) for n in range(KEPT_ENTRIES + 1)]
-    maintenance.trim_logs(world.plane)
+    maintain_servers(world.plane)
     assert [len(volume.log) for volume in known] == [KEPT_ENTRIES] * 3
     assert known[0].log[-1].message == str(KEPT_ENTRIES)
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import psycopg
 
+from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Primary, Server, SnapshotFacts, Source
@@ -20,7 +21,7 @@ from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size
 from ramet.model.service import Environment, ServiceType
 from tests.backends.local.forks import make_backend
-from tests.backends.local.hosts import connect, free_port
+from tests.backends.local.hosts import connect
 
 
 class Client(Protocol):

@@ -4,11 +4,11 @@ from tests.backends.contract.grounds import Ground
 
 
 def test_a_pooler_runs_from_its_start_to_its_stop(ground: Ground) -> None:
-    server, poolers = ground.create(), ground.backend.poolers
+    server, port, poolers = ground.create(), ground.new_server().port, ground.backend.poolers
     poolers.check()
     poolers.check_database(server)
     for _ in range(2):
-        poolers.start([server], ground.new_server().port)
+        poolers.start([server], port)
     assert poolers.serves(server.service_id)
     for _ in range(2):
         poolers.stop(server.service_id)

@@ -114,3 +114,11 @@ def test_a_server_of_this_release_needs_no_upgrade(ground: Ground) -> None:
 
 def test_up_to_date_extensions_are_not_updated(ground: Ground) -> None:
     assert list(ground.backend.servers.update_extensions(ground.create(), None)) == []
+
+
+def test_a_server_is_maintained_whether_it_runs_or_not(ground: Ground) -> None:
+    server, servers = ground.create("one"), ground.backend.servers
+    for _ in range(2):
+        assert servers.maintain(server, 0.5).archive_delay is None
+    servers.stop(server)
+    assert servers.maintain(server, 0.5).archive_delay is None

@@ -8,8 +8,8 @@ import pytest
 
 from ramet.api.shapes import service_shape
 from ramet.control import services
-from ramet.control.duties.archives import inspect_archives
 from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
+from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.forks import fork_service
 from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
@@ -112,10 +112,10 @@ def test_an_overdue_drill_is_told(world: World, caplog: pytest.LogCaptureFixture
 def test_archiving_that_falls_behind_is_told_and_forgotten(world: World) -> None:
     service = world.create()
     world.backend.volumes[service.id].archive_delay = "Archiving is behind: 70 WAL segments wait."
-    inspect_archives(world.plane)
+    maintain_servers(world.plane)
     assert "70 WAL segments" in (restore_warning(look(world, service)) or "")
     world.backend.volumes[service.id].archive_delay = None
-    inspect_archives(world.plane)
+    maintain_servers(world.plane)
     assert restore_warning(look(world, service)) is None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ramet.backends.interface.values import ExtensionUpdate, Observation, Readiness, Server
+from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
 from ramet.model.credentials import Secret
 
 
@@ -64,11 +64,9 @@ class Servers(Protocol):
     def set_read_only(self, server: Server, *, read_only: bool) -> None:
         """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
 
-    def heed_readers(self, server: Server) -> None:
-        """Take the rights to write from roles that tenants marked as read-only since the last call."""
+    def maintain(self, server: Server, budget_seconds: float) -> Maintenance:
+        """Do the regular work on a server, which may be stopped, for about `budget_seconds`; call it every second.
 
-    def trim_log(self, service_id: str) -> None:
-        """Remove what is too old or too much of a server's own log, which may be written meanwhile."""
-
-    def tend_archive(self, service_id: str) -> str | None:
-        """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
+        Afterwards the roles that tenants marked as read-only have no rights to write, what the archive has got since
+        the last call has checksums, and the server's own log is within its bounds.
+        """

@@ -120,3 +120,10 @@ class ExtensionUpdate:
     from_version: str
     to_version: str
     problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """What was found at the regular work on a server: how far archiving is behind, None while it keeps up."""
+
+    archive_delay: str | None = None

@@ -5,12 +5,12 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 
-from ramet.backends.interface.values import ExtensionUpdate, Observation, Readiness, Server
+from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pooler import Poolers
@@ -37,6 +37,8 @@ _STOP_SECONDS = 120.0
 _KILL_SECONDS = 10.0
 _LOOK_SECONDS = 0.5
 _SESSIONS_SECONDS = 10.0
+_LOG_SECONDS = 20.0
+_ARCHIVE_SECONDS = 10.0
 _INITIALIZED = "initialized"
 
 
@@ -47,6 +49,7 @@ class LocalServers:
     instances: Servers
     driver: Driver
     poolers: Poolers
+    _due_at: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def initialize(self, server: Server) -> None:
         """Make the volume with an empty cluster; what an earlier try left half made is made anew."""
@@ -140,6 +143,8 @@ class LocalServers:
         paths = self.instances.paths(service_id)
         self.poolers.stop_all(service_id)
         self.instances.remove(service_id, _KILL_SECONDS)
+        for key in [key for key in self._due_at if key[0] == service_id]:
+            self._due_at.pop(key, None)
         self.driver.remove_tree(capture.unfinished_of(paths))
         self.driver.remove_tree(paths.data)
         snapshots.drop_all(self.driver, paths)
@@ -187,21 +192,25 @@ class LocalServers:
         else:
             read_only_storage.set_writable(paths)
 
-    def heed_readers(self, server: Server) -> None:
-        """Take the rights to write from roles that tenants marked as read-only since the last call."""
-        self.instances.read_only_roles.enforce(self.instances.paths(server.service_id))
+    def maintain(self, server: Server, budget_seconds: float) -> Maintenance:
+        """Do the regular work on a server; the log and the archive are looked through every few seconds only."""
+        paths = self.instances.paths(server.service_id)
+        is_primary = server.primary is None
+        if is_primary and postgres.is_ready(paths):
+            self.instances.read_only_roles.enforce(paths)
+        if self._is_due(server, "log", _LOG_SECONDS):
+            bound_log(paths, self.instances.account)
+            log_files.prune(paths, time.time())
+        if is_primary and self._is_due(server, "archive", _ARCHIVE_SECONDS) and digests.record(paths, budget_seconds):
+            self._due_at.pop((server.service_id, "archive"), None)  # there may be more: go on at the next call
+        return Maintenance(verify.archive_delay(paths) if is_primary else None)
 
-    def trim_log(self, service_id: str) -> None:
-        """Remove what is too old or too much of a server's own log, which may be written meanwhile."""
-        paths = self.instances.paths(service_id)
-        bound_log(paths, self.instances.account)
-        log_files.prune(paths, time.time())
-
-    def tend_archive(self, service_id: str) -> str | None:
-        """Note what was archived since the last call; say how far archiving is behind, None while it keeps up."""
-        paths = self.instances.paths(service_id)
-        digests.record(paths, _LOOK_SECONDS)
-        return verify.archive_delay(paths)
+    def _is_due(self, server: Server, work: str, every_seconds: float) -> bool:
+        now, key = time.monotonic(), (server.service_id, work)
+        is_due = now >= self._due_at.get(key, now)
+        if is_due:
+            self._due_at[key] = now + every_seconds
+        return is_due
 
     def _check_volume(self, server: Server) -> None:
         if not self.instances.paths(server.service_id).data.is_dir():

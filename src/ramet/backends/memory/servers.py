@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ramet.backends.interface.values import ExtensionUpdate, Observation, Readiness, Server
+from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
 from ramet.backends.memory.volumes import KEPT_ENTRIES, Memory, Volume
 from ramet.errors import Unavailable
 from ramet.model.credentials import Secret, is_password_of
@@ -103,13 +103,8 @@ class MemoryServers:
         self._memory.volume(server.service_id).held = read_only
         self._memory.running(server.service_id)
 
-    def heed_readers(self, server: Server) -> None:
-        """Find no marked roles."""
-
-    def trim_log(self, service_id: str) -> None:
-        """Keep the newest entries."""
-        del self._memory.volume(service_id).log[:-KEPT_ENTRIES]
-
-    def tend_archive(self, service_id: str) -> str | None:
-        """Say what a test has put there."""
-        return self._memory.volume(service_id).archive_delay
+    def maintain(self, server: Server, budget_seconds: float) -> Maintenance:
+        """Keep the newest entries of the log; return what a test has set."""
+        volume = self._memory.volume(server.service_id)
+        del volume.log[:-KEPT_ENTRIES]
+        return Maintenance(volume.archive_delay)

@@ -1,22 +1,51 @@
-"""Small work on each server: its own log is kept within bounds, and marked roles stay read-only."""
+"""Regular work on each server; how far archiving falls behind is recorded where clients see it."""
 
-from ramet.control.duties.serving import serving_services
+import logging
+from collections.abc import Iterator
+
+from ramet.backends.interface.values import Server
+from ramet.control.duties.serving import serving_sets
 from ramet.control.plane import Plane
+from ramet.errors import Failed, Unavailable
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
+from ramet.procedures.followers import servers_of_set
 from ramet.procedures.servers import server_of
-from ramet.store import replicas, services
+from ramet.store import services
+
+_BUDGET_SECONDS = 0.1
+_log = logging.getLogger(__name__)
 
 
-def trim_logs(plane: Plane) -> None:
-    """Keep the own logs of all servers within bounds."""
+def maintain_servers(plane: Plane) -> None:
+    """Let the backend maintain each server that no operation is changing; record how far archiving is behind."""
+    for service, server in _servers(plane):
+        try:
+            delay = plane.backend.servers.maintain(server, _BUDGET_SECONDS).archive_delay
+        except (Failed, Unavailable, OSError) as error:
+            _log.warning("server %s could not be maintained: %s", server.service_id, error)
+            continue
+        is_primary = server.primary is None
+        if is_primary and status_of(service) is Status.READY and delay != service.archive_delay:
+            _record(plane, service.id, delay)
+
+
+def _servers(plane: Plane) -> Iterator[tuple[Service, Server]]:
+    """Yield the servers of services and of their read replica sets, each with its service."""
     with plane.store.read() as tx:
-        known = [service.id for service in services.all_live_services(tx) if service.ready_at is not None]
-        known += [node.id for each in replicas.live_sets(tx) if each.ready_at is not None for node in each.nodes]
-    for server_id in known:
-        plane.backend.servers.trim_log(server_id)
+        known = {service.id: service for service in services.all_live_services(tx)}
+        sets = serving_sets(tx)
+    for service in known.values():
+        if service.ready_at is not None and service.activity is None:
+            yield service, server_of(service)
+    for each in sets:
+        if each.service_id in known:
+            for server in servers_of_set(each, known[each.service_id]):
+                yield known[each.service_id], server
 
 
-def revoke_writes(plane: Plane) -> None:
-    """Revoke write privileges from roles that tenants marked as read-only."""
-    for service in serving_services(plane.store):
-        if service.down_reason is None:
-            plane.backend.servers.heed_readers(server_of(service))
+def _record(plane: Plane, service_id: str, delay: str | None) -> None:
+    if delay is not None:
+        _log.warning("service %s: %s", service_id, delay)
+    with plane.store.write() as tx:
+        services.update_service(tx, service_id, archive_delay=delay)
