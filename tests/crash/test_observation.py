@@ -86,7 +86,7 @@ def test_a_server_that_cannot_be_looked_at_for_want_of_descriptors_is_left_alone
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (0, hard))
     try:
         eventually(
-            lambda: shop.instance.log_file.read_bytes()[said:].count(b"cannot be looked at") > 3,
+            lambda: shop.instance.log_file.read_bytes()[said:].count(b"cannot be checked") > 3,
             "looks",
         )
     finally:

@@ -29,7 +29,7 @@ def test_a_data_root_that_the_account_cannot_enter_is_named() -> None:
         closed = root / "closed"
         closed.mkdir(mode=0o700)
         (closed / "inner").mkdir(mode=0o755)
-        with pytest.raises(Failed, match=f"may not enter {closed}"):
+        with pytest.raises(Failed, match=f"no permission to enter {closed}"):
             account.check_reach(closed / "inner")
         closed.chmod(0o711)
         account.check_reach(closed / "inner")

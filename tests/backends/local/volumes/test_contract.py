@@ -168,7 +168,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(atomic, "move_new", full)
-    with pytest.raises(Exhausted, match="no room left") as caught:
+    with pytest.raises(Exhausted, match="not enough disk space") as caught:
         driver.clone_tree(source, place / "clone")
     assert caught.value.code == "NOT_ENOUGH_DISK"
     assert [path.name for path in place.iterdir()] == ["source"]

@@ -1,1 +1,1 @@
-"""What this host gives to servers: a system user, directories, control groups, certificates, PostgreSQL itself."""
+"""What servers need from this host: a system user, directories, control groups and certificates."""

@@ -1,4 +1,4 @@
-"""The local certificate authority of a data root, and one server certificate a service."""
+"""The local certificate authority of a data root, and a server certificate for each service."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Issued:
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs certificates for servers. Clients that want to verify them get `certificate`."""
+    """A certificate authority that signs server certificates; clients verify them with `certificate`."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -42,7 +42,7 @@ class Authority:
         return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def issue(self, service_id: str, host: str, now: datetime) -> Issued:
-        """Return a certificate for a service at an endpoint host and on this machine."""
+        """Return a certificate that is valid for a service's endpoint host and for the local names of this machine."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [_general_name(name) for name in dict.fromkeys((*_LOCAL_NAMES, host))]
         certificate = (
@@ -56,7 +56,7 @@ class Authority:
         return Issued(certificate.public_bytes(serialization.Encoding.PEM).decode(), _key_pem(key))
 
     def still_serves(self, certificate_pem: bytes, key_pem: bytes, host: str, now: datetime) -> bool:
-        """Tell whether a certificate is ours, has its key, names the host, and is not about to expire."""
+        """Tell whether this authority issued a certificate for its key and this host, and it does not expire soon."""
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)
             certificate.verify_directly_issued_by(self.certificate)
@@ -64,20 +64,20 @@ class Authority:
             if key.public_key() != certificate.public_key():
                 return False
             names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is the answer
+        except Exception:  # noqa: BLE001 - a new one replaces it, whatever is wrong
             return False
         return _general_name(host) in names and now + _RENEW_BEFORE < certificate.not_valid_after_utc
 
 
 def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
-    """Return the authority kept in a private directory, made on first use; several processes may ask at once."""
+    """Return the authority in a private directory; the first call creates it. Safe for concurrent processes."""
     secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
     with files.locked(secrets / "ca.lock"):
         if not (secrets / "ca.crt").exists():
             _make(secrets, now or datetime.now(UTC))
     key = serialization.load_pem_private_key((secrets / "ca.key").read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise AssertionError("BUG: the authority's key is of another kind")
+        raise AssertionError("BUG: the key of the certificate authority is not an elliptic curve key")
     return Authority(x509.load_pem_x509_certificate((secrets / "ca.crt").read_bytes()), key)
 
 

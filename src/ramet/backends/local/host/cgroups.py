@@ -1,4 +1,4 @@
-"""Limits on CPU and memory of each server through cgroups, version 2 or 1, where the host lets us."""
+"""Limits on the CPU and memory of each server by cgroups, version 2 or 1, where the host permits it."""
 
 import contextlib
 import os
@@ -47,7 +47,7 @@ class NoLimits(Limits):
 
 @dataclass(frozen=True)
 class Cgroups(Limits):
-    """Groups below one parent, which belongs to one data root."""
+    """The cgroups of one data root, below one parent."""
 
     version: int
     cpu: Path
@@ -58,7 +58,7 @@ class Cgroups(Limits):
         return f"CPU and memory limits are enforced by cgroups version {self.version}."
 
     def apply(self, service_id: str, size: Size, pids: list[int]) -> None:
-        """Make the service's groups, set their limits, and move the processes in."""
+        """Create the service's groups, set their limits, and move the processes into them."""
         if size.shared and not any(group.exists() for group in self._groups(service_id)):
             return
         for group in self._groups(service_id):
@@ -71,7 +71,7 @@ class Cgroups(Limits):
                     (group / "cgroup.procs").write_text(str(pid))
 
     def remove(self, service_id: str) -> None:
-        """Remove the service's groups; the kernel may need a moment to see their processes gone."""
+        """Remove the service's groups; waits briefly, because the kernel may not have removed their processes yet."""
         for group in self._groups(service_id):
             wait_until(partial(_removed, group), _REMOVAL_SECONDS)
         self.forget_if_empty()
@@ -82,27 +82,27 @@ class Cgroups(Limits):
         return sorted(name for name in found if (self.cpu / name).is_dir() or (self.memory / name).is_dir())
 
     def forget_if_empty(self) -> None:
-        """Remove the groups above the services' where no service is left."""
+        """Remove the parent groups when they contain no service."""
         for parent in {self.cpu, self.memory}:
             with contextlib.suppress(OSError):
                 parent.rmdir()
                 parent.parent.rmdir()
 
     def make_parents(self) -> None:
-        """Make the groups above the services'; version 2 hands its controllers down level by level."""
+        """Create the parent groups; in version 2 each level has to enable the controllers for the next."""
         for parent in {self.cpu, self.memory}:
             parent.mkdir(parents=True, exist_ok=True)
             for level in (parent.parent.parent, parent.parent, parent) if self.version == 2 else ():
                 (level / "cgroup.subtree_control").write_text("+cpu +memory")
 
     def _make(self, group: Path) -> None:
-        # The last service of a data root may be removed between the two lines: then they are gone through again.
+        # Removal of the last service of a data root may remove the parents between these two lines: then try again.
         for _ in range(10):
             with contextlib.suppress(FileNotFoundError):
                 self.make_parents()
                 group.mkdir(exist_ok=True)
                 return
-        raise OSError(f"the cgroup {group} vanishes as often as it is made")
+        raise OSError(f"the cgroup {group} is removed each time it is created")
 
     def _groups(self, service_id: str) -> set[Path]:
         return {self.cpu / service_id, self.memory / service_id}
@@ -134,7 +134,7 @@ def _removed(group: Path) -> bool:
 
 
 def open_limits(mark: str) -> Limits:
-    """Return what this host lets us enforce; `mark` keeps the groups of data roots apart."""
+    """Return the limits that this host can enforce; `mark` distinguishes the groups of data roots."""
     if os.geteuid() != 0:
         return NoLimits("Ramet does not run as root")
     found = _controllers(mark)

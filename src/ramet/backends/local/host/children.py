@@ -1,7 +1,7 @@
-"""The children of this process that nobody waits for: each is reaped within a second of its end.
+"""Start programs that outlive this process, and reap those that end while it still runs, within a second.
 
-Servers and their companions outlive who starts them, another process may stop them, and their records go with their
-service. So this process remembers each child by its pid; until it is reaped no other process gets that pid.
+Another process may stop a server and remove its records, so this process keeps the pid of each child that it started.
+The kernel gives that pid to no other process until the child is reaped.
 """
 
 import os
@@ -30,7 +30,7 @@ class _Children:
                 threading.Thread(target=self._watch, name="reaper", daemon=True).start()
 
     def reap(self) -> None:
-        """Take leave of those that have ended."""
+        """Reap the server processes and other children that have ended."""
         with self._lock:
             self._pids = {pid for pid in self._pids if not _is_over(pid)}
 
@@ -63,14 +63,14 @@ def spawn(command: list[str], account: Account, directory: Path, output: int, st
 
 
 def adopt(child: "subprocess.Popen[bytes]") -> int:
-    """Reap a child at its end, whenever that is; return its pid. The object must not wait for it."""
-    child.returncode = 0  # else the object would wait, or complain that nobody does
+    """Reap a child when it ends, and return its pid. The caller must not wait for it."""
+    child.returncode = 0  # otherwise the object would wait for it, or warn that it still runs
     _children.add(child.pid)
     return child.pid
 
 
 def reap_ended() -> None:
-    """Reap now those that have ended, for who looks right after."""
+    """Reap the children that have ended now, before the caller checks which processes exist."""
     _children.reap()
 
 
@@ -82,7 +82,7 @@ def _is_over(pid: int) -> bool:
 
 
 def _forget() -> None:
-    """Leave the children to the process that has started them."""
+    """Forget the children in a forked process: the one that started them reaps them."""
     global _children
     _children = _Children()
 

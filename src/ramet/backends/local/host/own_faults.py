@@ -1,6 +1,6 @@
-"""Faults of this process and of its host: no descriptor left, no memory, a disk that cannot be read.
+"""Errors of this process and of its host: no free file descriptor, no memory, a disk that cannot be read.
 
-They say nothing about the server that was to be looked at. Only that something is not there says that it is gone.
+They say nothing about the state of a server. Only "no such file" or "no such process" shows that something is gone.
 """
 
 import errno
@@ -27,22 +27,22 @@ _OWN = frozenset(
 
 
 def is_own(error: BaseException) -> bool:
-    """Tell whether an error of a connection comes from this side; a name of this host that is not found does."""
+    """Tell whether a connection error was caused by this process or host; a host name that is not found counts."""
     return isinstance(error, Unseen | socket.gaierror) or (isinstance(error, OSError) and error.errno in _OWN)
 
 
 def unseen(what: str, reason: object) -> Unseen:
-    """Return the error that says that something could not be looked at."""
+    """Return the error for a state that could not be read."""
     return Unseen(
         "CANNOT_LOOK",
-        f"{what[:1].upper()}{what[1:]} cannot be looked at now: {reason}",
+        f"{what[:1].upper()}{what[1:]} cannot be checked now: {reason}",
         "Its state is unknown until then.",
     )
 
 
 @contextmanager
 def looking_at(what: str) -> Iterator[None]:
-    """Raise Unseen where an operating system error keeps this process from looking at `what`."""
+    """Raise Unseen when an operating system error prevents this process from reading the state of `what`."""
     try:
         yield
     except OSError as error:

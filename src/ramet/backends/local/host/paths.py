@@ -1,4 +1,4 @@
-"""Where everything of a service lies on this host: a directory in the pool, and a short one for its socket."""
+"""The files and directories of a service on this host: a directory in the pool, and a short one for its socket."""
 
 import contextlib
 import hashlib
@@ -15,14 +15,14 @@ _ABANDONED_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class ServicePaths:
-    """The places of one service. `root` is the copy-on-write unit; `sockets` lies outside, for sun_path is short."""
+    """The paths of one service. `sockets` is outside of `root`, because the path of a socket must be short."""
 
     root: Path
     sockets: Path
 
     @cached_property
     def service_id(self) -> str:
-        """The service whose places these are."""
+        """The service that these paths belong to."""
         return self.root.name
 
     @cached_property
@@ -32,7 +32,7 @@ class ServicePaths:
 
     @cached_property
     def conf(self) -> Path:
-        """The generated configuration; outside the data directory, so that no copy of that inherits it."""
+        """The generated configuration; outside of the data directory, so that no copy of the data inherits it."""
         return self.root / "conf"
 
     @cached_property
@@ -42,12 +42,12 @@ class ServicePaths:
 
     @cached_property
     def hba_file(self) -> Path:
-        """Who may connect."""
+        """The host-based authentication file."""
         return self.conf / "pg_hba.conf"
 
     @cached_property
     def ident_file(self) -> Path:
-        """Which users of the host are the platform."""
+        """The user name map: which system users may connect as the platform's role."""
         return self.conf / "pg_ident.conf"
 
     @cached_property
@@ -72,55 +72,55 @@ class ServicePaths:
 
     @cached_property
     def start_log(self) -> Path:
-        """What the server says before its log collector runs."""
+        """The output of the server before its logging collector starts."""
         return self.log / "start.log"
 
     @cached_property
     def recovery_log(self) -> Path:
-        """What PostgreSQL says while it recovers a fork's data."""
+        """The output of PostgreSQL while it recovers a fork's data."""
         return self.log / "recovery.log"
 
     @cached_property
     def read_only_file(self) -> Path:
-        """Settings that hold while the storage is nearly full; outside of it, so that there is room for them."""
+        """Settings in force while the storage is nearly full; not in the pool, where there may be no space for them."""
         return self.sockets / "hold.conf"
 
     @cached_property
     def pid_file(self) -> Path:
-        """The lock file of PostgreSQL; a copied one names another server's process."""
+        """The lock file of PostgreSQL; in a copied data directory it names another server's process."""
         return self.data / "postmaster.pid"
 
     @cached_property
     def start_lock(self) -> Path:
-        """Held while a server is started here."""
+        """Locked while a server is started in this data directory."""
         return self.root / "start.lock"
 
     @cached_property
     def process_record(self) -> Path:
-        """Which process was started here last."""
+        """The record of the process that was started here last."""
         return self.root / "process.json"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the services of one data root lie."""
+    """The directories of all services of one data root."""
 
     services: Path
     sockets: Path
 
     def service(self, service_id: str) -> ServicePaths:
-        """Return the places of one service; nothing is made."""
+        """Return the paths of one service; nothing is created."""
         return ServicePaths(self.services / service_id, self.sockets / service_id)
 
 
 def digest_of(data_root: Path) -> str:
-    """Return what tells a data root from the others of this host, short enough for a socket's path."""
+    """Return a short identifier of a data root, unique on this host, for the paths of sockets."""
     return hashlib.sha256(os.fsencode(data_root.resolve())).hexdigest()[:8]
 
 
 def layout_of(data_root: Path, pool: Path) -> Layout:
-    """Return the layout for a data root whose pool is mounted or lies at `pool`."""
-    # Resolved, because the kernel tells a process's directory so: a server is known by it.
+    """Return the layout for a data root whose pool is at `pool`."""
+    # Resolved, as in /proc/PID/cwd: a server is recognized by its working directory.
     return Layout(pool.resolve() / "services", _socket_root() / digest_of(data_root))
 
 
@@ -134,18 +134,18 @@ def _socket_root() -> Path:
 
 
 def sweep_sockets(layout: Layout, now: float) -> None:
-    """Remove the empty directories for sockets that data roots have left which were killed or removed long ago.
+    """Remove the empty socket directories of data roots that were killed or removed long ago.
 
-    One that is needed after all is made anew at the next start of a server.
+    The next start of a server creates its directory again when it is missing.
     """
     for path in layout.sockets.parent.glob("*"):
-        with contextlib.suppress(OSError):  # it is not empty, or another process was faster
+        with contextlib.suppress(OSError):  # it is not empty, or another process removed it
             if path != layout.sockets and path.stat().st_mtime < now - _ABANDONED_SECONDS:
                 path.rmdir()
 
 
 def make_passage(directory: Path) -> None:
-    """Make a directory that the servers' user may pass through and not list, whatever our umask is."""
+    """Create a directory that the servers' user may enter but not list, whatever the umask."""
     try:
         directory.mkdir(parents=True)
     except FileExistsError:
@@ -154,9 +154,9 @@ def make_passage(directory: Path) -> None:
 
 
 def make_private_parents(directory: Path) -> None:
-    """Make the directories above a socket directory, and refuse those that another user could change.
+    """Create the directories above a socket directory.
 
-    Raises Failed when one of Ramet's own is a link, another user's, or writable for others.
+    Raises Failed when one of them is a symbolic link, belongs to another user, or is writable for others.
     """
     for parent in (directory.parent.parent, directory.parent):
         make_passage(parent)
@@ -164,6 +164,6 @@ def make_private_parents(directory: Path) -> None:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise Failed(
                 "UNSAFE_SOCKET_DIRECTORY",
-                f"{parent} must be a directory that only its owner {os.geteuid()} can change",
+                f"{parent} must be a directory that belongs to user {os.geteuid()} and that nobody else can write to",
                 "Remove it, or set XDG_RUNTIME_DIR to a private directory.",
             )

@@ -1,4 +1,4 @@
-"""The user of the host that servers run as: PostgreSQL refuses root, so root lends it a system user."""
+"""The system user that servers run as: PostgreSQL refuses to run as root."""
 
 import os
 import pwd
@@ -23,7 +23,7 @@ class Identity(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Account:
-    """A user of the host. `lent` says that we are root and hand files and processes over to it."""
+    """A system user. `lent` says that this process is root, and files and servers belong to another user."""
 
     name: str
     uid: int
@@ -31,13 +31,13 @@ class Account:
     lent: bool
 
     def identity(self) -> Identity:
-        """Return how a program is run as this account: nothing to change when it is our own."""
+        """Return the arguments of subprocess that run a program as this account; none when it is the current user."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.lent else {}
 
     def lend(self, command: list[str]) -> tuple[list[str], Identity]:
-        """Return a command and the arguments of subprocess that run it as this account, without a fork of our memory.
+        """Return a command, and the arguments of subprocess, that run it as this account without a slow fork().
 
-        Where setpriv changes the user, the program of the returned pid is not yet the wanted one for an instant.
+        setpriv changes the user: until it has executed the command, the started process is setpriv.
         """
         setpriv = shutil.which("setpriv", path="/usr/bin:/bin") if self.lent else None
         if setpriv is None:
@@ -45,26 +45,26 @@ class Account:
         return [setpriv, f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups", "--", *command], {}
 
     def own(self, path: Path) -> None:
-        """Give one file or directory to the account."""
+        """Make the account the owner of a file or directory."""
         if self.lent:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def make_directory(self, path: Path, mode: int = 0o700) -> None:
-        """Make a directory of the account's own, or leave the one that is there."""
+        """Create a directory that belongs to the account, or correct the mode and owner of an existing one."""
         path.mkdir(mode=mode, exist_ok=True)
         path.chmod(mode)
         self.own(path)
 
     def check_reach(self, path: Path) -> None:
-        """Raise Failed, naming the directory that is closed, when the account cannot reach `path`."""
+        """Raise Failed, naming the directory that denies access, when the account cannot reach `path`."""
         if not self.lent:
             return
         for step in (*reversed(path.absolute().parents), path.absolute()):
             if step.is_dir() and not self._may_enter(step.stat()):
                 raise Failed(
                     "DIRECTORY_UNREACHABLE",
-                    f"Servers run as the system user {self.name}, which may not enter {step}",
-                    f"Move what lies there (data, to /var/lib/ramet for example), or run: chmod o+x {step}",
+                    f"Servers run as the system user {self.name}, which has no permission to enter {step}",
+                    f"Move the data directory (to /var/lib/ramet for example), or run: chmod o+x {step}",
                 )
 
     def _may_enter(self, found: os.stat_result) -> bool:
@@ -76,7 +76,7 @@ class Account:
 
 
 def server_account() -> Account:
-    """Return the account that servers run as; as root, make the system user when it is missing."""
+    """Return the account that servers run as; root creates the system user when it does not exist."""
     if os.geteuid() != 0:
         return Account(_own_name(), os.geteuid(), os.getegid(), lent=False)
     try:
@@ -102,10 +102,10 @@ def _make_system_user() -> pwd.struct_passwd:
                "--shell", "/usr/sbin/nologin", SYSTEM_USER]  # fmt: skip
     done = complete(command)
     try:
-        return pwd.getpwnam(SYSTEM_USER)  # another process may have made it meanwhile
+        return pwd.getpwnam(SYSTEM_USER)  # another process may have created it
     except KeyError as error:
         raise Failed(
             "NO_SYSTEM_USER",
-            f"The system user {SYSTEM_USER} is missing and could not be made",
-            f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:].strip()}",
+            f"The system user {SYSTEM_USER} does not exist and could not be created",
+            f"{' '.join(command)} failed with exit status {done.returncode}: {done.stderr[-500:].strip()}",
         ) from error

@@ -1,1 +1,1 @@
-"""Where services keep their files: one pool a data root, and three ways to copy a data directory inside it."""
+"""The storage of services: one pool for each data root, and three drivers that copy data directories in it."""

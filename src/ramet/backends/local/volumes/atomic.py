@@ -1,4 +1,4 @@
-"""Make and remove whole things by name: what stands under a name is complete, what is half made has another name."""
+"""Create and remove files and trees atomically: an incomplete one has a temporary name until it is complete."""
 
 import contextlib
 import errno
@@ -20,9 +20,10 @@ _REMOVE_ATTEMPTS = 5
 
 @contextlib.contextmanager
 def built_at(target: Path, remove: Remove, *, sweep: bool = True) -> Iterator[Path]:
-    """Give a path to build at; it is renamed to `target` at the end, or removed when the body raises.
+    """Yield a temporary path; it is renamed to `target` at the end, or removed when the body raises.
 
-    Without `sweep` earlier partials stay: looking for them costs more than a file where there are thousands.
+    Without `sweep`, leftovers of earlier attempts stay: searching a directory of thousands of files takes longer than
+    copying one file.
     """
     _refuse_existing(target)
     if sweep:
@@ -38,19 +39,19 @@ def built_at(target: Path, remove: Remove, *, sweep: bool = True) -> Iterator[Pa
 
 
 def removed_from(target: Path, remove: Remove) -> None:
-    """Remove `target` and its partials; a crash on the way leaves no half of it under its name."""
+    """Remove `target` and its leftovers; after a crash nothing incomplete has the name `target`."""
     with contextlib.suppress(FileNotFoundError):
         target.rename(partial_name(target))
     remove_partials(target, remove)
 
 
 def partial_name(target: Path) -> Path:
-    """Return a new name beside `target` for what is half made."""
+    """Return a new temporary name in the directory of `target`."""
     return target.with_name(f"{target.name}.partial-{secrets.token_hex(4)}")
 
 
 def remove_partials(target: Path, remove: Remove) -> None:
-    """Remove what a crash left half made or half removed under this name."""
+    """Remove the incomplete copies of `target` that a crash left behind."""
     prefix = f"{target.name}.partial-"
     with contextlib.suppress(FileNotFoundError):
         for sibling in list(target.parent.iterdir()):
@@ -59,14 +60,14 @@ def remove_partials(target: Path, remove: Remove) -> None:
 
 
 def remove_files(path: Path) -> None:
-    """Remove a directory, a file, a link or nothing."""
+    """Remove a directory, a file or a link; nothing to remove is no error."""
     for attempt in range(1, _REMOVE_ATTEMPTS + 1):
         try:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             path.unlink(missing_ok=True)
         except OSError as error:
-            # Someone else builds or removes the same tree: what he adds or takes away shows up as these two.
+            # Another process adds entries to the tree, or removes them, at the same time.
             if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or attempt == _REMOVE_ATTEMPTS:
                 raise
         else:
@@ -74,7 +75,7 @@ def remove_files(path: Path) -> None:
 
 
 def remove_apart(path: Path) -> None:
-    """Remove a tree in another process."""
+    """Remove a tree in a helper process."""
     if os.path.lexists(path):
         helper_process.call(remove_files, path)
 
@@ -92,5 +93,7 @@ def _no_room_named(target: Path) -> Iterator[None]:
         if error.errno not in _NO_ROOM:
             raise
         raise Exhausted(
-            "NOT_ENOUGH_DISK", f"There is no room left for {target}. Free space or enlarge the storage", str(error)
+            "NOT_ENOUGH_DISK",
+            f"There is not enough disk space for {target}. Free space or enlarge the storage",
+            str(error),
         ) from error

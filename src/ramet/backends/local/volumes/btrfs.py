@@ -1,6 +1,6 @@
-"""Copy a whole tree at one instant: trees are btrfs subvolumes, a clone is a snapshot of one.
+"""Clone a whole tree atomically: trees are btrfs subvolumes, and a clone is a snapshot of one.
 
-Subvolumes are made, copied and removed by ioctl: no tool is needed, and an ordinary user may do it too.
+Subvolumes are created, copied and removed by ioctl, which needs no external program and no root.
 """
 
 import errno
@@ -29,7 +29,7 @@ _NESTED_STUB_INODE = 2
 
 
 class BtrfsDriver:
-    """Trees are subvolumes; a snapshot costs the same whatever the size, and what is left out is deleted from it."""
+    """Trees are subvolumes; a snapshot takes the same time at any size, and excluded files are deleted from it."""
 
     name = "btrfs"
     atomic = True
@@ -45,7 +45,7 @@ class BtrfsDriver:
         path.chmod(0o700)
 
     def clone_tree(self, source: Path, target: Path, exclusions: Exclusions = NOTHING) -> CloneStatistics:
-        """Make `target` a snapshot of the subvolume `source`, less the exclusions."""
+        """Make `target` a snapshot of the subvolume `source`, without the excluded files."""
         with built_at(target, _remove) as partial:
             _snapshot(source, partial)
             pruning = _Pruning(source, exclusions)
@@ -53,7 +53,7 @@ class BtrfsDriver:
             return CloneStatistics(pruning.files, pruning.size_bytes)
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a subvolume, those inside it, and every half made one of that name."""
+        """Remove a subvolume, those inside it, and every incomplete one of that name."""
         removed_from(path, _remove)
 
     def clone_file(self, source: Path, target: Path) -> None:
@@ -71,7 +71,7 @@ class BtrfsDriver:
 
 
 def is_btrfs(path: Path) -> bool:
-    """Say whether `path` lies on btrfs."""
+    """Tell whether `path` is on btrfs."""
     with opened(path) as descriptor:
         try:
             fcntl.ioctl(descriptor, _FS_INFO, bytearray(1024))
@@ -97,7 +97,7 @@ def _call(request: int, path: Path, arguments: bytes) -> None:
 
 
 class _Pruning:
-    """One run over a new snapshot: deletes what a clone leaves out, counts the rest."""
+    """One pass over a new snapshot: deletes the excluded files, and counts the others."""
 
     def __init__(self, source: Path, exclusions: Exclusions) -> None:
         self.files = 0
@@ -127,7 +127,7 @@ class _Pruning:
         elif status.st_ino == _NESTED_STUB_INODE:
             raise Failed(
                 "NESTED_SUBVOLUME",
-                f"{self._source / relative} is a subvolume of its own; a snapshot would leave its files out."
+                f"{self._source / relative} is a separate subvolume; a snapshot would not contain its files."
                 " Make it a plain directory",
             )
         elif stat.S_ISDIR(status.st_mode):
@@ -139,7 +139,7 @@ def _empty(path: Path, status: os.stat_result) -> None:
         for child in list(path.iterdir()):
             _remove(child)
         return
-    # A link (pg_wal elsewhere) or the stub of a nested subvolume: a plain directory takes its place.
+    # A symbolic link (pg_wal elsewhere) or the stub of a nested subvolume is replaced by a plain directory.
     _remove(path)
     path.mkdir(0o700)
     if os.geteuid() == 0:
@@ -158,7 +158,7 @@ def _remove(path: Path) -> None:
 
 
 def _destroyed(path: Path) -> bool:
-    """Remove `path` at once when it is a subvolume with none inside and we may; say whether it is gone."""
+    """Remove `path` when it is a subvolume without nested ones and this user may; tell whether it is gone."""
     try:
         if os.lstat(path).st_ino != _SUBVOLUME_INODE:
             return False

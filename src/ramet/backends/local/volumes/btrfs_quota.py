@@ -1,7 +1,7 @@
-"""Simple quotas of btrfs: a subvolume is charged for the blocks that were written in it, until nothing uses them.
+"""Simple quotas of btrfs: a subvolume is charged for the blocks that were written in it, as long as they are in use.
 
-A fork is not charged for what it shares with its parent. What the parent replaces counts for it as long as a snapshot
-or a fork holds it. Only data directories are subvolumes, so the archive does not count.
+A fork is not charged for blocks that it shares with its parent. Blocks that the parent has replaced still count for the
+parent as long as a snapshot or a fork uses them. Only data directories are subvolumes, so the archive does not count.
 """
 
 import fcntl
@@ -36,31 +36,31 @@ class BtrfsQuotas(Quotas):
         """Say what is enforced."""
         return (
             f"The data, WAL and temporary files of a service may take {self.limit_bytes / _GIB:g} GiB"
-            " (simple quotas of btrfs); its archive and snapshots are kept by the restore window."
+            " (simple quotas of btrfs); its archive and snapshots are limited by the restore window only."
         )
 
     def apply(self, place: Place) -> None:
         """Set the limit of the data directory."""
         with opened(place.data) as descriptor:
             if os.fstat(descriptor).st_ino != _FIRST_INODE:
-                return  # no subvolume: the limit would hold for all that is beside it
+                return  # not a subvolume: the limit would apply to its whole parent
             request = struct.pack("=QQQQQQ", 0, _LIMIT_REFERENCED, self.limit_bytes, 0, 0, 0)
             fcntl.ioctl(descriptor, _QGROUP_LIMIT, request)
 
     def free_bytes(self, place: Place) -> int | None:
-        """Return what may still be written into the data directory."""
+        """Return the bytes that may still be written to the data directory."""
         used = used_bytes(place.data)
         return None if used is None else max(0, self.limit_bytes - used)
 
 
 def enable(path: Path) -> None:
-    """Count from now on, in the whole file system; may run again. Raises OSError where the kernel cannot."""
+    """Enable simple quotas for the whole file system; may run again. Raises OSError when the kernel has none."""
     with opened(path) as descriptor:
         fcntl.ioctl(descriptor, _QUOTA_CTL, struct.pack("=QQ", _ENABLE_SIMPLE, 0))
 
 
 def used_bytes(subvolume: Path) -> int | None:
-    """Return what a subvolume is charged for; None where nothing is counted."""
+    """Return the bytes that a subvolume is charged for; None without quotas."""
     with opened(subvolume) as descriptor:
         found = bytearray(_BUFFER_BYTES)
         struct.pack_into("=QQ", found, 0, 0, _FIRST_INODE)

@@ -1,4 +1,4 @@
-"""Copy all bytes: works on every file system, and costs time and space like the data."""
+"""Copy all bytes: works on every file system, and takes time and space in proportion to the data."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ class CopyDriver:
             return helper_process.call(copy_tree.copy_tree, source, partial, exclusions, self.transfer())
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a tree and every half made one of that name."""
+        """Remove a tree and every incomplete one of that name."""
         removed_from(path, remove_apart)
 
     def clone_file(self, source: Path, target: Path) -> None:
@@ -48,7 +48,7 @@ class CopyDriver:
             copy_tree.copy_file(source, partial, self.transfer())
 
     def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
-        """Return the blocks of all files that a clone would have."""
+        """Return the disk space that a clone would take."""
         return disk_usage.allocated_bytes(source, exclusions)
 
     def exclusive_bytes(self, path: Path) -> int:
@@ -57,14 +57,14 @@ class CopyDriver:
 
 
 def copy_bytes(source: int, target: int, status: os.stat_result) -> None:
-    """Copy the data of an open file and leave its holes out."""
+    """Copy the data of an open file, and keep its holes."""
     offset = 0
     while (data := _seek(source, offset, os.SEEK_DATA)) is not None and data < status.st_size:
         hole = _seek(source, data, os.SEEK_HOLE)
         end = status.st_size if hole is None else min(hole, status.st_size)
         offset = _copy_range(source, target, data, end)
         if offset < end:
-            break  # the file was truncated meanwhile
+            break  # the file was truncated during the copy
     os.ftruncate(target, min(status.st_size, os.fstat(source).st_size))
 
 

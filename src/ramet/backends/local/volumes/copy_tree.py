@@ -1,7 +1,7 @@
-"""Copy a directory tree file by file, from a source that may be written to meanwhile.
+"""Copy a directory tree file by file, while its source may be written to.
 
-How the bytes of one file get across is the caller's function. Directories are walked relative to open descriptors, so
-that the cost of a file is its own system calls and nothing for the length of its path.
+The caller's function copies the content of one file. Directories are walked relative to open descriptors, so the kernel
+does not resolve the whole path for each file.
 """
 
 import os
@@ -20,8 +20,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_DIRECTORY = _READ | os.O_DIRECTORY
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-# PostgreSQL 15 docs, 26.3.3 and backup sources: the control file is copied after all else, so that it is never older
-# than a data file beside it.
+# PostgreSQL 15 docs, 26.3.3: the control file is copied last, so that it is never older than a data file.
 _HELD_BACK = {"global": "pg_control"}
 
 
@@ -42,7 +41,7 @@ def copy_file(source: Path, target: Path, transfer: Transfer) -> None:
 
 
 class _Copying:
-    """One run of copy_tree, and what it has counted."""
+    """One run of copy_tree, with its counters."""
 
     def __init__(self, source: Path, exclusions: Exclusions, transfer: Transfer) -> None:
         self.files = 0
@@ -102,7 +101,7 @@ class _Copying:
             os.close(descriptor)
 
     def held_back(self, source: Path, target: Path, name: str) -> None:
-        """Copy one file that the walk has passed over, when there is one."""
+        """Copy a file that the walk has skipped, if it exists."""
         if self._exclusions.leaves_out(name) or not target.is_dir() or not (source / name).exists():
             return
         with opened(source, _READ_DIRECTORY) as source_directory, opened(target, _READ_DIRECTORY) as target_directory:
@@ -126,7 +125,7 @@ def _take_owner_and_mode(descriptor: int, status: os.stat_result, *, made_with: 
     if os.geteuid() == 0 and (status.st_uid, status.st_gid) != (0, 0):
         os.fchown(descriptor, status.st_uid, status.st_gid)
     mode = stat.S_IMODE(status.st_mode)
-    # The umask may have taken bits of group and others away; nobody's umask takes the owner's.
+    # The umask may have removed permissions of group and others; no sensible umask removes those of the owner.
     if mode != made_with or mode & 0o077:
         os.fchmod(descriptor, mode)
 
@@ -138,7 +137,7 @@ def _take_owner_of(source: int, target: int, name: str) -> None:
 
 
 def symlink_refused(path: Path) -> Failed:
-    """Return the error for a symbolic link: a copy of it would lead back into the source's files."""
+    """Return the error for a symbolic link: its copy would point to the files of the source."""
     return Failed(
         "SYMLINK_IN_DATA",
         f"{path} is a symbolic link to {path.readlink()}; a copy would write through it into the original."

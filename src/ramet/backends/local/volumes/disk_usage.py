@@ -1,4 +1,4 @@
-"""What a tree takes on disk: all of its blocks, or those that no other file shares (FIEMAP)."""
+"""The disk space of a tree: all of its blocks, or those that no other file shares (FIEMAP)."""
 
 import fcntl
 import os
@@ -20,13 +20,13 @@ _SHARED = 0x2000
 
 
 def free_bytes(path: Path) -> int:
-    """Return what an ordinary user may still write to the file system of `path`."""
+    """Return the bytes that an ordinary user may still write to the file system of `path`."""
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize
 
 
 def allocated_bytes(path: Path, exclusions: Exclusions = NOTHING) -> int:
-    """Sum the blocks of the files under `path`, shared or not; those that vanish meanwhile count nothing."""
+    """Sum the blocks of the files under `path`, shared or not; files that disappear during the walk do not count."""
     total = 0
     for name, directory in _files(path, exclusions):
         try:
@@ -37,9 +37,9 @@ def allocated_bytes(path: Path, exclusions: Exclusions = NOTHING) -> int:
 
 
 def exclusive_bytes(path: Path, exclusions: Exclusions = NOTHING) -> int:
-    """Sum the extents under `path` that no other file shares; files that vanish meanwhile count nothing.
+    """Sum the extents under `path` that no other file shares; files that disappear during the walk do not count.
 
-    Extents inside metadata (btrfs, tiny files) count nothing either: they have no blocks of their own.
+    Inline extents (small files on btrfs) do not count either: they have no blocks of their own.
     """
     total = 0
     for name, directory in _files(path, exclusions):
@@ -48,7 +48,7 @@ def exclusive_bytes(path: Path, exclusions: Exclusions = NOTHING) -> int:
         except OSError:
             continue  # vanished, or nothing with blocks: a symbolic link, a socket
         try:
-            # XFS takes the question about a pipe for corruption of its own, and says so in the kernel's log.
+            # FIEMAP on a pipe makes XFS report corruption in the kernel log.
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 total += sum(length for length, flags in _extents(descriptor) if not flags & (_SHARED | _INLINE))
         finally:

@@ -1,7 +1,7 @@
-"""What every way of copying a data directory offers. Three do: reflink, btrfs and copy.
+"""The interface of the three storage drivers: reflink, btrfs and copy.
 
-A tree is one directory that can be cloned as a whole, a service's data directory for instance. What a tree holds is
-the caller's business, and so is making its source consistent: only btrfs copies all of it at one instant.
+A tree is a directory that is cloned as a whole, for instance a data directory. The caller must ensure that the source
+is consistent: only btrfs clones a tree atomically.
 """
 
 import fnmatch
@@ -14,7 +14,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class CloneStatistics:
-    """What a clone holds: regular files, and the sum of their sizes."""
+    """The number of regular files in a clone, and the sum of their sizes."""
 
     files: int
     size_bytes: int
@@ -22,17 +22,17 @@ class CloneStatistics:
 
 @dataclass(frozen=True)
 class Exclusions:
-    """What a clone leaves out.
+    """The files and directories that a clone does not contain.
 
-    `emptied` are directories, relative to the tree, that are made but stay empty. `names` are shell patterns; a file
-    or directory whose name matches one of them is left out wherever it is.
+    `emptied` are directories, relative to the tree, that are empty in the clone. `names` are shell patterns: a file or
+    directory whose name matches one of them is excluded anywhere in the tree.
     """
 
     emptied: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
 
     def leaves_out(self, name: str) -> bool:
-        """Say whether a file or directory of this name is left out."""
+        """Tell whether a file or directory of this name is excluded."""
         return self._pattern is not None and self._pattern.match(name) is not None
 
     @cached_property
@@ -44,7 +44,7 @@ NOTHING = Exclusions()
 
 
 class Driver(Protocol):
-    """One way of copying trees. No method flushes to disk: that is `system.sync_tree`, when the caller wants it."""
+    """One way of copying trees. No method flushes to disk: the caller uses `syscalls.sync_tree`."""
 
     @property
     def name(self) -> str:
@@ -52,11 +52,11 @@ class Driver(Protocol):
 
     @property
     def atomic(self) -> bool:
-        """Say whether a clone shows its source at one instant."""
+        """Tell whether a clone is atomic."""
 
     @property
     def shares_blocks(self) -> bool:
-        """Say whether a clone costs no space until one side is written."""
+        """Tell whether a clone takes no space until one side is written."""
 
     def describe(self) -> str:
         """Say in one sentence what a fork costs."""
@@ -68,25 +68,25 @@ class Driver(Protocol):
         """Make `target` a copy of the tree `source`, with its modes and owners.
 
         The name `target` appears as the last act: a crash leaves at most a `<target>.partial-*`, which the next
-        clone_tree or remove_tree of the same target removes. The source may be written meanwhile: files that vanish
-        are passed over. Raises FileExistsError when the target exists, NotADirectoryError or FileNotFoundError when
-        the source is no tree, Failed for symbolic links, Exhausted when there is no room.
+        clone_tree or remove_tree of the same target removes. The source may be written to during the copy: files that
+        disappear are skipped. Raises FileExistsError when the target exists, NotADirectoryError or FileNotFoundError
+        when the source is no tree, Failed for symbolic links, Exhausted when there is not enough space.
         """
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a tree and every half made one of that name, and the trees inside it; nothing there is no error.
+        """Remove a tree, the trees inside it and every incomplete one of that name; nothing to remove is no error.
 
-        Any directory will do: a service's own, with the trees that it holds.
+        It may be any directory, for instance a service's directory with its trees.
         """
 
     def clone_file(self, source: Path, target: Path) -> None:
-        """Make `target` a copy of one file; it appears whole or not at all. Raises FileExistsError.
+        """Make `target` a copy of one file, atomically. Raises FileExistsError.
 
-        A crash may leave a `<target>.partial-*`, which goes away with the tree that it lies in.
+        A crash may leave a `<target>.partial-*`, which is removed with its tree.
         """
 
     def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
-        """Return what clone_tree would take from the pool now."""
+        """Return the bytes that clone_tree would take from the pool now."""
 
     def exclusive_bytes(self, path: Path) -> int:
         """Return the bytes on disk that no other tree shares."""

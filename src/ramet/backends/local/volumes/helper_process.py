@@ -1,7 +1,7 @@
-"""Run a function in a process of its own that is kept for the next call.
+"""Run a function in a helper process, which is kept for the next call.
 
-A tree has a thousand files and more, and each system call gives the interpreter away and waits to get it back: beside
-one busy thread a copy takes minutes. In another interpreter nothing is waited for. Such a process ends with ours.
+Copying a tree makes thousands of system calls, each of which releases and reacquires the GIL; next to a CPU-bound
+thread that takes minutes, so a helper process does it. Helper processes end with this process.
 """
 
 import atexit
@@ -24,9 +24,9 @@ _idle: "queue.LifoQueue[_Helper]" = queue.LifoQueue()
 
 
 def call(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-    """Return what a function of a module returns there, or raise what it raises. As many run at once as there are CPUs.
+    """Call a function of a module in a helper process; at most one call runs for each CPU.
 
-    Raises Unavailable when the process dies meanwhile: how far the function got is not known then.
+    Raises what the function raises, and Unavailable when the process dies: the function may then have run in part.
     """
     with _turns:
         try:
@@ -56,11 +56,13 @@ class _Helper:
             _send(self._process.stdin, task)
             answer: tuple[bool, Any] = pickle.loads(_receive(self._process.stdout))  # noqa: S301 - from our own process
         except (EOFError, OSError) as error:
-            raise Unavailable("HELPER_DIED", "The process that copies files died", repr(error)) from error
+            raise Unavailable(
+                "HELPER_DIED", "The helper process that copies files has terminated", repr(error)
+            ) from error
         return answer
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.communicate()
 
@@ -72,7 +74,7 @@ def _end_idle() -> None:
 
 
 def _forget() -> None:
-    """Leave the helpers to the process that has started them: two that ask would read each other's answers."""
+    """Forget the helpers in a forked process: two processes would read each other's answers."""
     global _turns, _idle
     _turns, _idle = threading.BoundedSemaphore(os.cpu_count() or 1), queue.LifoQueue()
 
@@ -89,13 +91,13 @@ def _send(stream: BinaryIO | Any, value: object) -> None:
 def _receive(stream: BinaryIO | Any) -> bytes:
     length = stream.read(_LENGTH_BYTES)
     if len(length) < _LENGTH_BYTES:
-        raise EOFError("nobody is there any more")
+        raise EOFError("the other process has ended")
     content: bytes = stream.read(int.from_bytes(length, "big"))
     return content
 
 
 def _serve() -> None:
-    """Answer calls until nobody is there who could ask: then end at once, also in the middle of one."""
+    """Answer calls until the calling process ends; then exit at once, even during a call."""
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a function prints must not become an answer

@@ -1,4 +1,4 @@
-"""Make a file that holds a file system which can share blocks, and tell one such file from another."""
+"""Create image files with a file system that can share blocks, and identify them."""
 
 import os
 import shutil
@@ -13,12 +13,12 @@ MINIMUM_BYTES = 320 * 1024**2  # mkfs.xfs refuses less than 300 MB
 _DEFAULT_MINIMUM_BYTES = 1024**3
 _MKFS_SECONDS = 300
 
-# Where the identifier of the file system stands in its superblock (xfs_format.h, btrfs_tree.h).
+# The offset of the file system's identifier in its superblock (xfs_format.h, btrfs_tree.h).
 _IDENTIFIER_OFFSETS = {"xfs": 32, "btrfs": 65536 + 32}
 
 
 def why_impossible(file_system: str) -> str | None:
-    """Say why no image can be made and mounted here; None when nothing is known to stand against it."""
+    """Return the reason why no image can be created and mounted here; None when none is known."""
     if os.geteuid() != 0:
         return "only root can mount an image"
     for program in (f"mkfs.{file_system}", "mount", "losetup"):
@@ -35,7 +35,7 @@ def default_size(root: Path) -> int:
 
 
 def make_image(image: Path, file_system: str, size_bytes: int) -> str:
-    """Make a sparse file with an empty file system and return the identifier that it carries."""
+    """Create a sparse file with an empty file system, and return its identifier."""
     _check_size(image, size_bytes)
     identifier = str(uuid.uuid4())
     with image.open("wb") as file:
@@ -53,18 +53,20 @@ def identifier_of(image: Path, file_system: str) -> str:
         file.seek(_IDENTIFIER_OFFSETS[file_system])
         found = file.read(16)
     if len(found) < 16:
-        raise Failed("POOL_IMAGE_DAMAGED", f"{image} is too short to hold a file system. Restore it from a backup")
+        raise Failed("POOL_IMAGE_DAMAGED", f"{image} is too short to contain a file system. Restore it from a backup")
     return str(uuid.UUID(bytes=found))
 
 
 def _check_size(image: Path, size_bytes: int) -> None:
     if size_bytes < MINIMUM_BYTES:
-        raise Invalid("IMAGE_TOO_SMALL", f"An image needs {MINIMUM_BYTES:,} bytes or more, not {size_bytes:,}")
+        raise Invalid(
+            "IMAGE_TOO_SMALL", f"The size of an image must be at least {MINIMUM_BYTES:,} bytes (got {size_bytes:,})"
+        )
     free = free_bytes(image.parent)
     if size_bytes > free:
         raise Exhausted(
             "NOT_ENOUGH_DISK",
-            f"An image of {size_bytes:,} bytes does not fit at {image}, {free:,} bytes are free. Give a smaller size",
+            f"An image of {size_bytes:,} bytes does not fit at {image}: {free:,} bytes are free. Choose a smaller size",
         )
 
 

@@ -1,4 +1,4 @@
-"""Mount and unmount file system images, and see what is mounted. Needs root but for looking."""
+"""Mount and unmount file system images, and list mounts. Mounting needs root."""
 
 import contextlib
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Mount:
 
     @property
     def has_direct_io(self) -> bool:
-        """Say whether the loop device passes the page cache of the outer file system by."""
+        """Tell whether the loop device bypasses the page cache of the outer file system."""
         with contextlib.suppress(OSError):
             return _loop_directory(self.source, "dio").read_text().strip() == "1"
         return False
@@ -55,7 +55,7 @@ def mounts_below(directory: Path) -> list[Path]:
 
 
 def mount_image(image: Path, path: Path, file_system: str, option: str = "") -> None:
-    """Mount an image through a loop device that goes away with the mount; without `option` where that is refused."""
+    """Mount an image through a loop device that is removed at unmount; without `option` where that is refused."""
     command = ["mount", "-t", file_system, "-o", f"{_OPTIONS},{option}".rstrip(","), str(image), str(path)]
     try:
         run(command)
@@ -66,14 +66,14 @@ def mount_image(image: Path, path: Path, file_system: str, option: str = "") -> 
         return
     mount = mounted_at(path)
     if mount is None:
-        raise Failed("MOUNT_VANISHED", f"{image} was mounted at {path} and is not there any more")
-    # Without direct I/O all data is cached twice; an outer file system that has none (tmpfs) works all the same.
+        raise Failed("MOUNT_VANISHED", f"{image} was mounted at {path}, but the mount has disappeared")
+    # Without direct I/O all data is cached twice; not all outer file systems (tmpfs) support it.
     with contextlib.suppress(Failed):
         run(["losetup", "--direct-io=on", mount.source])
 
 
 def unmount(path: Path) -> None:
-    """Unmount, waiting a moment for processes that are just ending; raise WrongState naming who stays."""
+    """Unmount; wait briefly for processes that are ending. Raises WrongState naming the processes that use it."""
     if not wait_until(lambda: _unmounted(path), _UNMOUNT_SECONDS, _UNMOUNT_PAUSE_SECONDS):
         users = ", ".join(users_of(path)[:_SHOWN_USERS]) or "something that /proc does not show"
         raise WrongState("POOL_BUSY", f"{path} is still in use by {users}. Stop it and try again")
@@ -90,7 +90,7 @@ def _unmounted(path: Path) -> bool:
 
 
 def users_of(path: Path) -> list[str]:
-    """Return pid and name of the processes that work in `path` or hold a file there."""
+    """Return name and pid of the processes whose working directory, root, program or an open file is in `path`."""
     wanted = path.resolve()
     found = []
     for process in Path("/proc").glob("[0-9]*"):

@@ -1,7 +1,7 @@
-"""The pool of a data root: the file system in which all services of this host live, and its driver.
+"""The pool of a data root: the file system that stores all its services, and the driver that copies their trees.
 
-The first opening decides how a pool is made and records it; every later one makes the same pool available again, after
-a reboot too. What lies inside the pool is left to others.
+The first opening decides how the pool is created, and records it; each later one makes the same pool available again,
+for instance after a reboot.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ _LOCK_SECONDS = 120.0
 _BLOCK_BYTES = 512
 _MIB = 1024**2
 _FITRIM = 0xC0185879
-_TRIMMED_BYTES = _MIB  # smaller holes are not worth the while
-# Servers that run as another user pass through to their own directories; nobody lists what is there.
+_TRIMMED_BYTES = _MIB  # smaller holes are not worth the time
+# Servers that run as another user enter their own directories; nobody may list the pool.
 _PASS_THROUGH = 0o711
 
 
 @dataclass(frozen=True)
 class Pool:
-    """An open pool: services live under `path`, `driver` copies their trees."""
+    """An open pool: services are stored under `path`, and `driver` copies their trees."""
 
     root: Path
     path: Path
@@ -44,7 +44,7 @@ class Pool:
     reason: str
 
     def free_bytes(self) -> int:
-        """Return what can still be written, no matter how much room a sparse image promises."""
+        """Return the bytes that can still be written, which may be less than a sparse image has free."""
         inside = free_bytes(self.path)
         if self.image is None:
             return inside
@@ -54,17 +54,17 @@ class Pool:
         return min(inside, free_bytes(self.root) + max(taken - used, 0))
 
     def total_bytes(self) -> int:
-        """Return the size of the file system that holds the pool."""
+        """Return the size of the pool's file system."""
         status = os.statvfs(self.path)
         return status.f_blocks * status.f_frsize
 
     def describe(self) -> str:
-        """Say in a few sentences what the pool is and what a fork costs in it."""
+        """Describe the pool and the cost of a fork in it, in a few sentences."""
         where = f"image {self.image} mounted at {self.path}" if self.image else f"directory {self.path}"
         return f"{self.driver.name}, {where}: {self.reason}. {self.driver.describe()}{self._promise()}"
 
     def _promise(self) -> str:
-        """Say so when a sparse image promises more room than the disk below it has."""
+        """Return a warning when a sparse image may grow by more than the disk below it has free."""
         if self.image is None:
             return ""
         status, outside = self.image.stat(), free_bytes(self.root)
@@ -74,28 +74,28 @@ class Pool:
         return f" It may grow by {growth // _MIB} MiB, but the disk below it has only {outside // _MIB} MiB left."
 
     def discard_free_blocks(self) -> None:
-        """Give the blocks that the image's file system does not use back to the disk below it."""
+        """Return the blocks that the image's file system does not use to the disk below it (FITRIM)."""
         if self.image is None:
             return
         with files.opened(self.path) as descriptor:
             try:
                 fcntl.ioctl(descriptor, _FITRIM, struct.pack("=QQQ", 0, 2**64 - 1, _TRIMMED_BYTES))
             except OSError as error:
-                if error.errno != errno.EOPNOTSUPP:  # the disk below cannot have holes in files
+                if error.errno != errno.EOPNOTSUPP:  # the disk below does not support holes in files
                     raise
 
 
 def open_pool(
     root: Path, *, driver: str = "auto", image_size_bytes: int | None = None, has_quotas: bool = False
 ) -> Pool:
-    """Make the pool of `root` available, and make it first when there is none.
+    """Make the pool of `root` available; the first call creates it.
 
-    `driver` is auto, reflink, btrfs or copy; `image_size_bytes` counts for a new image only, None means half of the
-    free space. `has_quotas` counts when an image is mounted. May run twice, also at once in two processes. Raises
-    Invalid when another driver than the recorded one is asked for, Failed when the recorded pool cannot be had.
+    `driver` is auto, reflink, btrfs or copy; `image_size_bytes` is used for a new image only, None means half of the
+    free space. `has_quotas` takes effect when an image is mounted. May run again, and in several processes at once.
+    Raises Invalid when `driver` differs from the recorded one, Failed when the recorded pool cannot be opened.
     """
     if driver != "auto" and driver not in DRIVERS:
-        raise Invalid("STORAGE_DRIVER_UNKNOWN", f"{driver!r} is no storage driver; give auto, reflink, btrfs or copy")
+        raise Invalid("STORAGE_DRIVER_UNKNOWN", f"storage driver must be auto, reflink, btrfs or copy (got {driver!r})")
     root = root.resolve()
     root.mkdir(parents=True, exist_ok=True)
     with _locked(root):
@@ -103,13 +103,13 @@ def open_pool(
         if driver not in ("auto", record.driver):
             raise Invalid(
                 "STORAGE_DRIVER_DIFFERS",
-                f"The pool at {root} was made with the driver {record.driver}; {driver} needs a data root of its own",
+                f"The pool at {root} was created with the driver {record.driver}; use another data root for {driver}",
             )
         return _attach(root, record, has_quotas=has_quotas)
 
 
 def close_pool(pool: Pool) -> None:
-    """Unmount the pool's image, when it has one; raise WrongState naming the processes that still use it."""
+    """Unmount the pool's image, if it has one. Raises WrongState naming the processes that still use it."""
     if pool.image is None:
         return
     with _locked(pool.root):
@@ -118,13 +118,13 @@ def close_pool(pool: Pool) -> None:
 
 
 def _make(root: Path, driver: str, size_bytes: int | None) -> Record:
-    """Decide how the pool is made, make its image when it needs one, and record it."""
+    """Decide how the pool is created, create its image if it needs one, and record it."""
     for file_system in _IMAGE_FILE_SYSTEMS.values():
         image = root / f"pool.{file_system}"
         if image.exists():
             raise Failed(
                 "POOL_RECORD_MISSING",
-                f"{image} has no {_record_path(root).name} beside it. Restore that file, or move the image away",
+                f"{_record_path(root)} is missing, but {image} exists. Restore the file, or move the image away",
             )
     record = _without_image(root, driver) or _with_image(root, driver, size_bytes)
     write_record(_record_path(root), record)
@@ -135,7 +135,7 @@ def _without_image(root: Path, driver: str) -> Record | None:
     chosen = best_driver(root) if driver == "auto" else driver
     if driver == "auto" and chosen == "copy":
         return None
-    return Record(chosen, f"the file system of {root} serves it") if supports(root, chosen) else None
+    return Record(chosen, f"the file system of {root} supports it") if supports(root, chosen) else None
 
 
 def _with_image(root: Path, driver: str, size_bytes: int | None) -> Record:
@@ -148,17 +148,18 @@ def _with_image(root: Path, driver: str, size_bytes: int | None) -> Record:
         except (Failed, Exhausted) as error:
             if driver != "auto" or (size_bytes is not None and isinstance(error, Exhausted)):
                 raise
-            why = f"no image could be made: {error}"
+            why = f"no image could be created: {error}"
     if driver == "auto":
         return Record("copy", f"the file system of {root} cannot share blocks, and {why}")
     raise Invalid(
         "STORAGE_DRIVER_UNSUPPORTED",
-        f"The file system of {root} cannot serve the driver {driver}, and {why}. Use another data root or driver copy",
+        f"The file system of {root} does not support the driver {driver}, and {why}."
+        " Use another data root, or the driver copy",
     )
 
 
 def _make_image(root: Path, driver: str, file_system: str, size_bytes: int | None) -> Record:
-    """Make an image under its partial name, which becomes the real one after the record is written."""
+    """Create an image with a temporary name; it is renamed after the record is written."""
     partial = _partial_image(root, file_system)
     path = _make_path(root)
     if mounted_at(path):
@@ -182,8 +183,8 @@ def _attach(root: Path, record: Record, *, has_quotas: bool) -> Pool:
         if not supports(path, record.driver):
             raise Failed(
                 "POOL_STORAGE_CHANGED",
-                f"{_record_path(root)} says {record.driver}, which the file system of {path} cannot serve."
-                " Mount what was there when the pool was made",
+                f"{_record_path(root)} names the driver {record.driver}, which the file system of {path} lacks."
+                " Mount the file system on which the pool was created",
             )
         return Pool(root, path, driver, None, record.reason)
     image = _checked_image(root, record, record.file_system)
@@ -191,26 +192,28 @@ def _attach(root: Path, record: Record, *, has_quotas: bool) -> Pool:
     if mount is None:
         _mount(image, path, record.file_system, has_quotas=has_quotas)
     elif mount.image != image:
-        raise Failed("POOL_PATH_TAKEN", f"{mount.source} is mounted at {path}, where {image} belongs. Unmount it")
+        raise Failed("POOL_PATH_TAKEN", f"{mount.source} is mounted at {path} in place of {image}. Unmount it")
     return Pool(root, path, driver, image, record.reason)
 
 
 def _checked_image(root: Path, record: Record, file_system: str) -> Path:
-    """Return the path of the recorded image after making sure that it is that one."""
+    """Return the path of the image after comparing its identifier with the recorded one."""
     image = root / f"pool.{file_system}"
     partial = _partial_image(root, file_system)
     if not image.exists() and partial.exists() and images.identifier_of(partial, file_system) == record.identifier:
         partial.rename(image)
     if not image.exists():
-        raise Failed("POOL_IMAGE_MISSING", f"The image {image}, which holds all services, is missing. Put it back")
+        raise Failed("POOL_IMAGE_MISSING", f"The image {image}, which stores all services, is missing. Restore it")
     if images.identifier_of(image, file_system) != record.identifier:
-        raise Failed("POOL_IMAGE_FOREIGN", f"{image} is not the image that {_record_path(root)} names. Put that back")
+        raise Failed(
+            "POOL_IMAGE_FOREIGN", f"{image} is not the image that {_record_path(root)} names. Restore that image"
+        )
     return image
 
 
 def _mount(image: Path, path: Path, file_system: str, *, has_quotas: bool) -> None:
     if os.geteuid() != 0:
-        raise Failed("POOL_NEEDS_ROOT", f"{image} is not mounted, and only root can mount it. Run this as root")
+        raise Failed("POOL_NEEDS_ROOT", f"{image} is not mounted, and only root can mount it. Run this command as root")
     mount_image(image, path, file_system, _QUOTA_OPTION.get(file_system, "") if has_quotas else "")
     path.chmod(_PASS_THROUGH)
 
@@ -233,7 +236,7 @@ def _record_path(root: Path) -> Path:
 
 @contextlib.contextmanager
 def _locked(root: Path) -> Iterator[None]:
-    """Keep every other process from making, mounting or unmounting the same pool."""
+    """Prevent other processes from creating, mounting or unmounting the same pool."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(files.locked(root / "pool.lock", timeout_seconds=_LOCK_SECONDS))

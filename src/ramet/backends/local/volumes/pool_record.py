@@ -1,4 +1,4 @@
-"""The small file that says how a pool was made, so that it is never silently opened in another way."""
+"""The file that records how a pool was created, so that it is never opened in another way by mistake."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Record:
-    """How a pool was made: `image` and what follows are None where the data root itself is the pool's file system."""
+    """How a pool was created: `image` and the fields after it are None for a pool without an image."""
 
     driver: str
     reason: str
@@ -23,7 +23,7 @@ class Record:
 
 
 def read_record(path: Path) -> Record | None:
-    """Return the record; None when no pool has been made. Raises Failed when it cannot be understood."""
+    """Return the record; None when there is no pool yet. Raises Failed when it cannot be read."""
     try:
         fields = json.loads(path.read_text())
         if fields.pop("format") != _FORMAT:
@@ -33,11 +33,11 @@ def read_record(path: Path) -> Record | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Failed(
-            "POOL_RECORD_UNREADABLE", f"{path} cannot be understood. Restore it from a backup", str(error)
+            "POOL_RECORD_UNREADABLE", f"{path} cannot be read. Restore it from a backup", str(error)
         ) from error
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write the record whole or not at all, and durably."""
+    """Write the record atomically and durably."""
     text = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2)
     files.write(path, f"{text}\n", durable=True, mode=0o644)

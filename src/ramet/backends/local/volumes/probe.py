@@ -1,4 +1,4 @@
-"""Find out which driver a directory's file system can serve, by trying."""
+"""Find out which drivers the file system of a directory supports, by trying."""
 
 import tempfile
 from pathlib import Path
@@ -14,14 +14,14 @@ _PROBE_BYTES = 64 * 1024
 
 
 def best_driver(directory: Path) -> str:
-    """Return the name of the driver that makes the most of the file system of `directory`."""
+    """Return the name of the best driver that the file system of `directory` supports."""
     if is_btrfs(directory):
         return "btrfs"
     return "reflink" if clones_files(directory) else "copy"
 
 
 def supports(directory: Path, driver: str) -> bool:
-    """Say whether the file system of `directory` can serve this driver."""
+    """Tell whether the file system of `directory` supports this driver."""
     match driver:
         case "btrfs":
             return is_btrfs(directory)
@@ -32,7 +32,7 @@ def supports(directory: Path, driver: str) -> bool:
 
 
 def clones_files(directory: Path) -> bool:
-    """Say whether files in `directory` can share blocks."""
+    """Tell whether files in `directory` can share blocks."""
     with tempfile.TemporaryDirectory(prefix=".probe-", dir=directory) as scratch:
         source = Path(scratch, "source")
         source.write_bytes(bytes(_PROBE_BYTES))

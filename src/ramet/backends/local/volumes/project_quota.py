@@ -1,7 +1,7 @@
-"""Project quotas of XFS: all files of a service but its snapshots carry its project, whose blocks are limited.
+"""Project quotas of XFS: all files of a service except its snapshots have its project ID, which limits their blocks.
 
-Blocks that are shared count for each who has them. A file cannot be renamed into a directory of another project: what
-is prepared beside a snapshot is copied into a fork instead of being moved (xfs_rename: EXDEV).
+Shared blocks count for each project that uses them. A file cannot be renamed into a directory of another project
+(xfs_rename: EXDEV), so the prepared copy of a snapshot is copied into a fork instead of being moved.
 """
 
 import fcntl
@@ -41,7 +41,7 @@ class ProjectQuotas(Quotas):
         )
 
     def enclose(self, place: Place) -> None:
-        """Give the directories of a service, and what is in them, to its project; look only where that was done."""
+        """Assign the directories and files of a service to its project, unless that was done before."""
         project = project_of(place.root.name)
         if attributes(place.root)[1] == project:
             return
@@ -58,7 +58,7 @@ class ProjectQuotas(Quotas):
         run(["xfs_quota", "-x", "-c", limit, str(self.mount)])
 
     def free_bytes(self, place: Place) -> int | None:
-        """Return what may still be written: XFS tells of the project where it is asked for its directory."""
+        """Return the bytes that may still be written: statvfs() of a directory reports its project's quota on XFS."""
         status = os.statvfs(place.data)
         if status.f_blocks * status.f_frsize > self.limit_bytes:
             return None
@@ -74,19 +74,19 @@ def is_enforced(mount: Path) -> bool:
 
 
 def project_of(service_id: str) -> int:
-    """Return the number of a service's project; 0 is nobody's."""
+    """Return the project ID of a service; it is never 0, the default project."""
     return int.from_bytes(hashlib.blake2b(service_id.encode(), digest_size=4).digest()) & 0x7FFFFFFF or 1
 
 
 def attributes(path: Path) -> tuple[bool, int]:
-    """Tell whether what is made in a directory inherits its project, and which project a path has."""
+    """Tell whether new files in a directory inherit its project, and return the project of a path."""
     with opened(path, _OPEN) as descriptor:
         flags, _, _, project, _ = _read(descriptor)
     return bool(flags & _INHERITED), project
 
 
 def set_project(path: Path, project: int, *, inherited: bool) -> None:
-    """Give a file or directory to a project."""
+    """Assign a file or directory to a project."""
     with opened(path, _OPEN) as descriptor:
         flags, extent, extents, _, cow_extent = _read(descriptor)
         flags = flags | _INHERITED if inherited else flags & ~_INHERITED
@@ -94,7 +94,7 @@ def set_project(path: Path, project: int, *, inherited: bool) -> None:
 
 
 def _tree(root: Path, exempt: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield what lies below a directory, but for an exempt one, and whether it is a directory or else a file."""
+    """Yield the files and directories below `root` except `exempt`, and whether each is a directory."""
     for path in root.iterdir():
         mode = path.lstat().st_mode
         if path == exempt or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):

@@ -1,4 +1,4 @@
-"""A file that only takes room: it is removed at shortage, so that servers can still write what frees more."""
+"""A file that only takes space: it is removed when space is low, so that servers can write what frees more."""
 
 import contextlib
 import logging
@@ -13,12 +13,12 @@ _NAME = "reserve"
 
 @dataclass(frozen=True)
 class Reserve:
-    """One such file in each of some directories: where a sparse image lies, the disk below it may be full first."""
+    """A reserve file in each of some directories: the disk below a sparse image may be full before the image is."""
 
     directories: Sequence[Path]
 
     def fill(self, size_bytes: int) -> None:
-        """Take the room unless it is taken; where that cannot be done there is no reserve."""
+        """Create the files that do not exist; without enough space there is no reserve."""
         for directory in self.directories:
             path, partial = directory / _NAME, directory / f"{_NAME}.partial"
             if path.exists():
@@ -33,8 +33,8 @@ class Reserve:
                     partial.unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Give the room back, if it is taken."""
+        """Remove the files, if they exist."""
         for directory in self.directories:
             with contextlib.suppress(FileNotFoundError):
                 (directory / _NAME).unlink()
-                _log.warning("the reserve in %s is given back: the storage is nearly full", directory)
+                _log.warning("removed the reserve in %s: the storage is nearly full", directory)

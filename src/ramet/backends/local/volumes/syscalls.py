@@ -14,19 +14,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_tree(path: Path) -> None:
-    """Flush the whole file system that holds `path` (syncfs): one call, however many files."""
+    """Flush the whole file system of `path` (syncfs): one call for any number of files."""
     with opened(path) as descriptor:
         if _libc.syncfs(descriptor) != 0:
             _raise_errno(path)
 
 
 def move_new(source: Path, target: Path) -> None:
-    """Rename, and never onto something: raises FileExistsError."""
+    """Rename without replacing. Raises FileExistsError."""
     if _rename_noreplace(source, target) == 0:
         return
     if ctypes.get_errno() not in (errno.EINVAL, errno.ENOSYS):
         _raise_errno(target)
-    # Network file systems have no RENAME_NOREPLACE: there the check and the rename are two steps.
+    # Network file systems lack RENAME_NOREPLACE: there the check and the rename are two steps.
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     source.rename(target)
