@@ -90,7 +90,7 @@ def _blank(past: Past, path: Path) -> None:
         (_remove, "is missing"),
         (_truncate, "has 24576 bytes"),
         (_replace_by_another_services, "belongs to the cluster"),
-        (_replace_by_its_neighbour, "holds the WAL from"),
+        (_replace_by_its_neighbour, "contains the WAL from"),
         (_blank, "does not begin with"),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_flipped_bit_in_a_record_is_found_by_recovery(past: Past) -> None:
 
 def test_a_flipped_bit_in_a_page_header_is_found_before_recovery(past: Past) -> None:
     _flip(past.archived(1), 8)
-    with pytest.raises(Failed, match="holds the WAL from"):
+    with pytest.raises(Failed, match="contains the WAL from"):
         past.fork_of(past.moments[2])
 
 

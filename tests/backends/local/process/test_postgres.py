@@ -189,7 +189,7 @@ def test_orphans_of_a_killed_server_hold_the_start_back(servers: Servers, runnin
     os.kill(checkpointer, signal.SIGSTOP)
     os.kill(_pid(servers, running), signal.SIGKILL)
     eventually(lambda: postgres.running(paths) is None)
-    with pytest.raises(Unavailable, match="still end"):
+    with pytest.raises(Unavailable, match="still shutting down"):
         servers.start(running)
     os.kill(checkpointer, signal.SIGCONT)
     eventually(lambda: identity.processes_in(paths.data) == [])

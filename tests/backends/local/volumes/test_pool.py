@@ -129,7 +129,7 @@ def test_something_else_mounted_in_its_place_is_refused(root: Path, image_pool: 
 def test_an_image_without_its_record_is_never_made_anew(root: Path, image_pool: Pool) -> None:
     close_pool(image_pool)
     (root / "pool.json").unlink()
-    with pytest.raises(Failed, match=r"pool\.xfs has no pool\.json beside it"):
+    with pytest.raises(Failed, match=r"pool\.json is missing"):
         open_pool(root)
 
 
@@ -216,7 +216,7 @@ def test_a_driver_that_the_host_cannot_serve_is_refused_with_the_reason(
 
 def test_another_driver_than_the_recorded_one_is_refused(root: Path) -> None:
     open_pool(root, driver="copy")
-    with pytest.raises(Invalid, match="was made with the driver copy"):
+    with pytest.raises(Invalid, match="was created with the driver copy"):
         open_pool(root, driver="reflink")
 
 

@@ -96,7 +96,7 @@ def test_a_segment_of_another_cluster_is_found(tmp_path: Path) -> None:
 
 def test_a_segment_of_another_place_is_found(tmp_path: Path) -> None:
     path = write_segment(tmp_path, Segment(1, 6))
-    assert fault_of(path, SEGMENT, IDENTIFIER) == "holds the WAL from 0/6000000, not from 0/5000000"
+    assert fault_of(path, SEGMENT, IDENTIFIER) == "contains the WAL from 0/6000000, not from 0/5000000"
 
 
 def test_a_segment_of_a_later_timeline_is_found(tmp_path: Path) -> None:

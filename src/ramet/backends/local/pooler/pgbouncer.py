@@ -1,7 +1,7 @@
-"""PgBouncer as found on this host, and its configuration as a pure function.
+"""The PgBouncer of this host, and its configuration as a pure function.
 
-Passwords are PostgreSQL's own: each login asks for the role's SCRAM verifier, and what the client proves is passed on
-to the server. So a changed password or a new role holds at once, and no password is kept anywhere.
+Each login queries PostgreSQL for the role's SCRAM verifier, and the client's proof is passed on to the server. So a
+changed password or a new role takes effect at once, and no password is stored.
 """
 
 import os
@@ -30,8 +30,8 @@ _CLIENTS = 2000
 _OTHER_FILES = 100
 _NOT_POOLED = 15
 
-# Runs in databases of tenants: every name is qualified, for they choose the search path (CVE-2025-12819), and a
-# verifier that is no longer valid is none (CVE-2025-2291).
+# Runs in databases of tenants, who choose the search path: every name is qualified (CVE-2025-12819), and a password
+# that has expired is not returned (CVE-2025-2291).
 _AUTH_QUERY = (
     "SELECT rolname, rolpassword FROM pg_catalog.pg_authid"  # noqa: S608 - a name of ours
     " WHERE rolname OPERATOR(pg_catalog.=) $1 AND rolcanlogin AND NOT rolsuper AND NOT rolreplication"
@@ -51,11 +51,11 @@ class Program:
 
 @dataclass(frozen=True)
 class Pooling:
-    """What a PgBouncer is to do: where it listens, and the private sockets of the servers behind it.
+    """The address that a PgBouncer listens on, and the private sockets of the servers behind it.
 
-    `connections` is what each server accepts. `balances` says that it stands for the endpoint of several servers:
-    every database, in turns, and no transaction pool. `reads_only` says that nothing can be written through any of
-    them. `certificate` and its key are None where endpoints have no TLS.
+    `connections` is the limit of each server. `balances` says that it is the endpoint of several servers: it serves
+    every database in round-robin order, without a transaction pool. `reads_only` says that all servers are replicas.
+    `certificate` and `key` are None when endpoints have no TLS.
     """
 
     addresses: str
@@ -70,7 +70,7 @@ class Pooling:
 
 
 def find_pgbouncer(environ: Mapping[str, str] = os.environ) -> Program:
-    """Return the PgBouncer of this host. Raises Invalid, saying what to install, when there is none that serves."""
+    """Return the PgBouncer of this host. Raises Invalid, saying what to install, when none is recent enough."""
     named = environ.get("RAMET_PGBOUNCER")
     for name in (named,) if named else _USUAL_PLACES:
         path = shutil.which(name, path=environ.get("PATH"))
@@ -79,31 +79,31 @@ def find_pgbouncer(environ: Mapping[str, str] = os.environ) -> Program:
             return Program(Path(path), version)
     raise Invalid(
         "POOLER_MISSING",
-        "A pooler needs PgBouncer 1.17 or newer, which this host lacks",
+        "A pooler needs PgBouncer 1.17 or later, which is not installed on this host",
         "Install it (Debian: pgbouncer), or name the program in RAMET_PGBOUNCER.",
     )
 
 
 def describe_pgbouncer() -> str:
-    """Say in a sentence whether services can have poolers here."""
+    """Say in a sentence whether services can have poolers on this host."""
     try:
         found = find_pgbouncer()
     except Invalid as error:
-        return f"Services can have none, and replica sets one node: {error}"
+        return f"Services cannot have poolers, and replica sets can have one node only: {error}"
     major, minor = found.version
     return f"PgBouncer {major}.{minor} in {found.path}. {advice_for_clients(found)}".strip()
 
 
 def advice_for_clients(program: Program) -> str:
-    """Return what clients of a transaction pool must do themselves, empty for nothing.
+    """Return what clients of a transaction pool must take care of, or an empty text.
 
-    Before 1.21 a statement that was prepared is unknown on the next server, or its name taken there (42P05, 26000).
+    Before PgBouncer 1.21 a prepared statement does not exist on the next server, or its name is in use (42P05, 26000).
     """
     if program.version >= _KEEPS_PREPARED_STATEMENTS:
         return ""
     return (
         f"In the transaction pool ({TRANSACTION_POOL}) clients must not prepare statements (psycopg: "
-        "prepare_threshold=None; JDBC: prepareThreshold=0); PgBouncer 1.21 and newer would let them."
+        "prepare_threshold=None; JDBC: prepareThreshold=0); PgBouncer 1.21 and later support them."
     )
 
 
@@ -120,15 +120,15 @@ def pgbouncer_ini(pooling: Pooling, program: Program, home: Path) -> str:
 
 
 def userlist() -> str:
-    """Return the list of users: the asking role alone, with a password that nobody knows.
+    """Return the auth_file: only the role of the auth_query, with a random password.
 
-    Without an entry that role would have an empty password, which PgBouncer accepts from a client that sends one.
+    Without an entry that role would have an empty password, and PgBouncer would accept a client that sends one.
     """
     return f'"{POOLER_ROLE}" "{scram_verifier(new_password()).reveal()}"\n'
 
 
 def _databases(pooling: Pooling) -> list[str]:
-    """Return the databases that clients may name. The server keeps half of its connections for the endpoint."""
+    """Return the [databases] section. Half of the server's connections stay available to the direct endpoint."""
     where = f"host={','.join(map(str, pooling.sockets))} port={pooling.server_port}"
     half = len(pooling.sockets) * max(4, (pooling.connections - _NOT_POOLED) // 2)
     if pooling.balances:
@@ -140,8 +140,8 @@ def _databases(pooling: Pooling) -> list[str]:
 
 
 def _at_most(connections: int) -> str:
-    # The asking role is named for each database: named for all, it would make PgBouncer 1.18 wait for a server when a
-    # client names its own database, pgbouncer.
+    # auth_user is set for each database: a global one makes PgBouncer 1.18 wait for a server when a client connects to
+    # its admin database, pgbouncer.
     return f"pool_size={connections} max_db_connections={connections} auth_user={POOLER_ROLE}"
 
 
@@ -183,7 +183,7 @@ def _pools(pooling: Pooling, program: Program) -> dict[str, str]:
         "max_client_conn": str(_most_clients(pooling)),
         "server_round_robin": str(int(len(pooling.sockets) > 1)),
         "server_reset_query": "DISCARD ALL",
-        # A server that was away is tried again soon.
+        # A server that was down is tried again soon.
         "server_login_retry": "1",
         "server_lifetime": "3600",
         "server_idle_timeout": "600",
@@ -200,10 +200,10 @@ def _pools(pooling: Pooling, program: Program) -> dict[str, str]:
 
 
 def _ignored(pooling: Pooling, program: Program) -> list[str]:
-    """Return what clients may ask for in vain.
+    """Return the startup parameters that are accepted and ignored.
 
-    A session that asks to be read-only must be, or be refused; on a replica every session is. An older PgBouncer takes
-    `options` as a whole or not at all.
+    A session that requests to be read-only must be, or be rejected; on a replica every session is. An older PgBouncer
+    can only ignore `options` as a whole.
     """
     if not pooling.reads_only:
         return ["extra_float_digits"]
@@ -212,7 +212,7 @@ def _ignored(pooling: Pooling, program: Program) -> list[str]:
 
 
 def _most_clients(pooling: Pooling) -> int:
-    """Return how many clients may connect, as far as the host lets a process open files."""
+    """Return how many clients may connect, within the limit of open files."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         return _CLIENTS

@@ -1,4 +1,4 @@
-"""The pooler of a service: a PgBouncer that runs beside its server, reads its passwords there, and outlives us."""
+"""The pooler of a service: a PgBouncer process that reads passwords from the server, and outlives this process."""
 
 import os
 import shutil
@@ -57,10 +57,10 @@ class Poolers:
         check_database(self.servers.paths(server.service_id))
 
     def start(self, servers: Sequence[Server], port: int) -> None:
-        """Make the pooler of serving servers run as it should, and return when it asks clients for passwords.
+        """Start the pooler of running servers, or reload its changed configuration; return when it accepts clients.
 
-        May run at any time: one that runs is told of what changed. It lies beside the first server, whose certificate
-        it shows. Raises Failed, with its log, when it cannot serve, and Invalid when there is no database for it.
+        May run again. Its files are in the directory of the first server, whose certificate it uses. Raises Failed,
+        with its log, when it does not accept connections, and Invalid when its database does not exist.
         """
         first = servers[0]
         writing = self.servers.paths(first.primary.service_id if first.primary else first.service_id)
@@ -70,7 +70,7 @@ class Poolers:
         self._run(self._daemon(servers[0].service_id), self._pooling(servers, port))
 
     def _run(self, daemon: Daemon, pooling: Pooling) -> None:
-        """Make a PgBouncer run as `pooling` says, and return when it asks clients for passwords."""
+        """Start or reload a PgBouncer, and return when it asks clients for passwords."""
         program = find_pgbouncer()
         account = self.servers.account
         account.make_directory(daemon.home)
@@ -88,23 +88,23 @@ class Poolers:
         _await_answer(daemon, pooling)
 
     def serves(self, service_id: str) -> bool:
-        """Tell whether the pooler's process runs. Raises Unseen when this process cannot look."""
+        """Tell whether the pooler's process runs. Raises Unseen when that cannot be determined."""
         with looking_at(f"the {self.kind} of service {service_id}"):
             return self._daemon(service_id).running() is not None
 
     def stop(self, service_id: str) -> None:
-        """End the pooler of a service and its clients' sessions, and remove it; may run when there is none."""
+        """Stop the pooler of a service with its sessions, and remove its files; no pooler is no error."""
         daemon = self._daemon(service_id)
         if not daemon.home.is_dir():
             return
         with daemon.alone():
             if not daemon.end(_END_SECONDS):
-                raise Unavailable("POOLER_ENDING", f"The {self.kind} of service {service_id} still ends")
+                raise Unavailable("POOLER_ENDING", f"The {self.kind} of service {service_id} is still shutting down")
         shutil.rmtree(daemon.home)
         shutil.rmtree(self._links(service_id), ignore_errors=True)
 
     def stop_all(self, service_id: str) -> None:
-        """End whatever stands before a service; may run when nothing does."""
+        """Stop the pooler and the balancer of a service; none of them is no error."""
         for kind in (POOLER, BALANCER):
             Poolers(self.servers, kind).stop(service_id)
 
@@ -115,9 +115,9 @@ class Poolers:
         return self.servers.paths(service_id).sockets / self.kind
 
     def _sockets(self, servers: Sequence[Server]) -> tuple[Path, ...]:
-        """Return the directories of the servers' sockets; of several, links to them that bear one port.
+        """Return the socket directories of the servers; for several servers, links to their sockets under one port.
 
-        PgBouncer takes several hosts and one port for all of them.
+        PgBouncer accepts several hosts for a database, but one port only.
         """
         found = [self.servers.paths(server.service_id).sockets for server in servers]
         if len(found) == 1:
@@ -151,14 +151,14 @@ class Poolers:
 
 
 def check_database(paths: ServicePaths) -> None:
-    """Raise Invalid when a serving server has no database `tsdb` that takes connections: a pooler serves that one."""
+    """Raise Invalid when a running server has no database `tsdb` that accepts connections."""
     with connections.connect(paths) as connection:
         found = connection.execute("SELECT datallowconn FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
     if found != (True,):
         raise Invalid(
             "DATABASE_MISSING",
-            f"Service {paths.service_id} has no database {DATABASE} that takes connections, and poolers serve that",
-            f"Create it (CREATE DATABASE {DATABASE}), or let it take connections.",
+            f"Service {paths.service_id} has no database {DATABASE} that accepts connections, which a pooler needs",
+            f"Create it (CREATE DATABASE {DATABASE}), or allow connections to it.",
         )
 
 
@@ -185,6 +185,6 @@ def _written(path: Path) -> str | None:
 
 
 def _prune(log: Path) -> None:
-    """Begin a new log when the old one is long; only while no program writes it."""
+    """Truncate the log when it is long; only while PgBouncer does not run."""
     if log.exists() and log.stat().st_size > _LARGEST_LOG_BYTES:
         os.truncate(log, 0)

@@ -1,7 +1,7 @@
-"""A helper program beside a server: it works in a directory of its own, outlives us, and is found again there.
+"""A helper program of a server, such as a pooler: it outlives this process, and is found again by its directory.
 
-The directory is private and nothing else works in it. So whatever process does is the program, or what a killed one
-left behind; a pid alone is never believed.
+The directory is private, so each process that works in it is the program, or what a killed one left behind. A pid alone
+is never trusted.
 """
 
 import contextlib
@@ -32,19 +32,19 @@ class Daemon:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other threads and processes from starting or stopping the program meanwhile."""
+        """Prevent other threads and processes from starting or stopping the program."""
         with files.locked(self.home / "lock"):
             yield
 
     def running(self) -> int | None:
-        """Return its pid, or None when it does not run."""
+        """Return the pid of the program, or None when it does not run."""
         recorded = recorded_in(self.home / _RECORD)
         if recorded is not None and record_of(recorded.pid) == recorded and works_in(recorded.pid, self.home):
             return recorded.pid
         return next(iter(processes_in(self.home)), None)
 
     def start(self, command: list[str], account: Account) -> int:
-        """Start the program, which does not run yet, as `account`; return its pid without waiting for it."""
+        """Start the program, which must not run yet, as `account`; return its pid without waiting for it."""
         with files.opened(self.home / _OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as output:
             pid = spawn(command, account, self.home, output)
         remember(self.home / _RECORD, pid)
@@ -56,7 +56,7 @@ class Daemon:
         self._signal(signal.SIGHUP, 0)
 
     def end(self, patience_seconds: float) -> bool:
-        """End the program at once; True when nothing works in its directory any more. May be asked again."""
+        """Terminate the program; True when no process works in its directory any more. May run again."""
         if not self.home.is_dir():
             return True
         if self.running() is not None:
@@ -66,7 +66,7 @@ class Daemon:
         return self.running() is None
 
     def last_lines(self, log: str) -> str:
-        """Return the last lines that it wrote to its log, or before it had one."""
+        """Return the last lines of its standard output and its log."""
         lines: list[str] = []
         for name in (_OUTPUT, log):
             with contextlib.suppress(OSError):

@@ -1,10 +1,12 @@
-"""Which process is the server of a data directory: never believed from a pid alone.
+"""Find the server process of a data directory. A pid alone is never trusted.
 
-A copied or stale postmaster.pid names a stranger, perhaps another service's server (docs/hazards.md, 1). A process is
-ours only when the lock file names our directory, the process works in it, was started on it, and is the one that we
-recorded as far as we recorded any.
+A copied or stale postmaster.pid names another process, perhaps another service's server (docs/hazards.md, 1). A process
+is the server only when the lock file names the data directory, the process works in it and was started on it, and it is
+the recorded one, if there is a record.
 
-Only where the kernel has no entry of a process is it gone; every other error is raised, for it says nothing of it.
+A process is gone only when the kernel has no entry of it; any other error is raised, because it says nothing about the
+process. For this reason, and because each health check runs this code for each server, /proc is read directly: psutil
+opens several files for each question, and turns all these errors into one.
 """
 
 import contextlib
@@ -48,12 +50,12 @@ def find_server(paths: ServicePaths) -> int | None:
 
 
 def processes_in(directory: Path) -> list[int]:
-    """Return the processes that work in a directory: a server, or what a killed one left behind."""
+    """Return the processes whose working directory this is: a server, or what a killed one left behind."""
     return [pid for pid in psutil.pids() if _is_seen_in(pid, directory)]
 
 
 def _is_seen_in(pid: int, directory: Path) -> bool:
-    with contextlib.suppress(PermissionError):  # of other users' processes, which are none of ours
+    with contextlib.suppress(PermissionError):  # a process of another user
         return works_in(pid, directory)
     return False
 
@@ -108,7 +110,7 @@ def _locked_by(paths: ServicePaths) -> int | None:
 
 
 def _may_serve(pid: int, paths: ServicePaths) -> bool:
-    """Tell whether a process that we started serves, or is about to: it shows no arguments for a moment in exec."""
+    """Tell whether a process that we started is the server, or becomes it: during exec() it has no arguments."""
     return title_of(pid) == "" or _serves(pid, paths)
 
 

@@ -1,7 +1,7 @@
-"""A bound for the files that the logger of a server writes, which holds as they are written.
+"""A size limit for the files that the logger process of a server writes, enforced by the kernel.
 
-PostgreSQL appends to one file for each minute, however often it rotates, and the kernel lets the logger write no file
-beyond the limit. So no tenant fills the storage through the log, whether or not the control plane runs.
+PostgreSQL appends to one file for each minute, however often it rotates, and RLIMIT_FSIZE keeps the logger from writing
+more to it. So no tenant can fill the storage through the log, whether or not the control plane runs.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ _LIMIT = "Max file size"
 
 
 def bound_log(paths: ServicePaths, account: Account) -> None:
-    """Keep the logger of a running server from writing a file beyond `FILE_BYTES`; what exceeds it is lost.
+    """Limit the log files of a running server to `FILE_BYTES` each; lines beyond that are lost.
 
-    May run again, and does: PostgreSQL starts a logger that died anew. The logger ignores SIGXFSZ, as all processes of
-    a server do.
+    It runs repeatedly, because PostgreSQL restarts a logger that died. Like all processes of a server, the logger
+    ignores SIGXFSZ.
     """
     server = find_server(paths)
     for pid, title in children_of(server) if server is not None else ():

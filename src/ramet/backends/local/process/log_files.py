@@ -1,4 +1,4 @@
-"""The log files of one server: PostgreSQL's own structured lines, and what it says before its collector runs."""
+"""The log files of one server: PostgreSQL's JSON log, and its output before the logging collector starts."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ FILE_BYTES = 16 * 1024 * 1024
 KEPT_BYTES = 128 * 1024 * 1024
 KEPT_SECONDS = 14 * 86400.0
 _GIVING_UP = ("FATAL", "PANIC")
-# Sessions end with FATAL too: those that come too early, and those that are ended.
+# FATAL also ends sessions that connect during startup or are terminated.
 _PARTS_OF_A_START = ("postmaster", "startup", "checkpointer", "background writer", "walwriter")
 
 
@@ -23,13 +23,13 @@ def files(paths: ServicePaths) -> list[Path]:
 
 
 def entries(paths: ServicePaths) -> Iterator[dict[str, Any]]:
-    """Yield all structured entries, oldest first; a line that is still being written is left out."""
+    """Yield all structured entries, oldest first, without a line that is still being written."""
     for file in files(paths):
         yield from _parsed(file.read_bytes())
 
 
 def last_lines(paths: ServicePaths) -> str:
-    """Return the last lines of the log: severity and message only, for statements may hold secrets."""
+    """Return the last lines of the log, with severity and message only, because statements may contain secrets."""
     sources = [(paths.start_log, _start_lines), *((file, _messages) for file in files(paths)[-1:])]
     written = sorted((file.stat().st_mtime_ns, file, lines_of) for file, lines_of in sources if file.exists())
     lines = [line for _, file, lines_of in written for line in lines_of(file)]
@@ -37,7 +37,7 @@ def last_lines(paths: ServicePaths) -> str:
 
 
 def failed_to_start(paths: ServicePaths, since_ns: int) -> bool:
-    """Tell whether a server that was started about `since_ns` (of the epoch) says why it ended."""
+    """Tell whether the log of a server that was started at about `since_ns` (since the epoch) has a fatal error."""
     if paths.start_log.exists() and any(
         f"{word}: " in line for line in _start_lines(paths.start_log) for word in _GIVING_UP
     ):
@@ -51,8 +51,8 @@ def failed_to_start(paths: ServicePaths, since_ns: int) -> bool:
 
 
 def prune(paths: ServicePaths, now_seconds: float) -> None:
-    """Remove log files that are too old, and the oldest of those that are too much; never one that is being written."""
-    # PostgreSQL opens an empty plain file beside each structured one.
+    """Remove log files that are too old, and the oldest above the size limit; never the current one."""
+    # PostgreSQL also creates an empty plain-text file for each JSON file.
     for pattern in ("server-*.json", "server-*.log"):
         *rotated, current = sorted(paths.log.glob(pattern)) or [paths.start_log]
         kept_bytes = _size_bytes(current)

@@ -1,4 +1,4 @@
-"""Server processes: start by exec, watch, stop by pidfd. They outlive us, and the next process finds them again."""
+"""Start, await and stop server processes. They outlive this process, and the next one finds them again."""
 
 import signal
 import time
@@ -35,7 +35,7 @@ _LAST_LINES_SECONDS = 1.0
 
 
 def initialize(paths: ServicePaths, installation: Installation, account: Account, platform_role: str) -> None:
-    """Make an empty cluster in the data directory, which may exist and must be empty; flushed by the caller."""
+    """Run initdb in the data directory, which may exist and must be empty; the caller flushes it to disk."""
     command = [
         installation.program("initdb"), "-D", str(paths.data), "--username", platform_role, "--encoding=UTF8",
         *_locale(installation), "--data-checksums", "--auth-local=peer", "--auth-host=reject", "--no-sync",
@@ -43,7 +43,7 @@ def initialize(paths: ServicePaths, installation: Installation, account: Account
     ]  # fmt: skip
     done = complete(command, timeout_seconds=300, env=ENVIRONMENT, cwd=paths.root, **account.identity())
     if done.returncode != 0:
-        raise OSError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:].strip()}")
+        raise OSError(f"{' '.join(command)} failed with exit status {done.returncode}: {done.stderr[-2000:].strip()}")
 
 
 def _locale(installation: Installation) -> list[str]:
@@ -55,9 +55,9 @@ def _locale(installation: Installation) -> list[str]:
 def start(
     paths: ServicePaths, installation: Installation, account: Account, overrides: Mapping[str, str] | None = None
 ) -> int:
-    """Start the server of a data directory, or find the one that runs; return its pid without waiting for it.
+    """Start the server of a data directory unless it runs; return its pid without waiting for it to be ready.
 
-    `overrides` are settings for this one run: they win over the configuration file and are gone with the process.
+    `overrides` are settings for this run only, which take precedence over the configuration file.
     """
     with files.locked(paths.start_lock):
         running = find_server(paths)
@@ -81,16 +81,16 @@ def _spawn(paths: ServicePaths, installation: Installation, account: Account, ov
 
 
 def _clear_stale_locks(paths: ServicePaths) -> None:
-    """Remove the lock files of a server that is gone: PostgreSQL believes in any process that has come to their pid.
+    """Remove the lock files of a server that is gone: PostgreSQL takes any process with their pid for that server.
 
-    While processes of a killed server still work in the directory, nothing is touched: a second server beside them
-    would destroy the data.
+    Raises Unavailable while processes of a killed server still work in the directory: a second server would destroy the
+    data.
     """
     left = processes_in(paths.data) if paths.pid_file.exists() else []
     if left:
         raise Unavailable(
             "SERVER_ENDING",
-            f"Processes of an earlier server of service {paths.service_id} still end",
+            f"The previous server of service {paths.service_id} is still shutting down",
             f"pids {', '.join(map(str, left))}",
         )
     for lock in (paths.pid_file, *paths.sockets.glob(".s.PGSQL.*")):
@@ -106,17 +106,17 @@ def running(paths: ServicePaths) -> int | None:
 
 
 def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
-    """Watch a starting server for at most `patience_seconds`.
+    """Wait for a starting server for at most `patience_seconds`.
 
-    When no server runs (any more) it raises, with the last lines of its log: Failed when it gave up, Unavailable when
-    something ended it that it says nothing of, so that another start may go on.
+    When no server runs any more, raises with the last lines of its log: Failed when the log has a fatal error,
+    Unavailable when it was killed, so that it can be started again.
     """
     starting = find_server(paths)
     if starting is not None:
         _await_word(paths, starting, patience_seconds)
     pid = running(paths)
     if pid is None:
-        wait_until(lambda: not processes_in(paths.data), _LAST_LINES_SECONDS)  # the log collector ends after its server
+        wait_until(lambda: not processes_in(paths.data), _LAST_LINES_SECONDS)  # the logger ends last
         last_lines = log_files.last_lines(paths)
         if log_files.failed_to_start(paths, _started_ns(paths)):
             raise Failed("SERVER_DIED", f"The server of service {paths.service_id} died while starting", last_lines)
@@ -127,7 +127,7 @@ def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
 
 
 def _started_ns(paths: ServicePaths) -> int:
-    """Return about when the last start was recorded; 0 when none was."""
+    """Return the approximate time of the last start, in nanoseconds since the epoch; 0 when there was none."""
     try:
         return paths.process_record.stat().st_mtime_ns
     except FileNotFoundError:
@@ -137,14 +137,14 @@ def _started_ns(paths: ServicePaths) -> int:
 def is_ready(paths: ServicePaths) -> bool:
     """Tell whether the server runs and accepts connections on its private socket."""
     pid = find_server(paths)
-    # A process that is being killed shows no arguments for a moment, and its lock file still says that it is ready.
+    # A process that is being killed has no arguments, but its lock file may still say that it is ready.
     return pid is not None and title_of(pid) != "" and _says_ready(paths.pid_file, pid)
 
 
 def _says_ready(pid_file: Path, pid: int) -> bool:
-    """Tell whether a server says that it is ready.
+    """Tell whether the lock file says that this server is ready: line 1 is its pid, line 8 its state.
 
-    PostgreSQL keeps its pid in line 1 of its lock file and its state in line 8; the lines may be a killed server's.
+    The file may still be that of a killed server.
     """
     try:
         lines = pid_file.read_bytes().splitlines()
@@ -154,7 +154,7 @@ def _says_ready(pid_file: Path, pid: int) -> bool:
 
 
 def _await_word(paths: ServicePaths, pid: int, patience_seconds: float) -> None:
-    """Watch a starting server for at most `patience_seconds`, until it says that it is ready, or has ended."""
+    """Wait for at most `patience_seconds` until a starting server is ready or has ended."""
     pid_file, deadline = paths.pid_file, time.monotonic() + patience_seconds
     with signals.handle_of(pid) as handle:
         while handle is not None and not _says_ready(pid_file, pid) and time.monotonic() < deadline:
@@ -163,9 +163,9 @@ def _await_word(paths: ServicePaths, pid: int, patience_seconds: float) -> None:
 
 
 def _progress(pid: int) -> str:
-    """Return a text that changes as long as recovery gets on: segment, and work done by those that recover.
+    """Return a text that changes while recovery makes progress: the segment, and the work of its processes.
 
-    The checkpointer counts because the checkpoint at the end of recovery is its work.
+    The checkpointer is one of them: it writes the checkpoint at the end of recovery.
     """
     segment, work = "", 0
     for child, title in children_of(pid):
@@ -177,14 +177,14 @@ def _progress(pid: int) -> str:
 
 
 def stop(paths: ServicePaths, patience_seconds: float) -> bool:
-    """Ask the server for a clean stop; True when it is gone. May be asked again as often as needed."""
+    """Request a fast shutdown of the server; True when it has ended. May run again."""
     return _end(paths, signal.SIGINT, patience_seconds)
 
 
 def kill(paths: ServicePaths, patience_seconds: float) -> bool:
-    """End the server at once, without a checkpoint, and whatever works in its directories; True when all are gone.
+    """Shut the server down immediately, and kill all processes in its directories; True when all have ended.
 
-    An initdb whose caller was killed is among them.
+    These include an initdb whose caller was killed.
     """
     _end(paths, signal.SIGQUIT, patience_seconds)
     return wait_until(lambda: _all_killed(paths), patience_seconds)
@@ -202,7 +202,7 @@ def _belongs(paths: ServicePaths, pid: int) -> bool:
 
 
 def reload(paths: ServicePaths) -> None:
-    """Make the server read its configuration again. Raises Unavailable when it does not run."""
+    """Make the server reload its configuration. Raises Unavailable when it does not run."""
     pid = find_server(paths)
     if pid is None or not signals.send(pid, signal.SIGHUP, lambda: find_server(paths) == pid):
         raise Unavailable("SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running")

@@ -1,1 +1,1 @@
-"""Write-ahead log as files: segments, where they are, what they hold, and whether they are intact."""
+"""WAL as files: where the segments are, what they contain, and whether they are intact."""

@@ -1,4 +1,4 @@
-"""The WAL archive of one service: what it holds, and letting go of what no moment needs."""
+"""The WAL archive of one service: archiving without a copy, and removing segments that are no longer needed."""
 
 import errno
 import logging
@@ -23,10 +23,10 @@ def newest_segment(archive: Path) -> Segment | None:
 
 
 def trim(archive: Path, timeline: int, before_lsn: str) -> int:
-    """Remove the segments that lie wholly before an LSN; return their number. May run twice.
+    """Remove the segments that end at or before an LSN, and return their number. May run twice.
 
-    Timelines after `timeline` stay, and so do timeline history files. Goes with them: the backup notes of those
-    segments, and what an archiver that died left half made long ago.
+    Segments of timelines after `timeline` stay, and so do timeline history files. The backup history files of the
+    removed segments, and old temporary files of an archiver that died, are removed too.
     """
     count = 0
     for path in _expendable(archive, timeline, lsn_number(before_lsn)):
@@ -36,11 +36,11 @@ def trim(archive: Path, timeline: int, before_lsn: str) -> int:
 
 
 def link_waiting(waiting: Path, wal: Path, archive: Path, clone: Callable[[Path, Path], None]) -> int:
-    """Put the segments that wait to be archived into the archive without a copy; return their number. May run again.
+    """Archive the segments that are ready by hard links, and return their number. May run again.
 
-    For servers that never write to a segment again after it is complete (`wal_recycle = off`). PostgreSQL's archiver
-    may be at the same segment: it finds it archived, or puts the same content in its place. `clone` makes a copy that
-    shares blocks, where the archive lies in another subvolume.
+    For servers that never write to a complete segment again (`wal_recycle = off`). PostgreSQL's archiver may archive
+    the same segment at the same time: it finds it archived, or replaces it by the same content. `clone` makes a copy
+    that shares blocks, for an archive in another subvolume.
     """
     count = 0
     for status in waiting.glob("*.ready"):
@@ -49,12 +49,12 @@ def link_waiting(waiting: Path, wal: Path, archive: Path, clone: Callable[[Path,
                 status.rename(status.with_suffix(".done"))
                 count += 1
         except OSError as error:
-            _log.info("segment %s waits for the archiver: %s", status.stem, error)
+            _log.info("segment %s is left to the archiver: %s", status.stem, error)
     return count
 
 
 def _linked(segment: Path, target: Path, clone: Callable[[Path, Path], None]) -> bool:
-    """Put a segment into the archive too, for good; False when the archive has another file of that name."""
+    """Link a segment into the archive durably; False when the archive has a different file of that name."""
     try:
         os.link(segment, target)
     except FileExistsError:

@@ -1,11 +1,11 @@
-"""Where exactly a fork's history ends: the last transaction that it includes, and the first that it leaves out.
+"""Where exactly a fork's history ends: the last transaction that it includes, and the first that it excludes.
 
-WAL is replayed in order. Its end for a target time is the last point of the WAL at which the server's clock passed
-the target: just behind the last end of a transaction before the first one that is later. Commit times are taken before
-records are written, so a transaction behind that point may have an earlier time: those are counted.
+WAL is replayed in order. Recovery to a target time ends at the last point of the WAL at which the server's clock passed
+the target: after the last transaction that ended before the first one with a later time. A commit takes its time before
+it writes its record, so a transaction after that point may have an earlier time; these transactions are reported.
 
-When the clock went back, a time occurs twice; the last occurrence counts, as the snapshots that are taken after such
-a step do. So the WAL is looked at as stretches in which the clock ran forward.
+When the clock was set back, a time occurs twice, and the last occurrence counts, as it does for snapshots taken after
+the step. So the WAL is divided into ranges in which the clock ran forward.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from ramet.backends.local.wal.waldump import TransactionEnd
 from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
 
-# Commit times of concurrent transactions are out of order by microseconds; a clock is set back by more than this.
+# Commit times of concurrent transactions are out of order by microseconds; a clock step is larger than this.
 CLOCK_STEP = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One transaction's end, as a report shows it."""
+    """The end of one transaction, as reports show it."""
 
     xid: int
     lsn: str
@@ -32,7 +32,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class ClockStep:
-    """The clock went back: after the time `before` a transaction ended at `after`, by its record at `lsn`."""
+    """The clock was set back: after a transaction with the time `before`, one ended at `after`, at `lsn`."""
 
     lsn: str
     before: str
@@ -41,10 +41,10 @@ class ClockStep:
 
 @dataclass(frozen=True)
 class Cut:
-    """The border; None where the WAL that was read holds no such transaction.
+    """The last included and the first excluded transaction; None when the WAL that was read has no such transaction.
 
-    `behind_with_earlier_time` are committed transactions left out although they have a time up to the target.
-    `recover_to` is the last record that a fork of a moment replays: the end of a transaction, committed or not.
+    `behind_with_earlier_time` are committed transactions that are excluded although their time is not after the target.
+    `recover_to` is the last record that recovery to the target replays: the end of a transaction, committed or not.
     """
 
     last_included: Mark | None = None
@@ -54,7 +54,7 @@ class Cut:
     recover_to: TransactionEnd | None = None
 
     def facts(self) -> dict[str, Any]:
-        """Return it in the form that a report is stored in."""
+        """Return the fields that a report stores."""
         found = asdict(self)
         del found["recover_to"]
         return found
@@ -63,7 +63,7 @@ class Cut:
 def cut_at_time(ends: Sequence[TransactionEnd], target: datetime, since: datetime | None) -> Cut:
     """Return where recovery to `target` has to stop.
 
-    `ends` follow in the WAL on a state of the time `since`; None: on earlier ones.
+    `ends` follow a base backup of the time `since` in the WAL; None: they follow earlier transactions.
     """
     steps = clock_steps(ends, since)
     begins = max((at for at in steps if ends[at].time <= target), default=0)
@@ -78,9 +78,9 @@ def cut_at_time(ends: Sequence[TransactionEnd], target: datetime, since: datetim
 
 
 def clock_steps(ends: Sequence[TransactionEnd], since: datetime | None) -> list[int]:
-    """Return the places in `ends` at which the clock had gone back since the end before.
+    """Return the positions in `ends` at which the clock had been set back since the previous end.
 
-    A single record behind later ones is no such place: its transaction was held up between taking the time and
+    A single record with an earlier time is no clock step: its transaction was delayed between taking the time and
     writing the record.
     """
     steps: list[int] = []
@@ -101,7 +101,7 @@ def _clock_step(ends: Sequence[TransactionEnd], at: int, since: datetime | None)
 
 
 def cut_at_lsn(ends: Sequence[TransactionEnd], lsn: str) -> Cut:
-    """Return the commits on both sides of an LSN."""
+    """Return the last commit before an LSN, and the first one at or after it."""
     commits = [end for end in ends if end.committed]
     border = lsn_number(lsn)
     before = [end for end in commits if lsn_number(end.lsn) < border]

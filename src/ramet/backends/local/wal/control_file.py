@@ -1,4 +1,4 @@
-"""What the control file of a data directory says, read with pg_controldata; a server may run there or not."""
+"""The control file of a data directory, read with pg_controldata, whether or not a server runs there."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,9 +14,9 @@ _TIME = "%a %b %d %H:%M:%S %Y"
 
 @dataclass(frozen=True)
 class ControlData:
-    """The last checkpoint, and whether the cluster was stopped cleanly at it. `next_xid` includes the epoch.
+    """The last checkpoint, and the state of the cluster. `next_xid` includes the epoch.
 
-    `checkpoint_time` is the server's own, cut to seconds.
+    `checkpoint_time` is the time of the server's clock, truncated to seconds.
     """
 
     system_identifier: int
@@ -30,7 +30,7 @@ class ControlData:
 
     @property
     def is_clean(self) -> bool:
-        """Tell whether the server was stopped in good order, so that it starts without recovery."""
+        """Tell whether the server was shut down cleanly, so that it starts without recovery."""
         return self.state == _CLEAN
 
 
@@ -42,7 +42,7 @@ def read_control_data(pg_controldata: str, data: Path) -> ControlData:
         raise Failed(
             "CONTROL_FILE_DAMAGED",
             f"The control file in {data} cannot be read",
-            f"pg_controldata ended with {run.returncode}: {(run.stderr or run.stdout)[-500:].strip()}",
+            f"pg_controldata failed with exit status {run.returncode}: {(run.stderr or run.stdout)[-500:].strip()}",
         )
     return _control_data({name: value.strip() for name, value in fields.items()})
 
@@ -50,7 +50,7 @@ def read_control_data(pg_controldata: str, data: Path) -> ControlData:
 def _control_data(fields: dict[str, str]) -> ControlData:
     segment = segment_named(fields["Latest checkpoint's REDO WAL file"])
     if segment is None:
-        raise AssertionError("BUG: pg_controldata names a WAL file that is none")
+        raise AssertionError("BUG: pg_controldata shows an invalid WAL file name")
     epoch, xid = fields["Latest checkpoint's NextXID"].split(":")
     return ControlData(
         system_identifier=int(fields["Database system identifier"]),

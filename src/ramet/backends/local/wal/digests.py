@@ -1,7 +1,7 @@
-"""Whether archived WAL is still what was archived: a digest of each segment, noted once and compared ever after.
+"""Checksums of archived WAL segments, recorded once and verified regularly.
 
-The notes lie beside the archive, not in it. PostgreSQL verifies each record that it replays; this finds an altered
-segment before anybody needs it, and one whose alteration a checksum of records would not show.
+They are stored in the service's directory, not in the archive. PostgreSQL verifies each record that it replays; this
+finds an altered segment before a fork needs it, and alterations that the checksums of records do not cover.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ ALTERED = "was altered after it was archived"
 
 
 def digests(paths: ServicePaths) -> dict[str, str]:
-    """Return the digests that were noted, by the name of the segment."""
+    """Return the recorded checksums by the name of the segment."""
     try:
         lines = (paths.root / _NOTES).read_text().splitlines()
     except FileNotFoundError:
@@ -32,14 +32,15 @@ def digests(paths: ServicePaths) -> dict[str, str]:
 
 
 def recorded_files(paths: ServicePaths) -> dict[Path, str]:
-    """Return the digests that were noted, by the path of the segment."""
+    """Return the recorded checksums by the path of the segment."""
     return {paths.archive / name: digest for name, digest in digests(paths).items()}
 
 
 def record(paths: ServicePaths, seconds: float) -> int:
-    """Note the digests of segments that have none yet, for about `seconds`; return how many were noted. May run twice.
+    """Record the checksums of new segments, for about `seconds`; return the number of new ones. May run twice.
 
-    A note is never replaced, nor dropped because its segment is missing: what comes back altered is found out.
+    A recorded checksum is never replaced, nor dropped because its segment is missing: verification finds a segment that
+    comes back altered.
     """
     noted = digests(paths)
     there = [segment.name for segment in segments_in(paths.archive)] if paths.archive.is_dir() else []
@@ -50,7 +51,7 @@ def record(paths: ServicePaths, seconds: float) -> int:
         if name not in kept and time.monotonic() < deadline:
             try:
                 kept[name] = digest_of(paths.archive / name)
-            except FileNotFoundError:  # it has just been trimmed
+            except FileNotFoundError:  # it has just been removed
                 continue
             added += 1
     if added:
@@ -59,7 +60,7 @@ def record(paths: ServicePaths, seconds: float) -> int:
 
 
 def discard(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
-    """Drop the notes of the segments that `archive.trim` removes for the same timeline and LSN. May run twice."""
+    """Drop the checksums of the segments that `archive.trim` removes for the same timeline and LSN. May run twice."""
     noted, before = digests(paths), lsn_number(before_lsn)
     kept = {name: digest for name, digest in noted.items() if not _is_trimmed(name, timeline, before)}
     if len(kept) < len(noted):
@@ -76,9 +77,9 @@ def _write_notes(paths: ServicePaths, notes: Mapping[str, str]) -> None:
 
 
 def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
-    """Compare the segments whose names follow `after` with their notes, for about `seconds`.
+    """Compare the segments whose names follow `after` with their recorded checksums, for about `seconds`.
 
-    Return the name to go on from, None at the end. What is wrong is kept for `faults`.
+    Returns the name to continue after, None at the end. `faults` returns the damaged segments.
     """
     noted = digests(paths)
     found = faults(paths) if after else {}
@@ -95,7 +96,7 @@ def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
 
 
 def faults(paths: ServicePaths) -> dict[str, str]:
-    """Return what the last verification found wrong, by segment: the end of a sentence that begins with its name."""
+    """Return the damaged segments of the last verification: the fault by name, as the predicate of a sentence."""
     try:
         found: dict[str, str] = json.loads((paths.root / _FAULTS).read_text())
     except FileNotFoundError:
@@ -104,19 +105,19 @@ def faults(paths: ServicePaths) -> dict[str, str]:
 
 
 def check(paths: ServicePaths) -> None:
-    """Raise Failed when the last verification found anything wrong."""
+    """Raise Failed when the last verification found a damaged segment."""
     found = sorted(faults(paths).items())
     if found:
         name, fault = found[0]
         raise Failed(
             "ARCHIVE_DAMAGED",
             f"WAL segment {name} in the archive of service {paths.service_id} {fault}",
-            f"{len(found)} such segments; the restore window shows what cannot be had without them.",
+            f"{len(found)} such segments; the restore window shows the times that need them.",
         )
 
 
 def is_intact(path: Path, noted: str | None) -> bool:
-    """Tell whether a segment has the digest that was noted; one without a note, or that is gone, is not accused."""
+    """Tell whether a segment has its recorded checksum; True without a record, or when the segment is missing."""
     try:
         return noted is None or digest_of(path) == noted
     except FileNotFoundError:
@@ -124,6 +125,6 @@ def is_intact(path: Path, noted: str | None) -> bool:
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest of a file."""
+    """Return the checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()

@@ -1,7 +1,7 @@
-"""Where WAL segments can be had, and putting verified copies of them into a data directory.
+"""Find WAL segments, and put verified copies of them into a data directory.
 
-A segment may move from the live pg_wal to the archive between two looks, and a file in pg_wal may be recycled while it
-is copied. So what is found is checked, and when it is no good all places are tried again.
+A segment may move from the live pg_wal to the archive at any time, and a file in pg_wal may be recycled while it is
+copied. So each copy is verified, and when it is not sound all directories are searched again.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _LOOKS = 3
 
 
 class BrokenChain(Failed):
-    """A segment is missing or is not what its name says."""
+    """A segment is missing or damaged."""
 
     def __init__(self, code: str, segment: Segment, fault: str) -> None:
         super().__init__(code, f"WAL segment {segment.name} {fault}")
@@ -33,12 +33,12 @@ class BrokenChain(Failed):
 
 
 def live_and_archived(parent: ServicePaths) -> list[Path]:
-    """Return the places of a service's WAL, the archive first: what lies there is complete."""
+    """Return the directories of a service's WAL, the archive first: its segments are complete."""
     return [parent.archive, parent.data / WAL_DIRECTORY]
 
 
 def check_segment(path: Path, segment: Segment, system_identifier: int, until_lsn: int | None) -> None:
-    """Raise BrokenChain when the file at `path` is missing or is not the segment."""
+    """Raise BrokenChain when the file at `path` is missing or is not that segment."""
     if not path.is_file():
         raise BrokenChain("WAL_MISSING", segment, "is missing")
     fault = fault_of(path, segment, system_identifier, until_lsn)
@@ -50,7 +50,7 @@ def check_segment(path: Path, segment: Segment, system_identifier: int, until_ls
 class View:
     """A directory in which consecutive segments of one timeline can be read as one stream.
 
-    `missing` is the first one that was wanted and is nowhere; those behind it are not there either.
+    `missing` is the first requested segment that was not found; the directory contains none after it.
     """
 
     directory: Path
@@ -58,18 +58,18 @@ class View:
 
 
 class WalSource:
-    """Directories that may hold a cluster's segments, in order of preference."""
+    """The directories that may contain a cluster's segments, in order of preference."""
 
     def __init__(
         self,
         driver: Driver,
         directories: Sequence[Path],
         system_identifier: int,
-        noted: Mapping[Path, str] = MappingProxyType({}),
+        recorded: Mapping[Path, str] = MappingProxyType({}),
     ) -> None:
-        """`noted` are the digests that files are known to have had."""
+        """Search these directories; `recorded` are the checksums that were recorded of their files."""
         self._driver = driver
-        self._noted = noted
+        self._recorded = recorded
         self._directories = directories
         self._system_identifier = system_identifier
 
@@ -83,7 +83,7 @@ class WalSource:
 
     @contextlib.contextmanager
     def view(self, segments: Sequence[Segment]) -> Iterator[View]:
-        """Yield consecutive segments in one directory, as links to where they are now."""
+        """Yield a directory with symbolic links to consecutive segments."""
         with tempfile.TemporaryDirectory(prefix="ramet-wal-") as name:
             missing = None
             for segment in segments:
@@ -95,14 +95,14 @@ class WalSource:
             yield View(Path(name), missing)
 
     def fault_of(self, segment: Segment, until_lsn: int | None) -> str | None:
-        """Say what shows that the file of a segment is not that segment; None when nothing does, or there is none."""
+        """Return what is wrong with the file of a segment; None when nothing is, or there is no file."""
         path = self.find(segment)
         return None if path is None else fault_of(path, segment, self._system_identifier, until_lsn)
 
     def last_written(self, first: Segment) -> Segment:
-        """Return the last segment that was begun, from `first` on, by the names and first pages of files.
+        """Return the last segment that the server has begun to write, from `first` on.
 
-        A file that was recycled under a later name still has an older first page.
+        The first page of each file is checked, because a recycled file has a later name than its content.
         """
         last = first
         for directory in self._directories:
@@ -114,15 +114,15 @@ class WalSource:
         return last
 
     def place_all(self, segments: Sequence[Segment], data: Path, until_lsn: str | None) -> None:
-        """Put segments into a data directory; the last one only up to `until_lsn` (None: all)."""
+        """Put segments into a data directory; the last one is verified up to `until_lsn` only (None: all)."""
         for segment in segments:
             self.place(segment, data, until_lsn if segment == segments[-1] else None)
 
     def place(self, segment: Segment, data: Path, until_lsn: str | None = None, *, complete: bool = True) -> Path:
         """Put a verified copy of one segment into a data directory's pg_wal and return its path.
 
-        A `complete` one is marked as archived: it is the parent's, and must not enter the archive of the new owner.
-        Raises BrokenChain, naming the segment, when no place has a sound one.
+        A `complete` one is marked as archived: it is the parent's, and must not be archived by the fork.
+        Raises BrokenChain, naming the segment, when no directory has a sound one.
         """
         wal = data / WAL_DIRECTORY
         target = wal / segment.name
@@ -140,16 +140,16 @@ class WalSource:
         raise BrokenChain("WAL_DAMAGED", segment, fault)
 
     def _try(self, source: Path, target: Path, segment: Segment, until_lsn: str | None) -> str | None:
-        """Copy one file, and keep the copy when it is sound; return what is wrong with it, if it was there.
+        """Copy one file, and keep the copy when it is sound; return what is wrong with it, if it exists.
 
-        The original is checked, whose pages are in memory, and only after it was copied: a file that still has its
-        name has not been recycled meanwhile.
+        The original is checked, because its pages are cached, and only after the copy: a file that still has its name
+        then was not recycled during the copy.
         """
         until = None if until_lsn is None else lsn_number(until_lsn)
         try:
             self._driver.clone_file(source, target)
             fault = fault_of(source, segment, self._system_identifier, until)
-            if fault is None and not is_intact(source, self._noted.get(source)):
+            if fault is None and not is_intact(source, self._recorded.get(source)):
                 fault = ALTERED
         except FileNotFoundError:
             target.unlink(missing_ok=True)

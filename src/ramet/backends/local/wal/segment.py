@@ -1,6 +1,6 @@
-"""WAL segments as files: their names, their place in the stream of WAL, and whether a file is what its name says.
+"""WAL segments as files: their names, their position in the WAL, and whether a file is the segment of its name.
 
-The check reads page headers only. The content of records is PostgreSQL's to verify, by the checksum of each.
+The check reads page headers only; PostgreSQL verifies the checksum of each record.
 """
 
 import mmap
@@ -28,7 +28,7 @@ _BLANK = bytes(_HEADER.size)
 
 @dataclass(frozen=True, order=True)
 class Segment:
-    """A place in the stream of WAL: the 16 MiB with this number, as written on one timeline."""
+    """The 16 MiB of WAL with this number on one timeline."""
 
     timeline: int
     number: int
@@ -46,12 +46,12 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """Return the LSN behind its last byte."""
+        """Return the LSN after its last byte."""
         return self.start + SEGMENT_BYTES
 
 
 def segment_named(name: str) -> Segment | None:
-    """Return the segment that a file name names, or None for other files (history, backup, temporary)."""
+    """Return the segment of a file name, or None for other files (history, backup, temporary)."""
     if _NAME.fullmatch(name) is None:
         return None
     timeline, log, part = (int(name[at : at + 8], 16) for at in (0, 8, 16))
@@ -59,12 +59,12 @@ def segment_named(name: str) -> Segment | None:
 
 
 def segment_at(timeline: int, lsn: str) -> Segment:
-    """Return the segment that holds the byte at `lsn`."""
+    """Return the segment that contains the byte at `lsn`."""
     return Segment(timeline, lsn_number(lsn) // SEGMENT_BYTES)
 
 
 def segment_before(timeline: int, lsn: str) -> Segment:
-    """Return the segment that holds the last byte before `lsn`: where WAL that ends at `lsn` ends."""
+    """Return the segment that contains the last byte before `lsn`: the last segment of WAL that ends at `lsn`."""
     return Segment(timeline, (lsn_number(lsn) - 1) // SEGMENT_BYTES)
 
 
@@ -80,7 +80,7 @@ def shown_lsn(number: int) -> str:
 
 
 def record_end(lsn: str, length: int) -> int:
-    """Return the LSN behind a record of so many bytes, with the page headers that lie within it."""
+    """Return the LSN after a record of `length` bytes, including the page headers within it."""
     position, missing = lsn_number(lsn), length
     while True:
         room = PAGE_BYTES - position % PAGE_BYTES
@@ -92,16 +92,16 @@ def record_end(lsn: str, length: int) -> int:
 
 
 def segments_in(directory: Path) -> list[Segment]:
-    """Return the segments whose files lie in a directory, in order."""
+    """Return the segments whose files are in a directory, in order."""
     found = (segment_named(path.name) for path in directory.iterdir())
     return sorted(segment for segment in found if segment is not None)
 
 
 def fault_of(path: Path, segment: Segment, system_identifier: int, until_lsn: int | None = None) -> str | None:
-    """Say what shows that a file is not the segment of its name, as the end of a sentence; None when nothing does.
+    """Return what is wrong with the file of a segment, as the predicate of a sentence; None when it is sound.
 
-    Looks at size, cluster, timeline, segment size and the address of each page before `until_lsn` (None: all).
-    A segment that was switched early is blank behind the switch; blank pages followed by written ones are a fault.
+    Checks size, cluster, timeline, segment size, and the address of each page before `until_lsn` (None: all).
+    After a WAL switch the rest of a segment is blank; blank pages followed by written ones are a fault.
     """
     size = path.stat().st_size
     if size != SEGMENT_BYTES:
@@ -120,7 +120,7 @@ def _first_page_fault(pages: mmap.mmap, segment: Segment, system_identifier: int
     if (segment_bytes, page_bytes) != (SEGMENT_BYTES, PAGE_BYTES):
         return f"has segments of {segment_bytes} and pages of {page_bytes} bytes"
     if address != segment.start:
-        return f"holds the WAL from {shown_lsn(address)}, not from {shown_lsn(segment.start)}"
+        return f"contains the WAL from {shown_lsn(address)}, not from {shown_lsn(segment.start)}"
     return None
 
 

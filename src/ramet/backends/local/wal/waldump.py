@@ -1,6 +1,7 @@
-"""Which transactions ended in a stretch of WAL, and when: read with pg_waldump, which verifies each record's checksum.
+"""Which transactions ended in a range of WAL, and when, read with pg_waldump, which verifies each record's checksum.
 
-WAL is read as one stream: a commit record may be longer than a page and may cross the border of two segments.
+The range is read as one stream: a commit record may be longer than a page, and may begin in one segment and end in the
+next.
 """
 
 import re
@@ -16,7 +17,7 @@ from ramet.model.snapshot import lsn_number
 _TIMEOUT_SECONDS = 600
 _LSN = "[0-9A-F]+/[0-9A-F]+"
 _TIME = r"\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}"
-# The global identifier in a PREPARE record is the tenant's own text: its time is the last one on the line.
+# The global identifier in a PREPARE record is chosen by the tenant: the record's time is the last one on the line.
 _END = re.compile(
     rf"^rmgr: Transaction len \(rec/tot\): +\d+/ *(\d+), tx: +(\d+), lsn: ({_LSN}), prev {_LSN}, desc: "
     rf"(?:(COMMIT|ABORT)(?:_PREPARED (\d+):)?|(PREPARE) gid .*:) ({_TIME}) UTC",
@@ -35,14 +36,14 @@ class TransactionEnd(NamedTuple):
 
     @property
     def end_lsn(self) -> str:
-        """Return the LSN behind the record."""
+        """Return the LSN after the record."""
         return shown_lsn(record_end(self.lsn, self.length))
 
 
 class Stretch(NamedTuple):
-    """The ends of transactions in a stretch of WAL, in its order.
+    """The ends of transactions in a range of WAL, in order.
 
-    `fault` is the LSN at which reading stopped early, and why; None when the whole stretch was read.
+    `fault` is the LSN at which reading stopped early, and why; None when the whole range was read.
     """
 
     ends: list[TransactionEnd]
@@ -52,8 +53,8 @@ class Stretch(NamedTuple):
 def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn: int, end_lsn: int) -> Stretch:
     """Read the segments of a timeline in `directory` from `start_lsn` to `end_lsn`.
 
-    Records count that begin at or behind `start_lsn` and lie wholly before `end_lsn`. All segments up to there have to
-    exist: pg_waldump waits for seconds for one that is missing. An earlier end of the WAL is a fault like any other.
+    Returns the records that begin at or after `start_lsn` and end at or before `end_lsn`. All segments of the range
+    must exist: pg_waldump waits for seconds for a missing one. WAL that ends earlier is a fault.
     """
     if start_lsn == end_lsn:
         return Stretch([], None)
@@ -66,7 +67,7 @@ def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn:
     except FileNotFoundError as error:
         raise Failed(
             "PG_WALDUMP_MISSING",
-            f"{pg_waldump} is missing, and Ramet needs it to find a moment in the WAL",
+            f"{pg_waldump} is missing; Ramet needs it to find a recovery target in the WAL",
             "Install the complete server package of PostgreSQL.",
         ) from error
     if run.returncode < 0:
@@ -76,7 +77,7 @@ def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn:
 
 
 def _fault(said: str, start_lsn: int, end_lsn: int) -> tuple[str, str] | None:
-    """Return where reading stopped and why; None when that is not before the end that was asked for."""
+    """Return where reading stopped and why; None when it read to the requested end."""
     found = re.search(r"error in WAL record at \S+: (.*)", said)
     if found is None:
         return shown_lsn(start_lsn), said
