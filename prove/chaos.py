@@ -20,9 +20,11 @@ from prove.journal import Journal, rows_of
 from prove.made import Made
 from ramet.backends.local.process.identity import find_server
 from ramet.ids import new_id
-from ramet.operations.procedure import submit
-from ramet.procedures.registry import FIRST_STEPS, all_procedures
+from ramet.model.procedures import ProcedureName
+from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
+from ramet.procedures.spec import submit
+from ramet.procedures.state import DrillState
 from ramet.store.database import Store
 
 _SIZES = ((500, 2), (1000, 4), (1000, 2))
@@ -266,7 +268,7 @@ class Deeds:
     def _drill(self) -> None:
         """Do what only the schedule does otherwise, hours apart."""
         with contextlib.closing(Store.open(f"sqlite:///{self.instance.data}/ramet.db")) as store, store.write() as tx:
-            submit(tx, "drill", FIRST_STEPS["drill"], self.parent.service_id, {"drill_id": new_id()})
+            submit(tx, ProcedureName.DRILL, self.parent.service_id, DrillState(drill_id=new_id()))
 
     def _toggle_pooler(self) -> None:
         now = self._ask("GET", f"/services/{self.spare.service_id}").get("connection_pooler")

@@ -6,6 +6,7 @@ effect and its record changes nothing of the end.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ramet.errors import Failed
 from ramet.operations.procedure import Outcome, Procedure, Step, Undo, Work
@@ -20,7 +21,7 @@ class Crash(BaseException):
 def twice(procedure: Procedure, step: str) -> Procedure:
     """Run `step` twice each time."""
 
-    def run(work: Work) -> Outcome:
+    def run(work: Work[Any]) -> Outcome:
         procedure.steps[step](work)
         return procedure.steps[step](work)
 
@@ -31,7 +32,7 @@ def undone_twice(procedure: Procedure) -> Procedure:
     """Run each undo twice."""
 
     def doubled(undo: Undo) -> Undo:
-        def run(work: Work) -> None:
+        def run(work: Work[Any]) -> None:
             undo(work)
             undo(work)
 
@@ -43,7 +44,7 @@ def undone_twice(procedure: Procedure) -> Procedure:
 def failing(procedure: Procedure, step: str, *, after: bool) -> Procedure:
     """Fail for good at `step`, before or after its effect."""
 
-    def run(work: Work) -> Outcome:
+    def run(work: Work[Any]) -> Outcome:
         if after:
             procedure.steps[step](work)
         raise Failed("INJECTED", f"Injected at {step}")
@@ -55,7 +56,7 @@ def crashing(procedure: Procedure, step: str) -> Procedure:
     """Die once after the effect of `step`, before it is recorded."""
     crashed: list[str] = []
 
-    def run(work: Work) -> Outcome:
+    def run(work: Work[Any]) -> Outcome:
         outcome = procedure.steps[step](work)
         if not crashed:
             crashed.append(step)

@@ -45,8 +45,8 @@ def test_a_moment_is_told_with_the_transactions_on_both_sides(tmp_path: Path) ->
     assert holds["Grown from"] == "a copy of 2026-01-01T10:20:00.000000Z, 31 MB"
     assert holds["Replayed"].startswith("2.0 MB of WAL, from 0/2000028")
     assert [(one.title, one.begin, one.width) for one in story.shares] == [
-        ("Capture the parent's data", 0.0, 20.0),
-        ("Recover to the moment", 20.0, 40.0),
+        ("Copy the parent's data", 0.0, 20.0),
+        ("Recover to the restore point", 20.0, 40.0),
         ("Between the steps", 60.0, 40.0),
     ]
     assert story.total_seconds == 0.25

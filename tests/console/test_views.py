@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from ramet.console.views.charts import METRICS, chart
 from ramet.console.views.format import ago_text
 from ramet.console.views.lineage_tree import page_of, tree, with_ancestors
-from ramet.console.views.operation_steps import STEPS, TITLES, grouped, steps_of
+from ramet.console.views.operation_steps import grouped, steps_of
 from ramet.console.views.timeline import draw
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
 from ramet.control.metrics import Growth
@@ -19,10 +18,8 @@ from ramet.model.service import Environment, Origin, Service, ServiceType
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus
 from ramet.model.window import Gap, RestoreSettings, RestoreWindow
-from ramet.procedures.registry import FIRST_STEPS
 from ramet.store.history import Past
 from ramet.store.operations import Event
-from tests.worlds import make_world
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -230,10 +227,3 @@ def test_the_past_is_told_in_whole_units() -> None:
         "1 d ago",
         "10 d ago",
     ]
-
-
-def test_every_procedure_and_each_step_of_a_birth_has_a_name(tmp_path: Path) -> None:
-    assert set(FIRST_STEPS) == set(TITLES)
-    known = {procedure.name: procedure for procedure in make_world(tmp_path).procedures}
-    for name, steps in STEPS.items():
-        assert set(steps) == set(known[name].steps)

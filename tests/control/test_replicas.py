@@ -1,6 +1,7 @@
 """Read replica sets: made, changed and gone, and along with their service."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -22,7 +23,7 @@ from ramet.model.service import Environment, Service, status_of
 from ramet.model.status import ReplicaSetStatus, Status
 from ramet.operations.procedure import Outcome, Procedure, Work
 from ramet.operations.worker import Worker
-from ramet.procedures.followers import submit_restarts
+from ramet.procedures.replicas import submit_restarts
 from ramet.store import services
 from tests import procedure_laws as laws
 from tests.worlds import World
@@ -182,7 +183,7 @@ def test_one_that_is_called_off_as_it_becomes_active_is_deleted_all_the_same(wor
     made = verbs.create_set(world.plane, world.project.id, service.id, request())
 
     def deleted_as_it_ends(create: Procedure) -> Procedure:
-        def publish(work: Work) -> Outcome:
+        def publish(work: Work[Any]) -> Outcome:
             outcome = create.steps["publish"](work)
             verbs.delete_set(world.plane, world.project.id, service.id, made.id)
             return outcome

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.duties.health import Health
@@ -146,7 +147,7 @@ def _play(directory: Path, journal: Journal, verb: str, failing: str | None, beg
 
 def _watched(procedure: Procedure, look: Look, fail: Look, failing: str | None) -> Procedure:
     def step(name: str, run: Step) -> Step:
-        def watched(work: Work) -> Outcome:
+        def watched(work: Work[Any]) -> Outcome:
             look()
             if name == failing:
                 fail()
@@ -155,7 +156,7 @@ def _watched(procedure: Procedure, look: Look, fail: Look, failing: str | None) 
         return watched
 
     def undo(run: Undo) -> Undo:
-        def watched(work: Work) -> None:
+        def watched(work: Work[Any]) -> None:
             look()
             run(work)
 

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Changes, Done, Ending, Next, Outcome, Procedure, Step, Undo, Work, submit
@@ -21,12 +24,21 @@ effect = sa.Table(
 STEPS = ("one", "two", "three")
 
 
+class Counts(msgspec.Struct, frozen=True):
+    """At which attempt each step ended; `given` is what the operation was submitted with."""
+
+    given: bool
+    one: int | None = None
+    two: int | None = None
+    three: int | None = None
+
+
 def make_table(store: Store) -> None:
     with store.write() as tx:
         effect.create(tx, checkfirst=True)
 
 
-def writes(work: Work, word: str = "") -> Changes:
+def writes(work: Work[Any], word: str = "") -> Changes:
     """Return the change that counts a step."""
     row = {"operation_id": work.operation_id, "step": word or work.step}
     return lambda tx: _insert(tx, row)
@@ -50,11 +62,11 @@ class Host:
     marks: list[tuple[str, str]] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
 
-    def mark(self, work: Work) -> None:
+    def mark(self, work: Work[Any]) -> None:
         if (work.operation_id, work.step) not in self.marks:
             self.marks.append((work.operation_id, work.step))
 
-    def unmark(self, work: Work) -> None:
+    def unmark(self, work: Work[Any]) -> None:
         self.undone.append(work.step)
         if (work.operation_id, work.step) in self.marks:
             self.marks.remove((work.operation_id, work.step))
@@ -70,9 +82,9 @@ def counting(
     steps: dict[str, Step] = {step: _marking(host, following) for step, following in _followed(STEPS)}
     return Procedure(
         name="count",
-        first=STEPS[0],
         steps={**steps, **(replaced or {})},
         undo={**dict.fromkeys(STEPS, host.unmark), **(undos or {})},
+        state=Counts,
         on_undoing=_counting_end("undoing"),
         on_failed=_counting_end("failed"),
         deadline_seconds=deadline,
@@ -80,9 +92,9 @@ def counting(
 
 
 def _marking(host: Host, following: str | None) -> Step:
-    def run(work: Work) -> Outcome:
+    def run(work: Work[Any]) -> Outcome:
         host.mark(work)
-        seen = {work.step: work.attempt}
+        seen = replace(work.state, **{work.step: work.attempt})
         return Done(seen, writes(work)) if following is None else Next(following, seen, writes(work))
 
     return run
@@ -93,7 +105,7 @@ def _followed(steps: Sequence[str]) -> list[tuple[str, str | None]]:
 
 
 def _counting_end(word: str) -> Ending:
-    def run(tx: sa.Connection, work: Work, error: str) -> None:
+    def run(tx: sa.Connection, work: Work[Any], error: str) -> None:
         writes(work, f"{word}: {error}")(tx)
 
     return run

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -65,7 +66,7 @@ def fragile(host: Host, fuse: Fuse, failing: str | None, waits: int) -> Procedur
     sound = counting(host)
     waited: dict[tuple[str, str], int] = {}
 
-    def step(work: Work) -> Outcome:
+    def step(work: Work[Any]) -> Outcome:
         fuse.check()
         host.mark(work)
         fuse.check()
@@ -79,7 +80,7 @@ def fragile(host: Host, fuse: Fuse, failing: str | None, waits: int) -> Procedur
         assert isinstance(outcome, (Next, Done))
         return outcome
 
-    def undo(work: Work) -> None:
+    def undo(work: Work[Any]) -> None:
         fuse.check()
         host.unmark(work)
         fuse.check()

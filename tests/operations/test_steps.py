@@ -2,8 +2,10 @@
 
 import logging
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,6 +19,7 @@ from ramet.store.database import Store
 from ramet.store.tables import operation
 from tests.operations.effects import (
     STEPS,
+    Counts,
     Host,
     counting,
     found,
@@ -33,12 +36,12 @@ def run(store: Store, procedure: Procedure) -> str:
     return operation_id
 
 
-def hopeless(_work: Work) -> Outcome:
+def hopeless(_work: Work[Any]) -> Outcome:
     raise Failed("DISK_GONE", "The disk is gone")
 
 
 def test_a_step_that_ran_out_of_time_says_so_in_a_sentence(store: Store, host: Host) -> None:
-    def give_up(_work: Work) -> Outcome:
+    def give_up(_work: Work[Any]) -> Outcome:
         raise TimeoutError
 
     operation_id = run(store, counting(host, {"two": give_up}))
@@ -59,9 +62,9 @@ def test_steps_run_in_order_each_once_and_merge_their_state(store: Store, host: 
 
 
 def test_a_step_sees_its_operation(store: Store, host: Host) -> None:
-    seen: list[Work] = []
+    seen: list[Work[Any]] = []
 
-    def look(work: Work) -> Outcome:
+    def look(work: Work[Any]) -> Outcome:
         seen.append(work)
         return Done()
 
@@ -69,14 +72,14 @@ def test_a_step_sees_its_operation(store: Store, host: Host) -> None:
     operation_id = run(store, counting(host, {"two": look}))
     (work,) = seen
     assert (work.operation_id, work.procedure, work.subject, work.step) == (operation_id, "count", "subject", "two")
-    assert (work.attempt, dict(work.state)) == (1, {"given": True, "one": 1})
+    assert (work.attempt, work.state) == (1, Counts(given=True, one=1))
     assert before.timestamp() - 1 < work.step_started_at.timestamp() < time.time() + 1
 
 
 def test_an_error_is_tried_again_until_the_step_succeeds(store: Store, host: Host, swift: None) -> None:
     attempts: list[int] = []
 
-    def stumble(work: Work) -> Outcome:
+    def stumble(work: Work[Any]) -> Outcome:
         attempts.append(work.attempt)
         if work.attempt < 3:
             raise OSError("not yet")
@@ -92,7 +95,7 @@ def test_an_error_is_tried_again_until_the_step_succeeds(store: Store, host: Hos
 def test_a_step_that_fails_too_often_is_undone_with_all_before_it_in_reverse(
     store: Store, host: Host, swift: None
 ) -> None:
-    def stumble(work: Work) -> Outcome:
+    def stumble(work: Work[Any]) -> Outcome:
         host.mark(work)
         raise OSError("always")
 
@@ -114,7 +117,7 @@ def test_a_step_that_fails_too_often_is_undone_with_all_before_it_in_reverse(
 def test_an_error_that_repeating_cannot_help_is_undone_at_once(
     store: Store, host: Host, kind: type[Failed | Invalid | Exhausted]
 ) -> None:
-    def fail(_work: Work) -> Outcome:
+    def fail(_work: Work[Any]) -> Outcome:
         raise kind("NO_WAY", "It cannot be.", "Do something else.")
 
     operation_id = run(store, counting(host, {"one": fail}))
@@ -123,8 +126,7 @@ def test_an_error_that_repeating_cannot_help_is_undone_at_once(
 
 
 def test_a_procedure_without_undos_fails_at_once_with_both_endings(store: Store, host: Host) -> None:
-    procedure = counting(host, {"one": hopeless})
-    bare = Procedure("count", "one", procedure.steps, {}, procedure.on_undoing, procedure.on_failed)
+    bare = replace(counting(host, {"one": hopeless}), undo={})
     operation_id = run(store, bare)
     assert found(store, operation_id).status is OperationStatus.FAILED
     assert written(store, operation_id) == ["undoing: The disk is gone", "failed: The disk is gone"]
@@ -133,7 +135,7 @@ def test_a_procedure_without_undos_fails_at_once_with_both_endings(store: Store,
 def test_an_undo_is_tried_until_it_succeeds_and_the_cause_is_kept(store: Store, host: Host, swift: None) -> None:
     attempts: list[int] = []
 
-    def stumble(work: Work) -> None:
+    def stumble(work: Work[Any]) -> None:
         attempts.append(work.attempt)
         if len(attempts) < MAX_ATTEMPTS + 5:
             raise Failed("BUSY", "The mount is busy")
@@ -150,7 +152,7 @@ def test_an_undo_is_tried_until_it_succeeds_and_the_cause_is_kept(store: Store, 
 def test_waiting_ends_when_what_is_waited_for_comes(store: Store, host: Host) -> None:
     looks: list[int] = []
 
-    def watch(work: Work) -> Outcome:
+    def watch(work: Work[Any]) -> Outcome:
         looks.append(work.attempt)
         return Wait(0.001 * (len(looks) % 2), f"at {len(looks)}") if len(looks) < 5 else Next("three")
 
@@ -172,9 +174,9 @@ def test_a_wait_without_progress_fails_with_what_it_waited_for(store: Store, hos
 def test_a_clock_that_steps_during_a_wait_takes_nothing_from_its_deadline(
     store: Store, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[Work] = []
+    looks: list[Work[Any]] = []
 
-    def watch(work: Work) -> Outcome:
+    def watch(work: Work[Any]) -> Outcome:
         looks.append(work)
         monkeypatch.setattr(time, "time", lambda: stepped_time(work, 3600.0 * (-1) ** len(looks)))
         return Wait(0, "redo at 0/3000028") if len(looks) < 5 else Next("three")
@@ -184,7 +186,7 @@ def test_a_clock_that_steps_during_a_wait_takes_nothing_from_its_deadline(
     assert len(looks) == 5
 
 
-def stepped_time(work: Work, seconds: float) -> float:
+def stepped_time(work: Work[Any], seconds: float) -> float:
     return work.created_at.timestamp() + seconds
 
 
@@ -192,7 +194,7 @@ def test_a_wait_with_progress_may_last_longer_than_the_deadline(store: Store, ho
     begun = time.monotonic()
     looks: list[int] = []
 
-    def watch(_work: Work) -> Outcome:
+    def watch(_work: Work[Any]) -> Outcome:
         looks.append(1)
         return Wait(0, str(len(looks))) if time.monotonic() < begun + 0.6 else Next("three")
 
@@ -205,7 +207,7 @@ def test_row_changes_that_fail_leave_nothing_and_are_tried_again_with_their_step
 ) -> None:
     tries: list[int] = []
 
-    def change(tx: sa.Connection, work: Work) -> None:
+    def change(tx: sa.Connection, work: Work[Any]) -> None:
         writes(work)(tx)
         tries.append(1)
         if len(tries) < 3:
@@ -236,7 +238,7 @@ def test_a_step_that_kills_its_worker_each_time_is_given_up(store: Store, host: 
     class Killed(BaseException):
         pass
 
-    def kill(_work: Work) -> Outcome:
+    def kill(_work: Work[Any]) -> Outcome:
         raise Killed
 
     operation_id = submitted(store)

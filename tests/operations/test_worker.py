@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -47,11 +48,11 @@ def test_waking_is_enough_to_be_run_at_once(store: Store, host: Host, monkeypatc
     worker.stop()
 
 
-def pausing() -> Callable[[Work], Outcome]:
+def pausing() -> Callable[[Work[Any]], Outcome]:
     """Return a step that waits once for a moment: the worker must wake up by itself when it is over."""
     waited: list[str] = []
 
-    def step(work: Work) -> Outcome:
+    def step(work: Work[Any]) -> Outcome:
         if work.operation_id in waited:
             return Next("three", changes=writes(work))
         waited.append(work.operation_id)
@@ -103,7 +104,7 @@ def test_a_deaf_listener_listens_again(postgresql_url: str) -> None:
 def test_a_step_that_outlasts_its_lease_keeps_it(store: Store, host: Host) -> None:
     entered, leave = threading.Event(), threading.Event()
 
-    def linger(work: Work) -> Outcome:
+    def linger(work: Work[Any]) -> Outcome:
         entered.set()
         assert leave.wait(BOUND_SECONDS)
         return Next("three", changes=writes(work))
@@ -138,7 +139,7 @@ def count_renewals(store: Store, operation_id: str, enough: int) -> int:
 
 
 def test_many_that_wait_do_not_keep_others_from_running(store: Store, host: Host) -> None:
-    def endless(work: Work) -> Outcome:
+    def endless(work: Work[Any]) -> Outcome:
         return Wait(0, str(time.monotonic())) if work.subject == "endless" else Next("three", changes=writes(work))
 
     worker = Worker(store, [counting(host, {"two": endless})], threads=2)
@@ -154,7 +155,7 @@ def test_many_that_wait_do_not_keep_others_from_running(store: Store, host: Host
 def test_a_stopped_worker_finishes_its_step_and_the_next_one_goes_on(store: Store, host: Host) -> None:
     entered, leave = threading.Event(), threading.Event()
 
-    def linger(work: Work) -> Outcome:
+    def linger(work: Work[Any]) -> Outcome:
         entered.set()
         assert leave.wait(BOUND_SECONDS)
         return Next("three", changes=writes(work))

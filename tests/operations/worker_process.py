@@ -7,6 +7,7 @@ on standard input, so that a test can stop or kill it in the midst of that step.
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Step, Work
 from ramet.operations.worker import Worker
@@ -21,11 +22,11 @@ def procedure(marks: Path, hold_at: str | None = None) -> Procedure:
     steps: dict[str, Step] = {}
     for number, name in enumerate(STEPS):
         steps[name] = _step(marks, STEPS[number + 1] if number + 1 < len(STEPS) else None, name == hold_at)
-    return Procedure("process", STEPS[0], steps)
+    return Procedure("process", steps)
 
 
 def _step(marks: Path, following: str | None, holds: bool) -> Step:
-    def run(work: Work) -> Outcome:
+    def run(work: Work[Any]) -> Outcome:
         with marks.open("a") as file:
             file.write(f"{os.getpid()} {work.operation_id} {work.step}\n")
         if holds:

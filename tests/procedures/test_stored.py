@@ -19,11 +19,14 @@ from alembic import command
 
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.volumes import Row, Volume
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import status_of
 from ramet.model.status import OperationStatus
+from ramet.operations.procedure import submit
+from ramet.procedures.state import STATES
 from ramet.store import operations, replicas, services
 from ramet.store.migrate import configuration
-from ramet.store.tables import hold
+from ramet.store.tables import hold, operation
 from tests.worlds import World, make_world
 
 RELEASED_SCHEMA = "0003"
@@ -129,3 +132,42 @@ def world_of_today(tmp_path: Path) -> Iterator[World]:
     made = make_world(tmp_path)
     with closing(made.store):
         yield made
+
+
+UNREADABLE = {
+    operation_of(case)["procedure"]: case
+    for case in CASES
+    if STATES[ProcedureName(operation_of(case)["procedure"])].__struct_fields__
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE.keys(), indirect=True)
+def test_an_operation_whose_stored_state_cannot_be_read_fails_with_that_reason(world: World, case: Case) -> None:
+    procedure, operation_id = operation_of(case)["procedure"], case["operation"]
+    state = {field: {"not": "understood"} for field in STATES[ProcedureName(procedure)].__struct_fields__}
+    with world.store.write() as tx:
+        running = {"state": state, "status": "RUNNING", "step": SPECS[procedure].first_step, "done_steps": []}
+        tx.execute(operation.update().where(operation.c.id == operation_id).values(running))
+    world.worker.run_until_idle(horizon_seconds=0.15)
+    with world.store.read() as tx:
+        row = operations.get(tx, operation_id)
+        assert not tx.execute(hold.select()).all()
+        assert not [service for service in services.all_live_services(tx) if service.activity is not None]
+        assert not [each for each in replicas.live_sets(tx) if each.activity is not None]
+    assert row is not None
+    assert row.status is OperationStatus.FAILED
+    assert (row.error or "").startswith(f"The stored state of operation {operation_id} cannot be read: Expected ")
+
+
+def test_fields_of_a_stored_state_that_this_release_does_not_know_stay(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    with closing(world.store):
+        service = world.create()
+        state = {"statistics": None, "from_a_later_release": [1]}
+        with world.store.write() as tx:
+            submit(tx, "optimize", "analyze", service.id, state)
+        world.worker.run_until_idle()
+        with world.store.read() as tx:
+            optimized = operations.of_subject(tx, service.id)[0]
+    assert optimized.status is OperationStatus.SUCCEEDED
+    assert (optimized.state["statistics"], optimized.state["from_a_later_release"]) == ("collected", [1])

@@ -24,7 +24,7 @@ def quiet_down(ground: Ground) -> None:
 
     def is_idle() -> bool:
         with ground.store.read() as tx:
-            return not operations.is_busy(tx, besides=())
+            return not operations.is_busy(tx)
 
     eventually(is_idle)
 

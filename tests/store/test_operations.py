@@ -139,7 +139,7 @@ def test_an_operation_whose_worker_was_lost_starts_its_deadline_anew(store: Stor
 
 
 def test_what_clients_wait_for_goes_before_what_nobody_asked_for(store: Store) -> None:
-    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), unasked=frozenset({"restart"}))
+    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), low_priority=frozenset({"restart"}))
     with store.write() as tx:
         restarts = [submit(tx, "restart", "boot", f"service{n}", {}) for n in range(4)]
         forks = [submit(tx, "fork", "capture", "fork", {}) for _ in range(2)]
@@ -150,7 +150,7 @@ def test_what_clients_wait_for_goes_before_what_nobody_asked_for(store: Store) -
 
 
 def test_a_restart_that_a_fork_waits_for_is_not_put_off(store: Store) -> None:
-    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), unasked=frozenset({"restart"}))
+    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), low_priority=frozenset({"restart"}))
     with store.write() as tx:
         service = a_service(tx, a_project(tx))
         other, wanted = (submit(tx, "restart", "boot", subject, {}) for subject in ("another", service.id))
@@ -162,7 +162,7 @@ def test_a_restart_that_a_fork_waits_for_is_not_put_off(store: Store) -> None:
 
 
 def test_what_nobody_asked_for_is_put_off_for_a_minute_only(store: Store) -> None:
-    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), unasked=frozenset({"restart"}))
+    known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), low_priority=frozenset({"restart"}))
     with store.write() as tx:
         restart = submit(tx, "restart", "boot", "service", {})
         tx.execute(operation.update().values(run_at=operation.c.run_at - 61))

@@ -11,6 +11,7 @@ from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import written_bytes
 from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import ProcedureName
 from ramet.model.restore_point import RestorePoint
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number, newest
@@ -62,5 +63,5 @@ def wal_between(
 
 def _typical_seconds(tx: sa.Connection, project_id: str) -> float:
     """Return the median of what the last forks of now took here, from request to READY."""
-    measured = operations.durations(tx, "fork", {"strategy": ForkStrategy.NOW.value}, project_id, _MEASURED)
+    measured = operations.durations(tx, ProcedureName.FORK, {"strategy": ForkStrategy.NOW.value}, project_id, _MEASURED)
     return median(measured) if measured else _UNMEASURED_SECONDS

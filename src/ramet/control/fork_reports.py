@@ -7,6 +7,7 @@ from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import parse_target_time, shown
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Origin, Service, status_of
 from ramet.model.snapshot import Snapshot
 from ramet.store import operations, snapshots
@@ -46,7 +47,7 @@ def fork_report(plane: Plane, project_id: str, service_id: str) -> ForkReport:
                 service.failure or "Wait until it is READY, then try again.",
             )
         known = snapshots.list_snapshots(tx, origin.service_id)
-        made = [one for one in operations.of_subject(tx, service.id) if one.procedure == "fork"]
+        made = [one for one in operations.of_subject(tx, service.id) if one.procedure == ProcedureName.FORK]
         events = operations.events(tx, made[-1].id) if made else []
     base = next((snapshot for snapshot in known if snapshot.id == origin.snapshot_id), None)
     seconds: dict[str, float] = {}

@@ -10,7 +10,6 @@ from datetime import datetime
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.interface.values import Source
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.last_snapshot import is_behind, take_another
 from ramet.control.lineage import ancestors_of
@@ -21,13 +20,15 @@ from ramet.control.requests import Accepted, ForkRequest, is_quiet
 from ramet.control.services import accept, check_region
 from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy, check_target
+from ramet.model.procedures import ProcedureName
 from ramet.model.resources import parse_size
 from ramet.model.restore_point import Parent, RestorePoint, choose
 from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of
 from ramet.model.snapshot import base_for, newest, rollable
 from ramet.model.status import Status
 from ramet.model.window import Gap
-from ramet.procedures.servers import server_of
+from ramet.procedures.servers import server_of, source_of
+from ramet.procedures.state import ForkState
 from ramet.store import snapshots
 
 
@@ -54,7 +55,7 @@ def fork_service(
             return replayed
         plan = _decide(plane, tx, project_id, service_id, request, gaps, lock=True)
         child = replace(plan.child, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
-        accepted = accept(plane, tx, child, "fork", new.password, _state(tx, plan, request), plan.parent.id)
+        accepted = accept(plane, tx, child, ProcedureName.FORK, new.password, _state(tx, plan, request), plan.parent.id)
         remember(plane, tx, project_id, idempotency_key, asked, child.id)
     plane.wake()
     return accepted
@@ -76,7 +77,9 @@ def _host_facts(plane: Plane, project_id: str, service_id: str, request: ForkReq
         plan = _decide(plane, tx, project_id, service_id, request, ())
         known = rollable(snapshots.list_snapshots(tx, plan.parent.id))
     gaps = () if plan.point.target is None else plane.backend.restore.gaps(plan.parent.id, known)
-    plane.backend.host.check_room(source_of(plan.parent, plan.point))
+    plane.backend.host.check_room(
+        source_of(plan.parent, plan.point.base.id if plan.point.base else None, plan.point.target)
+    )
     past = plan.point.target or (None if plan.point.base is None else plan.point.base.taken_at)
     if past is not None:
         plane.backend.restore.check_extensions(server_of(plan.parent), past)
@@ -155,20 +158,14 @@ def _origin(parent: Service, request: ForkRequest, point: RestorePoint) -> Origi
     )
 
 
-def _state(tx: sa.Connection, plan: Decision, request: ForkRequest) -> dict[str, object]:
+def _state(tx: sa.Connection, plan: Decision, request: ForkRequest) -> ForkState:
     """Return what the operation has to know; a snapshot that the fork waits for is submitted."""
     point = plan.point
     base_id = take_another(tx, plan.parent) if point.awaits_snapshot else None if point.base is None else point.base.id
-    return {
-        "quiet": is_quiet(request),
-        "parent_id": plan.parent.id,
-        "strategy": point.strategy.value,
-        "base_id": base_id,
-        "target": None if point.target is None else point.target.isoformat(),
-    }
-
-
-def source_of(parent: Service, point: RestorePoint) -> Source:
-    """Return where a backend finds the data of a restore point."""
-    snapshot_id = None if point.base is None else point.base.id
-    return Source(server_of(parent), parent.paused, snapshot_id, point.target)
+    return ForkState(
+        quiet=is_quiet(request),
+        parent_id=plan.parent.id,
+        strategy=point.strategy,
+        base_id=base_id,
+        target=point.target,
+    )

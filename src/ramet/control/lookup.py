@@ -1,19 +1,17 @@
 """Finding the service that a verb is about, and claiming it for an operation."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import sqlalchemy as sa
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
 from ramet.ids import is_id
+from ramet.model.procedures import ProcedureName
 from ramet.model.replica import as_service, set_is_visible
 from ramet.model.service import Origin, Service, is_visible, status_of
 from ramet.model.status import Status
-from ramet.operations.procedure import submit
-from ramet.procedures.registry import FIRST_STEPS
+from ramet.procedures.spec import submit
 from ramet.store import replicas, services
 
 
@@ -58,15 +56,15 @@ def claim(
     plane: Plane,
     tx: sa.Connection,
     service: Service,
-    procedure: str,
-    state: Mapping[str, Any],
+    procedure: ProcedureName,
+    state: Struct,
     held: str | None = None,
 ) -> Service:
     """Submit an operation that claims the service, and return the service as it is then.
 
     The operation holds the service with the id `held` until it releases it.
     """
-    operation_id = submit(tx, procedure, FIRST_STEPS[procedure], service.id, state)
+    operation_id = submit(tx, procedure, service.id, state)
     services.update_service(tx, service.id, operation_id=operation_id)
     if held is not None:
         services.add_hold(tx, held, operation_id)

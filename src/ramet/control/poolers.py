@@ -8,11 +8,12 @@ from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import reserve_port
 from ramet.errors import Failed
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
-from ramet.operations.procedure import submit
-from ramet.procedures.registry import FIRST_STEPS
 from ramet.procedures.servers import server_of
+from ramet.procedures.spec import submit
+from ramet.procedures.state import PoolerState
 from ramet.store import operations, services
 from ramet.store.database import Store
 
@@ -65,7 +66,7 @@ def submit_repair(store: Store, service: Service) -> bool:
         current = services.get_service(tx, service.id, lock=True)
         if current is None or current.pooler_port is None or current.activity is not None or current.paused:
             return False
-        if operations.under_way(tx, service.id, "pooler"):
+        if operations.under_way(tx, service.id, ProcedureName.POOLER):
             return False
         _submit(tx, service.id, enabling=False)
         return True
@@ -88,7 +89,7 @@ def await_end(store: Store, operation_id: str | None, patience_seconds: float) -
 
 
 def _submit(tx: sa.Connection, service_id: str, *, enabling: bool) -> str:
-    operation_id = submit(tx, "pooler", FIRST_STEPS["pooler"], service_id, {"enabling": enabling})
+    operation_id = submit(tx, ProcedureName.POOLER, service_id, PoolerState(enabling=enabling))
     services.add_hold(tx, service_id, operation_id)
     return operation_id
 

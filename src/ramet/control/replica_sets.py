@@ -4,21 +4,21 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ramet.backends.interface.values import Source
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database
 from ramet.control.ports import reserve_port, reserve_ports
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica import NODES_LIMIT, Node, ReplicaSet, replica_status, set_is_visible
 from ramet.model.resources import Size, parse_size
 from ramet.model.service import Environment, Service, check_name, status_of
 from ramet.model.status import ReplicaSetStatus, Status
-from ramet.operations.procedure import request_cancel, submit
-from ramet.procedures.followers import submit_for_set
-from ramet.procedures.registry import FIRST_STEPS
-from ramet.procedures.servers import server_of
+from ramet.procedures.replicas import submit_for_set
+from ramet.procedures.servers import source_of
+from ramet.procedures.spec import submit
+from ramet.procedures.state import DeleteReplicasState, PoolerState, ResizeReplicasState, Restartable, stored_size
 from ramet.store import operations, replicas, services
 
 Amount = str | int
@@ -48,17 +48,17 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
     with plane.store.write() as tx:
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         _check_nodes(tx, parent, request.nodes)
-        plane.backend.host.check_room(Source(server_of(parent)))
+        plane.backend.host.check_room(source_of(parent))
         made = _plan(plane, tx, parent, request, size)
         replicas.insert_set(tx, made)
-        submit_for_set(tx, made, "create_replicas", FIRST_STEPS["create_replicas"], {})
+        submit_for_set(tx, made, ProcedureName.CREATE_REPLICAS, Restartable())
         made = _find(plane, tx, parent, made.id)
     plane.wake()
     return made
 
 
 def delete_set(plane: Plane, project_id: str, service_id: str, set_id: str) -> None:
-    """Accept the deletion of a set; one that is being created is called off. Asking twice is no error."""
+    """Accept the deletion of a set; one that is being created is canceled. Asking twice is no error."""
     with plane.store.write() as tx:
         parent = find_service(plane, tx, project_id, service_id, lock=True)
         found = _find(plane, tx, parent, set_id)
@@ -67,13 +67,13 @@ def delete_set(plane: Plane, project_id: str, service_id: str, set_id: str) -> N
         if status_of(parent) not in (Status.READY, Status.PAUSED, Status.UNSTABLE) or parent.activity is not None:
             raise wrong_state(parent, "deleteReplicaSet", (Status.READY, Status.PAUSED))
         after = None
-        if found.activity is not None and found.activity.procedure == "create_replicas":
+        if found.activity is not None and found.activity.procedure in SPECS[ProcedureName.DELETE_REPLICAS].interrupts:
             after = found.activity.operation_id
-            request_cancel(tx, after)
+            operations.cancel(tx, after)
         else:
             _check_idle(found, "deleteReplicaSet")
             _check_pooler_idle(tx, found, "deleteReplicaSet")
-        submit_for_set(tx, found, "delete_replicas", FIRST_STEPS["delete_replicas"], {"after": after})
+        submit_for_set(tx, found, ProcedureName.DELETE_REPLICAS, DeleteReplicasState(after=after))
     plane.wake()
 
 
@@ -87,9 +87,8 @@ def resize_set(
         found = _find(plane, tx, parent, set_id)
         _check_idle(found, "resizeReplicaSet")
         _check_pooler_idle(tx, found, "resizeReplicaSet")
-        before = [found.size.cpu_millis, found.size.memory_gbs]
         replicas.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
-        submit_for_set(tx, found, "resize_replicas", FIRST_STEPS["resize_replicas"], {"before": before})
+        submit_for_set(tx, found, ProcedureName.RESIZE_REPLICAS, ResizeReplicasState(before=stored_size(found.size)))
         resized = _find(plane, tx, parent, set_id)
     plane.wake()
     return resized
@@ -137,8 +136,7 @@ def disable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) 
 
 
 def _submit_pooler(tx: sa.Connection, replica_set: ReplicaSet, *, enabling: bool) -> str:
-    state = {"enabling": enabling}
-    operation_id = submit(tx, "replica_pooler", FIRST_STEPS["replica_pooler"], replica_set.id, state)
+    operation_id = submit(tx, ProcedureName.REPLICA_POOLER, replica_set.id, PoolerState(enabling=enabling))
     services.add_hold(tx, replica_set.service_id, operation_id)
     return operation_id
 
@@ -186,7 +184,7 @@ def _check_idle(replica_set: ReplicaSet, verb: str) -> None:
 
 
 def _check_pooler_idle(tx: sa.Connection, replica_set: ReplicaSet, verb: str) -> None:
-    if operations.under_way(tx, replica_set.id, "replica_pooler"):
+    if operations.under_way(tx, replica_set.id, ProcedureName.REPLICA_POOLER):
         raise WrongState(
             "INVALID_STATE",
             f"The pooler of read replica set {replica_set.id} is being changed, and {verb} needs that to be over",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 import sqlalchemy as sa
 
 from ramet.backends.interface.values import SnapshotFacts
@@ -10,13 +11,14 @@ from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
 from ramet.ids import is_id
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, check_name, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, rollable
 from ramet.model.status import Status
 from ramet.model.window import RestoreWindow, restore_window, settings_of, with_settings
-from ramet.operations.procedure import submit
-from ramet.procedures.registry import FIRST_STEPS
 from ramet.procedures.servers import server_of, submit_snapshot
+from ramet.procedures.spec import submit
+from ramet.procedures.state import OneSnapshotState, SnapshotState
 from ramet.store import operations, services, snapshots
 
 
@@ -82,7 +84,7 @@ def delete_snapshot(plane: Plane, project_id: str, service_id: str, snapshot_id:
             raise NotFound("SNAPSHOT_NOT_FOUND", "no snapshot with that id exists", f"snapshot_id {snapshot_id[:64]!r}")
         if found[0].kind is not SnapshotKind.MANUAL:
             raise snapshot_in_use_error(found[0])
-        submit(tx, "delete_snapshot", FIRST_STEPS["delete_snapshot"], service.id, {"snapshot_id": snapshot_id})
+        submit(tx, ProcedureName.DELETE_SNAPSHOT, service.id, OneSnapshotState(snapshot_id=snapshot_id))
     plane.wake()
 
 
@@ -104,10 +106,10 @@ def snapshot_in_use_error(snapshot: Snapshot) -> Invalid:
 
 
 def _pending(tx: sa.Connection, service: Service, known: set[str]) -> list[PendingSnapshot]:
-    rows = operations.under_way_of(tx, service.id, "snapshot")
-    wanted = [row.state for row in rows if row.state["kind"] == SnapshotKind.MANUAL]
+    rows = operations.under_way_of(tx, service.id, ProcedureName.SNAPSHOT)
+    states = [msgspec.convert(row.state, SnapshotState) for row in rows]
     return [
-        PendingSnapshot(state["snapshot_id"], service.id, state.get("name"))
-        for state in wanted
-        if state["snapshot_id"] not in known
+        PendingSnapshot(state.snapshot_id, service.id, state.name)
+        for state in states
+        if state.kind is SnapshotKind.MANUAL and state.snapshot_id not in known
     ]

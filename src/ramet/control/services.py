@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import ExtensionUpdate
@@ -15,14 +16,16 @@ from ramet.control.requests import Accepted, Amount, CreateRequest
 from ramet.errors import Invalid, NotFound
 from ramet.ids import new_id
 from ramet.model.credentials import Secret, scram_verifier
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.resources import Size, parse_size
 from ramet.model.service import Environment, Service, ServiceType, check_name, status_of
 from ramet.model.status import Status
-from ramet.operations.procedure import request_cancel
 from ramet.procedures.servers import server_of
-from ramet.store import projects, replicas, services
+from ramet.procedures.state import CreateState, Interrupting, OptimizeState, ResizeState, stored_size
+from ramet.store import operations, projects, replicas, services
 
 PASSWORD_LIMIT = 1000
+_FRESH = Interrupting()
 _CHANGEABLE = (Status.READY, Status.PAUSED, Status.UNSTABLE)
 
 
@@ -67,7 +70,7 @@ def create_service(
         if projects.get_project(tx, project_id) is None:
             raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
         service = replace(wanted, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
-        accepted = accept(plane, tx, service, "create", new.password, {"snapshot_id": new_id()})
+        accepted = accept(plane, tx, service, ProcedureName.CREATE, new.password, CreateState(snapshot_id=new_id()))
         remember(plane, tx, project_id, idempotency_key, request, service.id)
     plane.wake()
     return accepted
@@ -75,12 +78,12 @@ def create_service(
 
 def start_service(plane: Plane, project_id: str, service_id: str) -> Service:
     """Accept the resumption of a paused service."""
-    return _change(plane, project_id, service_id, "start", (Status.PAUSED,))
+    return _change(plane, project_id, service_id, ProcedureName.START, (Status.PAUSED,))
 
 
 def stop_service(plane: Plane, project_id: str, service_id: str) -> Service:
     """Accept the pause of a service; a restart of a server that was down is canceled first."""
-    return _change(plane, project_id, service_id, "stop", (Status.READY, Status.UNSTABLE), interrupts="restart")
+    return _change(plane, project_id, service_id, ProcedureName.STOP, (Status.READY, Status.UNSTABLE))
 
 
 def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
@@ -88,12 +91,12 @@ def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         activity = service.activity
-        if activity is not None and activity.procedure == "delete":
+        if activity is not None and activity.procedure == ProcedureName.DELETE:
             return service
-        if activity is not None and activity.procedure in ("create", "fork", "restart"):
-            request_cancel(tx, activity.operation_id)
+        if activity is not None and activity.procedure in SPECS[ProcedureName.DELETE].interrupts:
+            operations.cancel(tx, activity.operation_id)
         interrupted = None if activity is None else activity.operation_id
-        changed = claim(plane, tx, service, "delete", {"interrupted": interrupted})
+        changed = claim(plane, tx, service, ProcedureName.DELETE, Interrupting(interrupted=interrupted))
     plane.wake()
     return changed
 
@@ -105,14 +108,15 @@ def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: A
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in _CHANGEABLE or service.activity is not None or service.failed_at is not None:
             raise wrong_state(service, "resize", _CHANGEABLE)
-        changed = claim(plane, tx, service, "resize", {"before": _stored(service.size), "after": _stored(size)})
+        state = ResizeState(before=stored_size(service.size), after=stored_size(size))
+        changed = claim(plane, tx, service, ProcedureName.RESIZE, state)
     plane.wake()
     return replace(changed, size=size)  # the size that was requested, though it is in force only after the operation
 
 
 def optimize_service(plane: Plane, project_id: str, service_id: str) -> Service:
     """Accept that statistics are collected; the service serves during that."""
-    return _change(plane, project_id, service_id, "optimize", (Status.READY,))
+    return _change(plane, project_id, service_id, ProcedureName.OPTIMIZE, (Status.READY,), OptimizeState())
 
 
 def rename_service(plane: Plane, project_id: str, service_id: str, name: str) -> Service:
@@ -161,9 +165,9 @@ def accept(
     plane: Plane,
     tx: sa.Connection,
     service: Service,
-    procedure: str,
+    procedure: ProcedureName,
     password: Secret,
-    state: Mapping[str, Any],
+    state: Struct,
     held: str | None = None,
 ) -> Accepted:
     """Insert a new service, and submit the operation that makes it; see `claim`."""
@@ -216,14 +220,19 @@ def _checked(plane: Plane, project_id: str, request: CreateRequest) -> Service:
 
 
 def _change(
-    plane: Plane, project_id: str, service_id: str, procedure: str, allowed: tuple[Status, ...], interrupts: str = ""
+    plane: Plane,
+    project_id: str,
+    service_id: str,
+    procedure: ProcedureName,
+    allowed: tuple[Status, ...],
+    state: Interrupting = _FRESH,
 ) -> Service:
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        activity, state = service.activity, dict[str, object]()
-        if activity is not None and activity.procedure == interrupts:
-            request_cancel(tx, activity.operation_id)
-            state["interrupted"], activity = activity.operation_id, None
+        activity = service.activity
+        if activity is not None and activity.procedure in SPECS[procedure].interrupts:
+            operations.cancel(tx, activity.operation_id)
+            state, activity = replace(state, interrupted=activity.operation_id), None
         if status_of(service) not in allowed or activity is not None or service.failed_at is not None:
             raise wrong_state(service, procedure, allowed)
         changed = claim(plane, tx, service, procedure, state)
@@ -246,10 +255,6 @@ def _serving(plane: Plane, project_id: str, service_id: str, verb: str) -> Servi
     if status_of(service) is not Status.READY:
         raise wrong_state(service, verb, (Status.READY,))
     return service
-
-
-def _stored(size: Size) -> list[int | None]:
-    return [size.cpu_millis, size.memory_gbs]
 
 
 def _check_password(password: Secret) -> Secret:

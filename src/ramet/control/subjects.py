@@ -6,7 +6,7 @@ from ramet.backends.interface.values import Server
 from ramet.control.plane import Plane
 from ramet.control.services import get_service
 from ramet.model.service import Service
-from ramet.procedures.followers import servers_of_set
+from ramet.procedures.replicas import servers_of_set
 from ramet.procedures.servers import server_of
 from ramet.store import replicas, services
 

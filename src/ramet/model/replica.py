@@ -6,12 +6,13 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from ramet.model.credentials import Secret
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.resources import Size
 from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, Origin, Service
 from ramet.model.status import OperationStatus, ReplicaSetStatus
 
 NODES_LIMIT = 4
-_PARENTS_OWN = ("stop", "start", "delete")
+_PARENTS_OWN = (ProcedureName.STOP, ProcedureName.START, ProcedureName.DELETE)
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,14 @@ class ReplicaSet:
     activity: Activity | None = None
 
 
-_UNDER_WAY = {
-    "create_replicas": ReplicaSetStatus.CREATING,
-    "resize_replicas": ReplicaSetStatus.RESIZING,
-    "delete_replicas": ReplicaSetStatus.DELETING,
-    "restart_replicas": ReplicaSetStatus.ERROR,
-}
-
-
 def replica_status(replica_set: ReplicaSet) -> ReplicaSetStatus:
     """Compute the status that clients see. What does not serve and is not being changed is an error."""
     activity = replica_set.activity
     if replica_set.failed_at is not None:
         return ReplicaSetStatus.ERROR
     if activity is not None:
-        undoing = activity.status == OperationStatus.UNDOING
-        return ReplicaSetStatus.ERROR if undoing else _UNDER_WAY[activity.procedure]
+        shown = None if activity.status == OperationStatus.UNDOING else SPECS[activity.procedure].set_status
+        return shown or ReplicaSetStatus.ERROR
     serves = replica_set.down_reason is None and not replica_set.paused
     return ReplicaSetStatus.ACTIVE if serves else ReplicaSetStatus.ERROR
 
@@ -93,8 +86,8 @@ def set_is_visible(replica_set: ReplicaSet, now: datetime) -> bool:
 def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
     """Return the set as clients see it where they ask for a service: with its own endpoint, and no restore window."""
     own = replica_set.activity
-    if own is not None and own.procedure == "restart_replicas" and replica_set.down_reason is None:
-        own = replace(own, procedure="start")  # it resumes with its service
+    if own is not None and own.procedure == ProcedureName.RESTART_REPLICAS and replica_set.down_reason is None:
+        own = replace(own, procedure=ProcedureName.START)  # it resumes with its service
     inherited = parent.activity if parent.activity and parent.activity.procedure in _PARENTS_OWN else None
     return replace(
         parent,

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from ramet.errors import Invalid
 from ramet.model.credentials import Secret
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.resources import Size
 from ramet.model.status import OperationStatus, Status
 
@@ -105,22 +106,6 @@ class Service(Struct, frozen=True, gc=False):
     replica_sets: tuple["ReplicaSet", ...] = ()
 
 
-_UNDER_WAY = {
-    "create": Status.CONFIGURING,
-    "fork": Status.CONFIGURING,
-    "delete": Status.DELETING,
-    "stop": Status.PAUSING,
-    "start": Status.RESUMING,
-    "restart": Status.UNSTABLE,
-    "resize": Status.UPGRADING,
-    "optimize": Status.OPTIMIZING,
-    "create_replicas": Status.CONFIGURING,
-    "resize_replicas": Status.UPGRADING,
-    "restart_replicas": Status.UNSTABLE,
-    "delete_replicas": Status.DELETING,
-}
-
-
 def status_of(service: Service) -> Status:
     """Compute the status that clients see, from the operation under way and the last observation."""
     if service.deleted_at is not None:
@@ -137,9 +122,12 @@ def status_of(service: Service) -> Status:
 def _status_of_activity(activity: Activity) -> Status:
     if activity.status == OperationStatus.UNDOING:
         return Status.UNSTABLE
-    if activity.procedure in ("create", "fork", "create_replicas") and not activity.started:
+    spec = SPECS[activity.procedure]
+    if spec.creates and not activity.started:
         return Status.QUEUED
-    return _UNDER_WAY[activity.procedure]
+    if spec.status is None:
+        raise AssertionError(f"BUG: {activity.procedure} claims no service")
+    return spec.status
 
 
 def status_reason(service: Service) -> str | None:
@@ -155,7 +143,7 @@ def status_reason(service: Service) -> str | None:
 
 def is_down(service: Service) -> bool:
     """Tell whether a service was READY once and its server is down: its data is there, and can be forked."""
-    restarting = service.activity is None or service.activity.procedure == "restart"
+    restarting = service.activity is None or service.activity.procedure == ProcedureName.RESTART
     return service.ready_at is not None and restarting and status_of(service) is Status.UNSTABLE
 
 

@@ -1,31 +1,42 @@
-"""What a procedure is made of, and how one is submitted and called off.
+"""The parts of a procedure, and how an operation of one is submitted.
 
-A step has one effect and may run again at any moment: it looks first, then acts. Its outcome and the rows it changes
-are one transaction. What is run when, and what a failure leads to, is in `transitions`, `runner` and `worker`.
+A step has one effect and may run again at any time: it looks first, then acts. Its outcome and the rows that it changes
+are one transaction. When a step runs, and what follows a failure, is decided in `transitions`, `runner` and `worker`.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
+from ramet.errors import Failed
 from ramet.ids import new_id
 from ramet.store import operations
 
 Changes = Callable[[sa.Connection], None]
+State = TypeVar("State", bound=msgspec.Struct, covariant=True)
+
+
+class NoState(msgspec.Struct, frozen=True):
+    """The state of a procedure that has to remember nothing."""
+
+
+class StateUnreadable(Failed):
+    """What is stored of an operation does not have the form that this release expects."""
 
 
 @dataclass(frozen=True)
-class Work:
+class Work(Generic[State]):
     """What a step sees of its operation. `attempt` is 1 at the first attempt; `subject` is the id of the service."""
 
     operation_id: str
     procedure: str
     subject: str
     step: str
-    state: Mapping[str, Any]
+    state: State
     attempt: int
     created_at: datetime
     step_started_at: datetime
@@ -33,10 +44,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Next:
-    """Go on to `step`, merging `state` (JSON) into the operation's; `changes` are committed with it."""
+    """Continue with `step`, and with `state` if it has changed; `changes` are committed with it."""
 
     step: str
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: msgspec.Struct | None = None
     changes: Changes | None = None
 
 
@@ -55,34 +66,35 @@ class Wait:
 class Done:
     """The operation succeeded."""
 
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: msgspec.Struct | None = None
     changes: Changes | None = None
 
 
 Outcome = Next | Wait | Done
-Step = Callable[[Work], Outcome]
-Undo = Callable[[Work], None]
-Ending = Callable[[sa.Connection, Work, str], None]
+Step = Callable[[Work[Any]], Outcome]
+Undo = Callable[[Work[Any]], None]
+Ending = Callable[[sa.Connection, Work[Any], str], None]
 
 
 @dataclass(frozen=True)
 class Procedure:
     """Named steps, and the undo of those that leave something behind.
 
-    `on_undoing` runs in the transaction that turns the operation from RUNNING to UNDOING, `on_failed` in the one that
-    marks it FAILED, after the last undo; both get the error that led there. A `background` one begins when nothing
-    else is due. An `unasked` one lets what clients wait for go first, for a minute at most.
+    The state of its operations is decoded as `state` for each step. `on_undoing` runs in the transaction that turns the
+    operation from RUNNING to UNDOING, `on_failed` in the one that marks it FAILED, after the last undo; both get the
+    error that led there. When the stored state cannot be decoded, an undo that reads it is skipped, and so is the rest
+    of an ending. The other fields are explained in `ramet.model.procedures.Spec`.
     """
 
     name: str
-    first: str
     steps: Mapping[str, Step]
     undo: Mapping[str, Undo] = field(default_factory=dict)
+    state: type[msgspec.Struct] = NoState
     on_undoing: Ending | None = None
     on_failed: Ending | None = None
     deadline_seconds: float = 600.0
     background: bool = False
-    unasked: bool = False
+    is_low_priority: bool = False
 
 
 def submit(tx: sa.Connection, procedure_name: str, first_step: str, subject: str, state: Mapping[str, Any]) -> str:
@@ -90,11 +102,3 @@ def submit(tx: sa.Connection, procedure_name: str, first_step: str, subject: str
     operation_id = new_id()
     operations.insert_operation(tx, operation_id, procedure_name, first_step, subject, dict(state))
     return operation_id
-
-
-def request_cancel(tx: sa.Connection, operation_id: str) -> bool:
-    """Call an operation off: at the end of its present step it is undone. False when it was not running any more.
-
-    A step that ends the operation wins against it.
-    """
-    return operations.cancel(tx, operation_id)

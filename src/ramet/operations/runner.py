@@ -1,16 +1,19 @@
 """Takes one leased operation from step to step. Leasing, threads and wake-up belong to the worker."""
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
 from ramet.model.status import OperationStatus
-from ramet.operations.procedure import Changes, Done, Next, Procedure, Work
+from ramet.operations.procedure import Changes, Done, Next, Procedure, StateUnreadable, Work
 from ramet.operations.transitions import (
     MAX_ATTEMPTS,
     Transition,
@@ -34,6 +37,16 @@ _OVER = (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
 
 def _always(_waits: bool) -> bool:
     return True
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    """Stands for a state that cannot be decoded: whoever reads a field of it gets the reason."""
+
+    reason: str
+
+    def __getattr__(self, name: str) -> Any:
+        raise StateUnreadable("STATE_UNREADABLE", self.reason)
 
 
 @dataclass(frozen=True)
@@ -80,10 +93,12 @@ class Runner:
     def _act(self, operation: Operation) -> tuple[Transition, Changes | None]:
         """Run the step or the undo that is due; no transaction is open meanwhile."""
         procedure = self.procedures[operation.procedure]
-        work = _work(operation)
+        work = _work(operation, procedure)
         undoing, begun = operation.status is OperationStatus.UNDOING, time.monotonic()
         if not undoing and operation.cancelled:
-            return abandoned(operation, "It was called off.", procedure), None
+            return abandoned(operation, "It was canceled.", procedure), None
+        if not undoing and isinstance(work.state, _Unreadable):
+            return abandoned(operation, work.state.reason, procedure), None
         if not undoing and operation.attempt > MAX_ATTEMPTS:
             error = f"Step {operation.step} was interrupted {operation.attempt - 1} times."
             return abandoned(operation, error, procedure), None
@@ -100,7 +115,8 @@ class Runner:
     def _after_error(self, operation: Operation, error: Exception) -> Transition:
         text = in_words(error)
         if operation.status is OperationStatus.UNDOING:
-            transition = undo_retried(operation, text)
+            is_hopeless = isinstance(error, StateUnreadable)
+            transition = undone(operation) if is_hopeless else undo_retried(operation, text)
         elif isinstance(error, _HOPELESS):
             transition = abandoned(operation, text, self.procedures[operation.procedure])
         else:
@@ -151,21 +167,29 @@ class Runner:
         return after if keeps else None
 
     def _call_endings(self, tx: sa.Connection, before: Operation, after: Operation) -> None:
-        procedure, work, error = self.procedures[before.procedure], _work(before), after.error or ""
+        procedure, error = self.procedures[before.procedure], after.error or ""
+        work = _work(before, procedure)
         gives_up = after.status in (OperationStatus.UNDOING, OperationStatus.FAILED)
         if gives_up and before.status is OperationStatus.RUNNING and procedure.on_undoing is not None:
-            procedure.on_undoing(tx, work, error)
+            with contextlib.suppress(StateUnreadable):
+                procedure.on_undoing(tx, work, error)
         if after.status is OperationStatus.FAILED and procedure.on_failed is not None:
-            procedure.on_failed(tx, work, error)
+            with contextlib.suppress(StateUnreadable):
+                procedure.on_failed(tx, work, error)
 
 
-def _work(operation: Operation) -> Work:
+def _work(operation: Operation, procedure: Procedure) -> Work[Any]:
+    state: Any
+    try:
+        state = msgspec.convert(operation.state, procedure.state)
+    except msgspec.ValidationError as error:
+        state = _Unreadable(f"The stored state of operation {operation.id} cannot be read: {error}")
     return Work(
         operation_id=operation.id,
         procedure=operation.procedure,
         subject=operation.subject,
         step=operation.step,
-        state=operation.state,
+        state=state,
         attempt=operation.attempt,
         created_at=operation.created_at,
         step_started_at=datetime.fromtimestamp(operation.step_started_at, UTC),

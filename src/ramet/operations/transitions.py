@@ -1,7 +1,9 @@
 """What an operation becomes after a step, an error or an undo: pure functions from its row to the next one."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
 
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait
@@ -33,7 +35,7 @@ def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: f
         case Next():
             return Transition(_at(operation, outcome.step, outcome.state, now), event="DONE")
         case Done():
-            over = replace(operation, status=OperationStatus.SUCCEEDED, state={**operation.state, **outcome.state})
+            over = replace(operation, status=OperationStatus.SUCCEEDED, state=_merged(operation, outcome.state))
             return Transition(replace(over, error=None), event="DONE")
         case Wait():
             return _waiting(operation, outcome, procedure, seconds)
@@ -65,11 +67,16 @@ def undo_retried(operation: Operation, error: str) -> Transition:
     return Transition(operation, _pause(operation.attempt), event, error)
 
 
-def _at(operation: Operation, step: str, state: Mapping[str, object], now: float) -> Operation:
+def _merged(operation: Operation, state: msgspec.Struct | None) -> dict[str, Any]:
+    """Return the state to store: fields that only another release knows stay."""
+    return operation.state if state is None else {**operation.state, **msgspec.to_builtins(state)}
+
+
+def _at(operation: Operation, step: str, state: msgspec.Struct | None, now: float) -> Operation:
     return replace(
         operation,
         step=step,
-        state={**operation.state, **state},
+        state=_merged(operation, state),
         done_steps=(*operation.done_steps, operation.step),
         attempt=0,
         progress="",

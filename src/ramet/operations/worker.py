@@ -200,5 +200,5 @@ def _known(procedures: Sequence[Procedure]) -> Known:
         return frozenset(f"{p.name}.{name}" for p in procedures for name in names(p))
 
     can_wait = frozenset(p.name for p in procedures if p.background)
-    unasked = frozenset(p.name for p in procedures if p.unasked)
-    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait, unasked)
+    low_priority = frozenset(p.name for p in procedures if p.is_low_priority)
+    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait, low_priority)

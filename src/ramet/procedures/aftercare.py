@@ -1,27 +1,29 @@
-"""Look after a fork that is READY: complete its report, and start ANALYZE, for recovery forgets what autovacuum knew.
+"""Complete the report of a READY fork, and run ANALYZE: autovacuum's statistics do not survive recovery.
 
 step      leaves behind                                         undo
 examine   the report's last facts                               -
 analyze   fresh statistics, and a line about them in the report -
 
-A fork that is paused or deleted meanwhile is left alone, and a throw-away one never pays for ANALYZE.
+A fork that is paused or deleted before that is left alone, so a short-lived one never pays for ANALYZE.
 """
 
 from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Done, Next, NoState, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, seconds_to_rest, server_of
+from ramet.procedures.spec import procedure_of
 from ramet.store import services
 
 
 def procedure(tools: Tools) -> Procedure:
     """Return the procedure `aftercare`."""
 
-    def examine(work: Work) -> Outcome:
+    def examine(work: Work[NoState]) -> Outcome:
         fork = tools.service(work.subject)
         if not _is_serving(fork):
             return Done()
@@ -29,32 +31,26 @@ def procedure(tools: Tools) -> Procedure:
         facts = tools.backend.restore.report_on_fork(server_of(fork), parent_id)
         return Next("analyze", changes=lambda tx: _add(tx, work, facts))
 
-    def analyze(work: Work) -> Outcome:
+    def analyze(work: Work[NoState]) -> Outcome:
         fork = tools.service(work.subject)
         if not _is_serving(fork):
             return Done()
         rest = seconds_to_rest(tools, fork)
         if rest > 0:
-            return Wait(rest, "a moment of rest")
+            return Wait(rest, "the new fork is left alone")
         ended = tools.backend.restore.analyze(server_of(fork), PATIENCE_SECONDS)
         if ended is None:
             return Wait(0.5, "ANALYZE")
         return Done(changes=lambda tx: _add(tx, work, {"statistics": ended}))
 
-    return Procedure(
-        name="aftercare",
-        first="examine",
-        steps={"examine": examine, "analyze": analyze},
-        deadline_seconds=86_400.0,
-        background=True,
-    )
+    return procedure_of(ProcedureName.AFTERCARE, {"examine": examine, "analyze": analyze})
 
 
 def _is_serving(fork: Service) -> bool:
     return status_of(fork) is Status.READY
 
 
-def _add(tx: sa.Connection, work: Work, facts: dict[str, Any]) -> None:
+def _add(tx: sa.Connection, work: Work[NoState], facts: dict[str, Any]) -> None:
     fork = services.get_service(tx, work.subject, lock=True)
     if fork is not None and fork.report is not None:
         services.update_service(tx, work.subject, report={**fork.report, **facts})

@@ -7,25 +7,29 @@ secure       database, roles, extensions          (destroy)
 snapshot     the base of the restore window       (destroy)
 publish      an open endpoint: READY              -
 
-A server that is killed before it is open is booted again.
+A server that is killed before it is open is started again.
 """
 
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.errors import Unavailable
+from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import (
     Tools,
     boot,
     finish,
-    outliving_kills,
     recording,
+    retry_if_server_killed,
     submit_preparation,
     take_snapshot,
 )
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import CreateState
 
 
 @dataclass(frozen=True)
@@ -34,60 +38,62 @@ class Create:
 
     tools: Tools
 
-    def initialize(self, work: Work) -> Outcome:
+    def initialize(self, work: Work[CreateState]) -> Outcome:
         self.tools.backend.servers.initialize(self.tools.server(work))
         return Next("boot")
 
-    def boot_server(self, work: Work) -> Outcome:
-        return boot(self.tools, work) or Next("publish" if work.state.get("is_based") else "secure")
+    def boot_server(self, work: Work[CreateState]) -> Outcome:
+        booting = boot(self.tools, work, self.tools.server(work))
+        return booting or Next("publish" if work.state.is_based else "secure")
 
-    def secure(self, work: Work) -> Outcome:
+    def secure(self, work: Work[CreateState]) -> Outcome:
         server, secure = self.tools.server(work), self.tools.backend.servers.secure
-        found = outliving_kills(work, lambda: secure(server, is_new=True, neutralize=False), again="boot")
+        found = retry_if_server_killed(work, lambda: secure(server, is_new=True, neutralize=False), again="boot")
         return found if isinstance(found, Next) else Next("snapshot")
 
-    def snapshot(self, work: Work) -> Outcome:
-        taken = outliving_kills(work, lambda: self._take(work), again="boot")
-        return taken if isinstance(taken, Next) else Next("publish", {"is_based": True}, changes=recording(taken))
+    def snapshot(self, work: Work[CreateState]) -> Outcome:
+        taken = retry_if_server_killed(work, lambda: self._take(work), again="boot")
+        if isinstance(taken, Next):
+            return taken
+        return Next("publish", replace(work.state, is_based=True), changes=recording(taken))
 
-    def _take(self, work: Work) -> Snapshot:
+    def _take(self, work: Work[CreateState]) -> Snapshot:
         taken = take_snapshot(self.tools, work, SnapshotKind.INITIAL)
         if isinstance(taken, Wait):
             raise Unavailable("SERVER_KILLED", f"The server of service {work.subject} was killed before it was open")
         return taken
 
-    def publish(self, work: Work) -> Outcome:
+    def publish(self, work: Work[CreateState]) -> Outcome:
         server = self.tools.server(work)
-        killed = outliving_kills(work, lambda: self.tools.backend.servers.open(server), again="boot")
+        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="boot")
         if killed is not None:
             return killed
 
         def record(tx: sa.Connection) -> None:
             finish(tx, work, ready_at=self.tools.clock())
-            submit_preparation(tx, work.subject, work.state["snapshot_id"])
+            submit_preparation(tx, work.subject, work.state.snapshot_id)
 
         return Done(changes=record)
 
-    def destroy(self, work: Work) -> None:
+    def destroy(self, work: Work[CreateState]) -> None:
         self.tools.backend.servers.destroy(work.subject)
 
-    def failed(self, tx: sa.Connection, work: Work, error: str) -> None:
+    def mark_failed(self, tx: sa.Connection, work: Work[CreateState], error: str) -> None:
         finish(tx, work, failed_at=self.tools.clock(), failure=error)
 
 
 def procedure(tools: Tools) -> Procedure:
     """Return the procedure `create`."""
     steps = Create(tools)
-    return Procedure(
-        name="create",
-        first="initialize",
-        steps={
+    return procedure_of(
+        ProcedureName.CREATE,
+        {
             "initialize": steps.initialize,
             "boot": steps.boot_server,
             "secure": steps.secure,
             "snapshot": steps.snapshot,
             "publish": steps.publish,
         },
-        undo={"initialize": steps.destroy},
-        on_failed=steps.failed,
+        {"initialize": steps.destroy},
+        on_failed=steps.mark_failed,
     )

@@ -1,36 +1,37 @@
-"""Prove that a service can be restored: recover its newest moment in a throw-away fork that nobody can reach.
+"""Verify that a service can be restored: recover its newest state in a throw-away server that no client can reach.
 
-step       leaves behind                                     undo
-choose     a hold on the service, and the moment             -
-capture    the throw-away volume; the hold is gone           destroy
-recover    the data of that moment, cleanly stopped          (destroy)
-boot       a server, closed, without a port                  (destroy)
-check      nothing: amcheck has read every table             (destroy)
-drop       no volume                                         -
-walk       the time of the proof: every archived segment read -
+step       leaves behind                                          undo
+choose     a hold on the service, and the recovery target         -
+capture    the throw-away volume; the hold is released            destroy
+recover    the data as of the target, cleanly stopped             (destroy)
+boot       a server, closed, without a port                       (destroy)
+check      nothing: amcheck has read every table                  (destroy)
+drop       no volume                                              -
+walk       `last_verified_at`: every archived segment is read     -
 
-Drills yield: none begins while other work is under way.
+A drill does not begin while other work is under way.
 """
 
 import logging
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
-from ramet.backends.interface.values import Server, Source
+from ramet.backends.interface.values import Server
 from ramet.errors import Failed
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.resources import Size
 from ramet.model.service import Environment, status_of
 from ramet.model.snapshot import base_for, rollable
 from ramet.model.status import Status
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot_server, let_go, recover, server_of, stored
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, recover, release_holds, server_of, source_of
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
 
-NAME = "drill"
 _YIELD_SECONDS = 2.0
-_YIELDS_TO = ("drill", "aftercare", "prepare")
 _log = logging.getLogger(__name__)
 
 
@@ -40,9 +41,9 @@ class Drill:
 
     tools: Tools
 
-    def choose(self, work: Work) -> Outcome:
+    def choose(self, work: Work[DrillState]) -> Outcome:
         with self.tools.store.read() as tx:
-            if operations.is_busy(tx, besides=_YIELDS_TO):
+            if operations.is_busy(tx, SPECS[ProcedureName.DRILL].yields_to):
                 return Wait(_YIELD_SECONDS, "other work")
             known = snapshots.list_snapshots(tx, work.subject)
         service = self.tools.service(work.subject)
@@ -51,30 +52,27 @@ class Drill:
         target = self.tools.clock()
         base = base_for(known, target)
         if base is None:
-            raise Failed("NO_SNAPSHOT", f"Service {service.id} has no snapshot, so no moment of it can be had")
+            raise Failed("NO_SNAPSHOT", f"Service {service.id} has no snapshot, so it cannot be restored")
         return Next(
             "capture",
-            {"base_id": base.id, "target": target.isoformat()},
+            replace(work.state, base_id=base.id, target=target),
             changes=lambda tx: services.add_hold(tx, work.subject, work.operation_id),
         )
 
-    def capture(self, work: Work) -> Outcome:
-        parent = self.tools.service(work.subject)
-        target = datetime.fromisoformat(work.state["target"])
-        source = Source(server_of(parent), parent.paused, work.state["base_id"], target)
+    def capture(self, work: Work[DrillState]) -> Outcome:
+        source = source_of(self.tools.service(work.subject), work.state.base_id, work.state.target)
         captured = self.tools.backend.restore.capture(self._server(work), source)
         if captured is None:
             return Wait(0.2, "the service's server is not serving")
-        return Next("recover", {"capture": stored(captured)}, changes=lambda tx: let_go(tx, work))
+        return Next("recover", replace(work.state, capture=captured), changes=lambda tx: release_holds(tx, work))
 
-    def recover(self, work: Work) -> Outcome:
-        recovered = recover(self.tools, work, self._server(work))
-        return Next("boot", {"recovery": recovered}) if isinstance(recovered, dict) else recovered
+    def recover(self, work: Work[DrillState]) -> Outcome:
+        return recover(self.tools, work, self._server(work))
 
-    def boot(self, work: Work) -> Outcome:
-        return boot_server(self.tools, work, self._server(work), first=True) or Next("check")
+    def boot_server(self, work: Work[DrillState]) -> Outcome:
+        return boot(self.tools, work, self._server(work), first=True) or Next("check")
 
-    def check(self, work: Work) -> Outcome:
+    def check(self, work: Work[DrillState]) -> Outcome:
         complaints = self.tools.backend.restore.verify_data(self._server(work), PATIENCE_SECONDS)
         if complaints is None:
             return Wait(_YIELD_SECONDS, "amcheck")
@@ -82,68 +80,54 @@ class Drill:
             raise Failed("DATA_DAMAGED", "amcheck found damage in what was restored", complaints)
         return Next("drop")
 
-    def drop(self, work: Work) -> Outcome:
+    def drop(self, work: Work[DrillState]) -> Outcome:
         self.destroy(work)
-        return Next("walk", {"at": ""})
+        return Next("walk")
 
-    def walk(self, work: Work) -> Outcome:
+    def walk(self, work: Work[DrillState]) -> Outcome:
         if self.tools.service(work.subject).deleted_at is not None:
             return Done()
-        at = self.tools.backend.restore.verify_archive(work.subject, work.state["at"])
+        at = self.tools.backend.restore.verify_archive(work.subject, work.state.at)
         if at is not None:
-            return Next("walk", {"at": at})
+            return Next("walk", replace(work.state, at=at))
         with self.tools.store.read() as tx:
             known = rollable(snapshots.list_snapshots(tx, work.subject))
         gaps = self.tools.backend.restore.gaps(work.subject, known)
         if gaps:
             raise Failed("ARCHIVE_BROKEN", "The restore window has a gap", gaps[0].reason)
-        return Done(changes=lambda tx: self._proven(tx, work))
+        verified = {"last_verified_at": work.state.target, "drilled_at": self.tools.clock(), "drill_failure": None}
+        return Done(changes=lambda tx: services.update_service(tx, work.subject, **verified))
 
-    def destroy(self, work: Work) -> None:
-        self.tools.backend.servers.destroy(work.state["drill_id"])
+    def destroy(self, work: Work[DrillState]) -> None:
+        self.tools.backend.servers.destroy(work.state.drill_id)
 
-    def failed(self, tx: sa.Connection, work: Work, error: str) -> None:
-        let_go(tx, work)
+    def failed(self, tx: sa.Connection, work: Work[DrillState], error: str) -> None:
+        release_holds(tx, work)
         _log.error("the restore drill of service %s failed: %s", work.subject, error)
         services.update_service(tx, work.subject, drilled_at=self.tools.clock(), drill_failure=error)
 
-    def _proven(self, tx: sa.Connection, work: Work) -> None:
-        last_verified_at = datetime.fromisoformat(work.state["target"])
-        services.update_service(
-            tx, work.subject, last_verified_at=last_verified_at, drilled_at=self.tools.clock(), drill_failure=None
-        )
-
-    def _server(self, work: Work) -> Server:
+    def _server(self, work: Work[DrillState]) -> Server:
         """Return the throw-away server: of the smallest size, and without a port."""
-        server = server_of(self.tools.service(work.subject))
-        return replace(
-            server,
-            service_id=work.state["drill_id"],
-            environment=Environment.DEV,
-            size=Size(),
-            port=0,
-            pooler_port=None,
-        )
+        service = self.tools.service(work.subject)
+        smallest = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
+        return server_of(replace(service, id=work.state.drill_id, **smallest))
 
 
 def procedure(tools: Tools) -> Procedure:
     """Return the procedure `drill`."""
     steps = Drill(tools)
-    return Procedure(
-        name=NAME,
-        first="choose",
-        steps={
+    return procedure_of(
+        ProcedureName.DRILL,
+        {
             "choose": steps.choose,
             "capture": steps.capture,
             "recover": steps.recover,
-            "boot": steps.boot,
+            "boot": steps.boot_server,
             "check": steps.check,
             "drop": steps.drop,
             "walk": steps.walk,
         },
-        undo={"capture": steps.destroy},
-        on_undoing=let_go,
+        {"capture": steps.destroy},
+        on_undoing=release_holds,
         on_failed=steps.failed,
-        deadline_seconds=86_400.0,
-        background=True,
     )

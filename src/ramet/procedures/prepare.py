@@ -1,10 +1,10 @@
 """Make the newest snapshot of a service quick to fork.
 
-step      leaves behind                                     undo
-rest      a hold on the service, which forks do not mind    -
-prepare   a recovered copy of the snapshot, and spares      unprepare
+step      leaves behind                                          undo
+rest      a hold on the service, which does not delay forks      -
+prepare   a recovered copy of the snapshot, and spare copies     unprepare
 
-It gives way to whoever wants to stop, resize or delete the service.
+It ends as soon as somebody wants to stop, resize or delete the service.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,16 @@ from datetime import timedelta
 
 from ramet.backends.interface.values import MOST_SPARES
 from ramet.model.moments import time_left
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.snapshot import newest
 from ramet.model.status import Status
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, let_go, seconds_to_rest, server_of
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, release_holds, seconds_to_rest, server_of
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import OneSnapshotState
 from ramet.store import services, snapshots
 
-NAME = "prepare"
 # A new fork's first client needs the CPU more.
 _LEFT_ALONE = timedelta(seconds=0.3)
 _LATE = timedelta(minutes=10)
@@ -31,18 +33,18 @@ class Prepare:
 
     tools: Tools
 
-    def rest(self, work: Work) -> Outcome:
+    def rest(self, work: Work[OneSnapshotState]) -> Outcome:
         service = self.tools.service(work.subject)
         if not self._is_wanted(work, service):
             return Done()
         left = time_left(work.created_at, _LEFT_ALONE, self.tools.clock()).total_seconds()
         seconds = max(seconds_to_rest(self.tools, service), left)
         if seconds > 0:
-            return Wait(seconds, "a moment of rest")
+            return Wait(seconds, "the new service is left alone")
         return Next("prepare", changes=lambda tx: services.add_hold(tx, work.subject, work.operation_id))
 
-    def prepare(self, work: Work) -> Outcome:
-        service, snapshot_id = self.tools.service(work.subject), work.state["snapshot_id"]
+    def prepare(self, work: Work[OneSnapshotState]) -> Outcome:
+        service, snapshot_id = self.tools.service(work.subject), work.state.snapshot_id
         if self._is_wanted(work, service):
             server, spares = server_of(service), self._demand(service)
             progress = self.tools.backend.restore.prepare_snapshot(server, snapshot_id, PATIENCE_SECONDS, spares)
@@ -50,33 +52,31 @@ class Prepare:
                 return Wait(0, progress)
         else:
             self.unprepare(work)
-        return Done(changes=lambda tx: let_go(tx, work))
+        return Done(changes=lambda tx: release_holds(tx, work))
 
-    def unprepare(self, work: Work) -> None:
-        self.tools.backend.restore.discard_preparation(work.subject, work.state["snapshot_id"])
+    def unprepare(self, work: Work[OneSnapshotState]) -> None:
+        self.tools.backend.restore.discard_preparation(work.subject, work.state.snapshot_id)
 
     def _demand(self, service: Service) -> int:
-        """Return how many forks may come at once: as many as came of late."""
+        """Return how many forks may come at once: as many as came in the last minutes."""
         since = self.tools.clock() - _LATE
         with self.tools.store.read() as tx:
             return max(1, services.count_forks(tx, service.id, since, MOST_SPARES))
 
-    def _is_wanted(self, work: Work, service: Service) -> bool:
+    def _is_wanted(self, work: Work[OneSnapshotState], service: Service) -> bool:
         """Tell whether nobody wants to change the service, and the snapshot is its newest one."""
         with self.tools.store.read() as tx:
             found = newest(snapshots.list_snapshots(tx, work.subject))
-        is_newest = found is not None and found.id == work.state["snapshot_id"]
+        is_newest = found is not None and found.id == work.state.snapshot_id
         return is_newest and service.activity is None and status_of(service) in (Status.READY, Status.PAUSED)
 
 
 def procedure(tools: Tools) -> Procedure:
     """Return the procedure `prepare`."""
     steps = Prepare(tools)
-    return Procedure(
-        name=NAME,
-        first="rest",
-        steps={"rest": steps.rest, "prepare": steps.prepare},
-        undo={"prepare": steps.unprepare},
-        on_failed=let_go,
-        background=True,
+    return procedure_of(
+        ProcedureName.PREPARE,
+        {"rest": steps.rest, "prepare": steps.prepare},
+        {"prepare": steps.unprepare},
+        on_failed=release_holds,
     )

@@ -1,4 +1,4 @@
-"""All procedures by name, and the step that each begins with."""
+"""All procedures, ready to run."""
 
 from datetime import timedelta
 
@@ -14,37 +14,15 @@ from ramet.procedures import (
     optimize,
     pooler,
     prepare,
+    replica_sets,
     resize,
     snapshot,
 )
-from ramet.procedures.replica import replica_procedures
 from ramet.procedures.servers import Tools
-
-FIRST_STEPS = {
-    "create": "initialize",
-    "fork": "capture",
-    "stop": "settle",
-    "start": "settle",
-    "restart": "boot",
-    "delete": "settle",
-    "resize": "settle",
-    "optimize": "analyze",
-    "pooler": "follow",
-    "create_replicas": "replicate",
-    "resize_replicas": "stop",
-    "restart_replicas": "boot",
-    "delete_replicas": "destroy",
-    "replica_pooler": "follow",
-    "snapshot": "take",
-    "delete_snapshot": "forget",
-    "prepare": "rest",
-    "aftercare": "examine",
-    "drill": "choose",
-}
 
 
 def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
-    """Return every procedure, ready to run."""
+    """Return every procedure; `window` is how far back a service without settings of its own can be restored."""
     return [
         create.procedure(tools),
         fork.procedure(tools),
@@ -54,8 +32,9 @@ def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
         delete.procedure(tools),
         resize.procedure(tools),
         optimize.procedure(tools),
-        pooler.procedure(tools),
-        *replica_procedures(tools),
+        pooler.pooler(tools),
+        *replica_sets.procedures(tools),
+        pooler.replica_pooler(tools),
         snapshot.procedure(tools, window),
         delete_snapshot.procedure(tools),
         prepare.procedure(tools),

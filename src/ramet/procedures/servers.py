@@ -5,17 +5,27 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
-from ramet.backends.interface.values import Capture, Server
+from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
 from ramet.model.moments import time_left
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from ramet.operations.procedure import Changes, Next, Wait, Work, submit
+from ramet.operations.procedure import Changes, Next, Wait, Work
+from ramet.procedures.spec import submit
+from ramet.procedures.state import (
+    CreateState,
+    Interrupting,
+    OneSnapshotState,
+    RecoveryState,
+    Restartable,
+    SnapshotState,
+)
 from ramet.store import operations, services, snapshots
 from ramet.store.database import Store
 
@@ -26,9 +36,9 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Tools:
-    """What a procedure works with. `rest` is how long a new fork is left alone by work that can wait.
+    """What a procedure works with. `rest` is how long work that can wait leaves a new fork alone.
 
-    `retention_clock` tells by which time snapshots are old enough to be removed; None: by `clock`.
+    `retention_clock` says by which time snapshots are old enough to be removed; None: by `clock`.
     """
 
     store: Store
@@ -45,7 +55,7 @@ class Tools:
             raise AssertionError(f"BUG: service {service_id} has an operation but no row")
         return found
 
-    def server(self, work: Work) -> Server:
+    def server(self, work: Work[Any]) -> Server:
         """Return the server that an operation is about."""
         return server_of(self.service(work.subject))
 
@@ -65,9 +75,14 @@ def server_of(service: Service) -> Server:
     )
 
 
-def await_settled(tools: Tools, work: Work) -> Wait | None:
+def source_of(parent: Service, snapshot_id: str | None = None, target: datetime | None = None) -> Source:
+    """Return where a backend finds the data of a parent: as it is now, of a snapshot, or rolled forward from one."""
+    return Source(server_of(parent), parent.paused, snapshot_id, target)
+
+
+def await_settled(tools: Tools, work: Work[Interrupting]) -> Wait | None:
     """Return a Wait while the operation that this one interrupts is under way, or others copy from the service."""
-    interrupted = work.state.get("interrupted")
+    interrupted = work.state.interrupted
     with tools.store.read() as tx:
         if interrupted is not None and operations.is_under_way(tx, interrupted):
             return Wait(0.05, f"operation {interrupted}")
@@ -75,65 +90,63 @@ def await_settled(tools: Tools, work: Work) -> Wait | None:
     return Wait(0.05, f"held by {', '.join(holders)}") if holders else None
 
 
-def recover(tools: Tools, work: Work, server: Server) -> dict[str, Any] | Wait | Next:
-    """Take the recovery of what was captured further; its facts when it is over, an outcome to return until then."""
-    captured = capture_of(work)
-    if captured is None:
-        raise AssertionError("BUG: recovery comes after capture")
-    recovery = outliving_kills(work, lambda: tools.backend.restore.recover(server, captured, PATIENCE_SECONDS))
+def recover(tools: Tools, work: Work[RecoveryState], server: Server) -> Wait | Next:
+    """Continue the recovery of what was captured, for a short time; when it is complete, boot comes next."""
+    captured = work.state.captured()
+    recovery = retry_if_server_killed(work, lambda: tools.backend.restore.recover(server, captured, PATIENCE_SECONDS))
     if isinstance(recovery, Next):
         return recovery
-    return Wait(0, recovery.progress) if recovery.facts is None else recovery.facts
+    if recovery.facts is None:
+        return Wait(0, recovery.progress)
+    return Next("boot", replace(work.state, recovery=recovery.facts))
 
 
-def boot(tools: Tools, work: Work, *, first: bool = False) -> Wait | Next | None:
-    """Start the server closed to clients unless it runs, and watch it for a moment; None when it is ready."""
-    return boot_server(tools, work, tools.server(work), first=first)
-
-
-def boot_server(tools: Tools, work: Work, server: Server, *, first: bool = False) -> Wait | Next | None:
-    """Start a server closed to clients unless it runs, and watch it for a moment; None when it is ready."""
+def boot(tools: Tools, work: Work[Restartable], server: Server, *, first: bool = False) -> Wait | Next | None:
+    """Start a server closed to clients unless it runs, and watch it for a short time; None when it is ready."""
     tools.backend.servers.start(server, first=first)
     return _watched(tools, work, server)
 
 
-def reboot(tools: Tools, work: Work) -> Wait | Next | None:
-    """Start a server that was open before unless it runs, and watch it for a moment; None when it is ready."""
+def reboot(tools: Tools, work: Work[Restartable]) -> Wait | Next | None:
+    """Start a server that was open before unless it runs, and watch it for a short time; None when it is ready."""
     server = tools.server(work)
     tools.backend.servers.start(server, clients=True)
     return _watched(tools, work, server)
 
 
-def _watched(tools: Tools, work: Work, server: Server) -> Wait | Next | None:
-    readiness = outliving_kills(work, lambda: tools.backend.servers.await_ready(server, PATIENCE_SECONDS))
+def _watched(tools: Tools, work: Work[Restartable], server: Server) -> Wait | Next | None:
+    readiness = retry_if_server_killed(work, lambda: tools.backend.servers.await_ready(server, PATIENCE_SECONDS))
     if isinstance(readiness, Next):
         return readiness
     return None if readiness.ready else Wait(0, readiness.progress)
 
 
-def outliving_kills(work: Work, act: Callable[[], _Result], again: str | None = None) -> _Result | Next:
-    """Work on a server. When it is killed meanwhile, go on at the step `again` (None: this one), a few times.
+def retry_if_server_killed(
+    work: Work[Restartable], act: Callable[[], _Result], again: str | None = None
+) -> _Result | Next:
+    """Work on a server. If it is killed during that, repeat from the step `again` (None: this one), a few times.
 
-    One that gave up by itself fails at once.
+    A server that gave up by itself fails at once.
     """
     try:
         return act()
     except Unavailable as killed:
-        kills = work.state.get("kills", 0) + 1
+        kills = work.state.kills + 1
         if kills > MOST_KILLS:
             raise Failed(killed.code, f"{killed.message}; that happened {kills} times", killed.details) from killed
-        return Next(again or work.step, {"kills": kills})
+        return Next(again or work.step, replace(work.state, kills=kills))
 
 
-def take_snapshot(tools: Tools, work: Work, kind: SnapshotKind) -> Snapshot | Wait:
+def take_snapshot(
+    tools: Tools, work: Work[CreateState] | Work[SnapshotState], kind: SnapshotKind, name: str | None = None
+) -> Snapshot | Wait:
     """Make the snapshot whose id the operation carries; a Wait while its server is not serving."""
     service = tools.service(work.subject)
-    snapshot_id = work.state["snapshot_id"]
-    facts = tools.backend.restore.take_snapshot(server_of(service), snapshot_id, service.paused)
+    facts = tools.backend.restore.take_snapshot(server_of(service), work.state.snapshot_id, service.paused)
     if facts is None:
         return Wait(0.1, "the server is not serving")
     return Snapshot(
-        snapshot_id,
+        work.state.snapshot_id,
         service.id,
         kind,
         facts.taken_at,
@@ -142,7 +155,7 @@ def take_snapshot(tools: Tools, work: Work, kind: SnapshotKind) -> Snapshot | Wa
         facts.timeline,
         facts.next_xid,
         facts.size_bytes,
-        work.state.get("name"),
+        name,
     )
 
 
@@ -152,7 +165,7 @@ def recording(snapshot: Snapshot) -> Changes:
 
 
 def seconds_to_rest(tools: Tools, service: Service) -> float:
-    """Return how long a fork is left alone yet: many live for seconds only, while others are made beside them."""
+    """Return how long a fork is still left alone: many exist for seconds only, while others are made beside them."""
     if service.origin is None or service.ready_at is None:
         return 0.0
     return time_left(service.ready_at, tools.rest, tools.clock()).total_seconds()
@@ -161,37 +174,25 @@ def seconds_to_rest(tools: Tools, service: Service) -> float:
 def submit_snapshot(tx: sa.Connection, service_id: str, kind: SnapshotKind, name: str | None = None) -> str:
     """Submit a snapshot, which holds its service until it is taken; return the snapshot's id."""
     snapshot_id = new_id()
-    state = {"snapshot_id": snapshot_id, "kind": kind.value, "name": name}
-    services.add_hold(tx, service_id, submit(tx, "snapshot", "take", service_id, state))
+    state = SnapshotState(snapshot_id=snapshot_id, kind=kind, name=name)
+    services.add_hold(tx, service_id, submit(tx, ProcedureName.SNAPSHOT, service_id, state))
     return snapshot_id
 
 
 def submit_preparation(tx: sa.Connection, service_id: str, snapshot_id: str) -> None:
     """Submit what makes a snapshot quick to fork, if it is the newest one then."""
-    submit(tx, "prepare", "rest", service_id, {"snapshot_id": snapshot_id})
+    submit(tx, ProcedureName.PREPARE, service_id, OneSnapshotState(snapshot_id=snapshot_id))
 
 
-def capture_of(work: Work) -> Capture | None:
-    """Return the capture that an earlier step stored, if any."""
-    stored = work.state.get("capture")
-    return None if stored is None else msgspec.convert(stored, Capture)
-
-
-def stored(capture: Capture) -> dict[str, Any]:
-    """Return a capture in the form that an operation's state holds."""
-    found: dict[str, Any] = msgspec.to_builtins(capture)
-    return found
-
-
-def let_go(tx: sa.Connection, work: Work, _error: str = "") -> None:
+def release_holds(tx: sa.Connection, work: Work[Any], _error: str = "") -> None:
     """Release every service that the operation holds."""
     services.drop_holds(tx, work.operation_id)
 
 
-def finish(tx: sa.Connection, work: Work, **columns: Any) -> None:
-    """End the operation's claim on its service, and write what it came to.
+def finish(tx: sa.Connection, work: Work[Any], **columns: Any) -> None:
+    """End the operation's claim on its service, and record the result.
 
-    A later operation (a delete) may have claimed the service meanwhile: then nothing is written.
+    If a later operation (a delete) has claimed the service in the meantime, nothing is recorded.
     """
     services.drop_holds(tx, work.operation_id)
     services.finish_operation(tx, work.subject, work.operation_id, **columns)

@@ -1,36 +1,40 @@
-"""Take a snapshot of a service, then let go of what its restore window no longer needs.
+"""Take a snapshot of a service, then remove what its restore window no longer needs.
 
-Of a service that is forked it is made quick to fork; older ones are quick no more.
+If the service is forked, the snapshot is made quick to fork; prepared copies of older ones are removed.
 
-step     leaves behind                                       undo
-take     the snapshot                                        drop it
-retire   no prepared copies of older ones, and no rows of    -
-         those that no moment needs
-sweep    no files of them, and no WAL older than the window  -
+step     leaves behind                                            undo
+take     the snapshot                                             drop it
+retire   no prepared copies of older ones, and no rows of those   -
+         that no restore point needs
+sweep    no files of them, and no WAL older than the window       -
 """
 
 from datetime import timedelta
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
-from ramet.model.snapshot import Snapshot, SnapshotKind, in_wal_order, retired, rollable
+from ramet.model.procedures import ProcedureName
+from ramet.model.snapshot import Snapshot, in_wal_order, retired, rollable
 from ramet.model.window import RestoreSettings, settings_of
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import Tools, let_go, recording, submit_preparation, take_snapshot
+from ramet.procedures.servers import Tools, recording, release_holds, submit_preparation, take_snapshot
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import SnapshotState
 from ramet.store import services, snapshots
 
 _FORKED_WITHIN = timedelta(days=7)
 
 
 def procedure(tools: Tools, window: timedelta) -> Procedure:
-    """Return the procedure `snapshot`; `window` is how far back a service can be restored that says nothing else."""
+    """Return the procedure `snapshot`; `window` is for services without settings of their own."""
     default = RestoreSettings(window_days=window.days)
 
-    def take(work: Work) -> Outcome:
-        taken = take_snapshot(tools, work, SnapshotKind(work.state["kind"]))
+    def take(work: Work[SnapshotState]) -> Outcome:
+        taken = take_snapshot(tools, work, work.state.kind, work.state.name)
         return taken if isinstance(taken, Wait) else Next("retire", changes=recording(taken))
 
-    def retire(work: Work) -> Outcome:
+    def retire(work: Work[SnapshotState]) -> Outcome:
         with tools.store.read() as tx:
             if any(holder != work.operation_id for holder in services.holders(tx, work.subject)):
                 return Done(changes=lambda tx: end(tx, work))
@@ -41,34 +45,32 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
         unneeded = [snapshot.id for snapshot in retired(known, now, reach)]
         return Next(
             "sweep",
-            {"retired": unneeded},
+            replace(work.state, retired=tuple(unneeded)),
             changes=lambda tx: snapshots.delete_unheld(tx, work.subject, unneeded, work.operation_id),
         )
 
-    def sweep(work: Work) -> Outcome:
+    def sweep(work: Work[SnapshotState]) -> Outcome:
         with tools.store.read() as tx:
             kept = snapshots.list_snapshots(tx, work.subject)
-        for snapshot_id in set(work.state["retired"]) - {snapshot.id for snapshot in kept}:
+        for snapshot_id in set(work.state.retired) - {snapshot.id for snapshot in kept}:
             tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
         for oldest in rollable(kept)[:1]:
             tools.backend.restore.discard_wal(work.subject, oldest.timeline, oldest.start_lsn)
         return Done(changes=lambda tx: end(tx, work))
 
-    def end(tx: sa.Connection, work: Work) -> None:
-        let_go(tx, work)
+    def end(tx: sa.Connection, work: Work[SnapshotState]) -> None:
+        release_holds(tx, work)
         if services.count_forks(tx, work.subject, tools.clock() - _FORKED_WITHIN, 1):
-            submit_preparation(tx, work.subject, work.state["snapshot_id"])
+            submit_preparation(tx, work.subject, work.state.snapshot_id)
 
-    def drop(work: Work) -> None:
-        tools.backend.restore.delete_snapshot(work.subject, work.state["snapshot_id"])
+    def drop(work: Work[SnapshotState]) -> None:
+        tools.backend.restore.delete_snapshot(work.subject, work.state.snapshot_id)
 
-    return Procedure(
-        name="snapshot",
-        first="take",
-        steps={"take": take, "retire": retire, "sweep": sweep},
-        undo={"take": drop},
-        on_failed=let_go,
-        background=True,
+    return procedure_of(
+        ProcedureName.SNAPSHOT,
+        {"take": take, "retire": retire, "sweep": sweep},
+        {"take": drop},
+        on_failed=release_holds,
     )
 
 

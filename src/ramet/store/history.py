@@ -1,4 +1,4 @@
-"""Reading what was done to the services of a project, those that are gone included."""
+"""Queries on the operations of a project's services, deleted ones included."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.model.procedures import SPECS
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.status import OperationStatus
 from ramet.store.operations import Event
@@ -17,7 +18,7 @@ Position = tuple[datetime, str]
 
 @dataclass(frozen=True)
 class Past:
-    """An operation as its history tells it. `step` is the present one, or the last.
+    """An operation with its events. `step` is the present one, or the last.
 
     Those on a read replica set belong to its service, and carry the set's name.
     """
@@ -35,11 +36,12 @@ class Past:
     events: tuple[Event, ...] = ()
 
 
-# What nobody asked for; as soon as something goes wrong with it, it is told like the rest.
-_by_itself = operation.c.procedure.in_(("prepare", "aftercare", "drill")) | (
-    (operation.c.procedure == "snapshot") & (operation.c.state["kind"].as_string() != SnapshotKind.MANUAL.value)
-)
-_asked_for = sa.not_(_by_itself) | operation.c.error.is_not(None)
+_BACKGROUND = [spec.name.value for spec in SPECS.values() if spec.background]
+_CREATES = [spec.name.value for spec in SPECS.values() if spec.creates]
+# Ramet submits these itself; one is listed with the rest as soon as it has an error.
+_is_manual = operation.c.state["kind"].as_string() == SnapshotKind.MANUAL.value
+_is_routine = operation.c.procedure.in_(_BACKGROUND) & sa.func.coalesce(sa.not_(_is_manual), sa.true())
+_is_listed = sa.not_(_is_routine) | operation.c.error.is_not(None)
 
 
 def list_past(
@@ -54,7 +56,7 @@ def list_past(
     """Return up to `limit` operations of a project, of a service or of a set, newest first, with all their events.
 
     `before` is where the last page ended: the time and the id of its last operation. Unless `everything` is wanted,
-    what is done by itself is left out as long as all goes well with it.
+    background operations without an error are left out, except manual snapshots.
     """
     own_service, own_project = (
         sa.func.coalesce(service.c[here], replica_set.c[there])
@@ -62,7 +64,7 @@ def list_past(
     )
     wanted = own_project == project_id
     if not everything:
-        wanted &= _asked_for
+        wanted &= _is_listed
     if service_id is not None:
         sets = sa.select(replica_set.c.id).where(replica_set.c.service_id == service_id)
         wanted &= (operation.c.subject == service_id) | operation.c.subject.in_(sets)
@@ -98,12 +100,12 @@ def was_ever(tx: sa.Connection, project_id: str, service_id: str) -> bool:
 
 
 def forget(tx: sa.Connection, before: datetime, limit: int) -> int:
-    """Remove up to `limit` operations that were over before a moment, with their events; return how many.
+    """Remove up to `limit` operations that ended before a time, with their events; return how many.
 
-    What made a service that lives stays: its report tells the seconds of each step.
+    The one that created a service stays as long as the service: its fork report has the seconds of each step.
     """
     lives = sa.select(service.c.id).where(service.c.deleted_at.is_(None), service.c.failed_at.is_(None))
-    made_it = operation.c.procedure.in_(("create", "fork")) & operation.c.subject.in_(lives)
+    made_it = operation.c.procedure.in_(_CREATES) & operation.c.subject.in_(lives)
     old = sa.select(operation.c.id).where(operation.c.finished_at < before, sa.not_(made_it))
     unheld = old.where(operation.c.id.not_in(sa.select(hold.c.operation_id)))
     ids = tx.scalars(unheld.order_by(operation.c.finished_at).limit(limit)).all()

@@ -1,7 +1,7 @@
-"""Rows of operations and of their history. What they mean is the business of `ramet.operations`.
+"""Rows of operations and of their events; `ramet.operations` gives them their meaning.
 
-The store's clock may step back. So `run_set_at` tells when `run_at` was written: what waits is due as soon as the
-clock is earlier than that, and a lease is then cut to the length that it was given for (`cut_leases`).
+The store's clock may step back. So `run_set_at` records when `run_at` was written: what waits is due as soon as the
+clock is earlier than that, and a lease is then shortened to its original length (`cut_leases`).
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from ramet.store.database import epoch_seconds
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 
 CHANNEL = "ramet_operation"
-_LETS_PASS_SECONDS = 60.0
+_LOW_PRIORITY_SECONDS = 60.0
 _UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
 _KEY = operation.c.procedure + "." + operation.c.step
 _NOW = sa.bindparam("now", type_=sa.Float)
@@ -26,15 +26,15 @@ _due_since = sa.case((_stepped_back & operation.c.worker.is_(None), _NOW), else_
 
 
 class LeaseLost(Exception):
-    """Another worker has leased the operation meanwhile: nothing of what this one did may be recorded."""
+    """Another worker has leased the operation since: nothing that this one did may be recorded."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A row. `attempt` counts the attempts at the step that have begun, the running one too.
+    """A row. `attempt` counts the attempts at the step that have begun, the running one included.
 
     `done_steps` are those before `step`; of an operation that is being undone, those still to be undone after `step`.
-    `idle_seconds` is how long it has waited since it got on last: no clock that steps can lengthen it.
+    `idle_seconds` is how long it has waited without progress; a clock that steps does not lengthen it.
     `step_started_at` is in seconds since the epoch by the store's clock.
     """
 
@@ -72,30 +72,30 @@ class Event:
 class Known:
     """The 'procedure.step' that a worker can run, those that it can undo, and the procedures that can wait.
 
-    The `unasked` ones let others go first for a while, unless somebody waits for them: for their end, or to copy from
-    the service that they are about.
+    Those of `low_priority` let others run first for a while, unless somebody waits for them: for their end, or to copy
+    from the service that they are about.
     """
 
     steps: frozenset[str]
     undos: frozenset[str]
     background: frozenset[str] = frozenset()
-    unasked: frozenset[str] = frozenset()
+    low_priority: frozenset[str] = frozenset()
 
     @cached_property
     def matches(self) -> sa.ColumnElement[bool]:
-        """The condition for operations that the worker knows how to take further."""
+        """The condition for operations that the worker knows how to run."""
         running = (operation.c.status == OperationStatus.RUNNING.value) & _KEY.in_(self.steps)
         return _UNDER_WAY & (running | ((operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(self.undos)))
 
     @cached_property
     def due(self) -> sa.Select[tuple[str]]:
-        """At most `many` operations, none of them `held`, due at `now`: what can wait last, due longest first."""
+        """At most `many` operations, none of them `held`, due at `now`: those that can wait last, longest due first."""
         not_held = operation.c.id.not_in(sa.bindparam("held", expanding=True))
         ids = sa.select(operation.c.id).where(self.matches, _due_since <= _NOW, not_held)
         can_wait = operation.c.procedure.in_(self.background)
         is_awaited = operation.c.cancelled | operation.c.subject.in_(sa.select(hold.c.service_id))
-        lets_pass = operation.c.procedure.in_(self.unasked) & sa.not_(is_awaited)
-        turn = operation.c.run_at + sa.case((lets_pass, _LETS_PASS_SECONDS), else_=0.0)
+        can_be_late = operation.c.procedure.in_(self.low_priority) & sa.not_(is_awaited)
+        turn = operation.c.run_at + sa.case((can_be_late, _LOW_PRIORITY_SECONDS), else_=0.0)
         return ids.order_by(can_wait, turn).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
 
 
@@ -120,7 +120,7 @@ _RECORD = (
     .values(fence=operation.c.fence + 1, run_set_at=_NOW)
 )
 _KEEP = _RECORD.values(run_at=sa.bindparam("due_at")).returning(operation.c.cancelled)
-_GIVE_BACK = _RECORD.values(run_at=sa.case((operation.c.cancelled, _NOW), else_=sa.bindparam("due_at"))).returning(
+_RELEASE = _RECORD.values(run_at=sa.case((operation.c.cancelled, _NOW), else_=sa.bindparam("due_at"))).returning(
     operation.c.cancelled
 )
 
@@ -128,7 +128,7 @@ _GIVE_BACK = _RECORD.values(run_at=sa.case((operation.c.cancelled, _NOW), else_=
 def insert_operation(
     tx: sa.Connection, operation_id: str, procedure: str, step: str, subject: str, state: dict[str, Any]
 ) -> None:
-    """Add an operation that is due at once, and tell the workers of other processes where the database can."""
+    """Add an operation that is due at once, and notify the workers of other processes if the database can."""
     now = epoch_seconds(tx)
     tx.execute(
         operation.insert(),
@@ -152,7 +152,7 @@ def insert_operation(
             "created_at": datetime.now(UTC),
         },
     )
-    _tell(tx)
+    _notify(tx)
 
 
 def get(tx: sa.Connection, operation_id: str) -> Operation | None:
@@ -179,11 +179,14 @@ def under_way(tx: sa.Connection, subject: str, procedure: str) -> bool:
 
 
 def cancel(tx: sa.Connection, operation_id: str) -> bool:
-    """Mark a running operation as called off, and make it due; False when it is not running any more."""
+    """Cancel a running operation: it is undone when its present step has ended. False when it is not running.
+
+    If that step ends the operation, it succeeds.
+    """
     running = (operation.c.id == operation_id) & (operation.c.status == OperationStatus.RUNNING.value)
     due = sa.case((operation.c.worker.is_(None), epoch_seconds(tx)), else_=operation.c.run_at)
     marked = tx.execute(operation.update().where(running).values(cancelled=True, run_at=due)).rowcount == 1
-    _tell(tx)
+    _notify(tx)
     return marked
 
 
@@ -197,7 +200,7 @@ def under_way_of(tx: sa.Connection, subject: str, procedure: str) -> list[Operat
 def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any, ...]]]:
     """Return how far the operations under way in a project are: procedure, step, attempt and so on.
 
-    They are told by service, those on its sets of read replicas among them.
+    They are grouped by service; those on its read replica sets are included.
     """
     columns = (operation.c.procedure, operation.c.step, operation.c.status, operation.c.attempt, operation.c.progress)
     own = [
@@ -213,7 +216,7 @@ def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any,
 
 
 def durations(tx: sa.Connection, procedure: str, state: dict[str, Any], project_id: str, limit: int) -> list[float]:
-    """Return the seconds that the last succeeded operations of a project took whose state holds these values."""
+    """Return the seconds that a project's last succeeded operations took whose state has these values."""
     mine = (operation.c.subject == service.c.id) & (service.c.project_id == project_id)
     succeeded = operation.c.status == OperationStatus.SUCCEEDED.value
     query = (
@@ -229,9 +232,11 @@ def durations(tx: sa.Connection, procedure: str, state: dict[str, Any], project_
     ]
 
 
-def is_busy(tx: sa.Connection, besides: Collection[str]) -> bool:
-    """Tell whether any operation runs or is being undone, those of the procedures `besides` left out."""
-    query = sa.select(operation.c.id).where(_UNDER_WAY, operation.c.procedure.not_in(besides))
+def is_busy(tx: sa.Connection, procedures: Collection[str] | None = None) -> bool:
+    """Tell whether any operation, or any of these procedures, runs or is being undone."""
+    query = sa.select(operation.c.id).where(_UNDER_WAY)
+    if procedures is not None:
+        query = query.where(operation.c.procedure.in_(procedures))
     return tx.execute(query.limit(1)).one_or_none() is not None
 
 
@@ -245,10 +250,10 @@ def seconds_until_due(tx: sa.Connection, known: Known) -> float | None:
 def lease(
     tx: sa.Connection, worker: str, known: Known, seconds: float, limit: int, held: Collection[str] = ()
 ) -> list[Operation]:
-    """Give up to `limit` due operations to a worker for so many seconds, those that can wait last.
+    """Lease up to `limit` due operations to a worker for so many seconds, those that can wait last.
 
-    `held` are operations that the worker has at work, even though their leases may have run out: they are left alone.
-    An operation whose worker was lost starts its deadline anew.
+    `held` are operations that the worker still runs, even if their leases have expired: they are not leased.
+    The deadline of an operation whose worker was lost starts again.
     """
     now = epoch_seconds(tx)
     ids = tx.scalars(known.due, {"now": now, "many": limit, "held": list(held)}).all()
@@ -261,14 +266,14 @@ def lease(
 
 
 def renew(tx: sa.Connection, worker: str, held: Collection[str], seconds: float) -> None:
-    """Prolong the leases that a worker still has of the operations `held`."""
+    """Extend the leases that a worker still has of the operations `held`."""
     mine = operation.c.id.in_(held) & (operation.c.worker == worker)
     now = epoch_seconds(tx)
     tx.execute(operation.update().where(mine, _UNDER_WAY).values(run_at=now + seconds, run_set_at=now))
 
 
 def release(tx: sa.Connection, worker: str, ids: Collection[str]) -> None:
-    """Make due what a worker has leased and could not record; that was no attempt of the step."""
+    """Make due what a worker has leased and could not record; it does not count as an attempt at the step."""
     now = epoch_seconds(tx)
     mine = operation.c.id.in_(ids) & (operation.c.worker == worker)
     attempt = sa.case((operation.c.attempt > 0, operation.c.attempt - 1), else_=0)
@@ -276,9 +281,9 @@ def release(tx: sa.Connection, worker: str, ids: Collection[str]) -> None:
 
 
 def cut_leases(tx: sa.Connection) -> None:
-    """Let the leases that were given later than now, for the clock has stepped back, begin now.
+    """Let leases that begin later than now, because the clock has stepped back, begin now.
 
-    Whoever holds one renews it before it ends; a lost worker's ends as it would have without the step.
+    A live worker renews its lease before it ends; a lost worker's ends as it would have without the step.
     """
     now = {"now": epoch_seconds(tx)}
     given_later = _UNDER_WAY & operation.c.worker.is_not(None) & _stepped_back
@@ -297,10 +302,10 @@ def end_leases(tx: sa.Connection, workers: str) -> int:
 
 
 def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_seconds: float) -> Operation:
-    """Write what an operation has become, and return it with its new fence. Raises LeaseLost.
+    """Record a transition of an operation, and return it with its new fence. Raises LeaseLost.
 
-    `worker` keeps the lease, for `due_in_seconds`; None gives it back, and the operation is due in so many seconds.
-    The fence moves with each record, so that one whose commit was not acknowledged cannot be written twice.
+    `worker` keeps the lease for `due_in_seconds`; None ends it, and the operation is due in so many seconds.
+    The fence increases with each record, so that one whose commit was not acknowledged cannot be written twice.
     """
     now = epoch_seconds(tx)
     is_over = after.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
@@ -321,7 +326,7 @@ def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_secon
         "worker": worker,
         "finished_at": datetime.now(UTC) if is_over else None,
     }
-    cancelled = tx.scalar(_GIVE_BACK, values) if worker is None else tx.scalar(_KEEP, values)
+    cancelled = tx.scalar(_RELEASE, values) if worker is None else tx.scalar(_KEEP, values)
     if cancelled is None:
         raise LeaseLost(f"operation {after.id}, step {after.step}")
     return replace(after, fence=after.fence + 1, cancelled=cancelled)
@@ -351,13 +356,13 @@ def events(tx: sa.Connection, operation_id: str) -> list[Event]:
 
 
 def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
-    """Return the operations that are due and that a worker does not know how to take further."""
+    """Return the operations that are due and that a worker does not know how to run."""
     unknown = operation.select().where(_UNDER_WAY, _due_since <= _NOW, sa.not_(known.matches))
     rows = tx.execute(unknown.order_by(operation.c.id), {"now": epoch_seconds(tx)})
     return [_operation(row) for row in rows]
 
 
-def _tell(tx: sa.Connection) -> None:
+def _notify(tx: sa.Connection) -> None:
     if tx.dialect.name == "postgresql":
         tx.execute(sa.text("SELECT pg_notify(:channel, '')"), {"channel": CHANNEL})
 

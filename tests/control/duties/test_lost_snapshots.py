@@ -5,11 +5,13 @@ import pytest
 from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.snapshots import ScheduledSnapshots, submit_scheduled
 from ramet.control.forks import fork_service
-from ramet.control.lookup import claim, find_service
 from ramet.control.requests import ForkRequest
 from ramet.errors import Invalid
 from ramet.model.fork import ForkStrategy, shown
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
+from ramet.procedures.spec import submit
+from ramet.procedures.state import Interrupting
 from ramet.store import services, snapshots
 from tests.worlds import World
 
@@ -51,12 +53,13 @@ def test_nothing_is_forgotten_while_a_service_is_held_or_its_volume_is_not_there
 ) -> None:
     known, duty = ids(world, service), LostSnapshots(world.plane)
     with world.store.write() as tx:
-        services.add_hold(tx, service.id, claim(world.plane, tx, service, "stop", {}).activity.operation_id)  # type: ignore[union-attr]
+        operation_id = submit(tx, ProcedureName.STOP, service.id, Interrupting())
+        services.add_hold(tx, service.id, operation_id)
     duty.remove()
     assert ids(world, service) == known
     volume = world.backend.volumes.pop(service.id)
     with world.store.write() as tx:
-        services.drop_holds(tx, find_service(world.plane, tx, world.project.id, service.id).activity.operation_id)  # type: ignore[union-attr]
+        services.drop_holds(tx, operation_id)
     duty.remove()
     assert ids(world, service) == known
     world.backend.volumes[service.id] = volume

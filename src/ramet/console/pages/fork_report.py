@@ -9,10 +9,11 @@ from litestar import Response
 from ramet.console.context import Context, ServiceId, SignedIn, read
 from ramet.console.rendering import page
 from ramet.console.views.format import bytes_text, counted
-from ramet.console.views.operation_steps import STEPS
+from ramet.console.views.operation_steps import step_title
 from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_report, left_behind
 from ramet.model.fork import ForkStrategy, parse_target_time, shown
 from ramet.model.neutralised import listed, neutralised_lines
+from ramet.model.procedures import ProcedureName
 
 Lines = Sequence[tuple[str, str]]
 
@@ -96,7 +97,7 @@ def _holds(report: ForkReport) -> Iterable[tuple[str, str]]:
 
 def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[StepShare]:
     """Return the steps and what lies between them: together they are the whole time."""
-    parts = {STEPS["fork"].get(step, _sentence(step)): seconds for step, seconds in step_seconds.items()}
+    parts = {step_title(ProcedureName.FORK, step): seconds for step, seconds in step_seconds.items()}
     between = total_seconds - sum(parts.values())
     if between > 0:
         parts["Between the steps"] = between

@@ -14,6 +14,7 @@ from ramet.control import services
 from ramet.control.fork_reports import fork_report
 from ramet.control.operations import list_operations
 from ramet.errors import NotFound
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 
 _OPERATIONS = 60
@@ -56,7 +57,9 @@ def service_page(
         groups=grouped(operations.operations, _GROUPS),
         settings_text=settings_text(past.settings),
         story=_story(context, service),
-        birth=next((one for one in operations.operations if one.procedure in ("create", "fork")), None),
+        birth=next(
+            (one for one in operations.operations if one.procedure in (ProcedureName.CREATE, ProcedureName.FORK)), None
+        ),
     )
 
 

@@ -1,48 +1,12 @@
 """What an operation's steps are called for people, and how far it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ramet.model.procedures import SPECS
 from ramet.model.status import OperationStatus
 from ramet.store.history import Past
 
-TITLES: Mapping[str, str] = {
-    "create": "Create",
-    "fork": "Fork",
-    "stop": "Pause",
-    "start": "Resume",
-    "restart": "Restart",
-    "resize": "Resize",
-    "delete": "Delete",
-    "snapshot": "Snapshot",
-    "delete_snapshot": "Delete a snapshot",
-    "pooler": "Pooler",
-    "prepare": "Prepare the newest snapshot",
-    "aftercare": "Examine the fork",
-    "drill": "Prove a restore",
-    "optimize": "Optimize",
-    "create_replicas": "Create replicas",
-    "resize_replicas": "Resize replicas",
-    "restart_replicas": "Restart replicas",
-    "delete_replicas": "Delete replicas",
-    "replica_pooler": "Pooler of replicas",
-}
-STEPS: Mapping[str, Mapping[str, str]] = {
-    "create": {
-        "initialize": "Make an empty cluster",
-        "boot": "Start the server",
-        "secure": "Give it credentials",
-        "snapshot": "Take the first snapshot",
-        "publish": "Open the endpoint",
-    },
-    "fork": {
-        "capture": "Capture the parent's data",
-        "recover": "Recover to the moment",
-        "boot": "Start the server",
-        "secure": "Give it credentials of its own",
-        "publish": "Open the endpoint",
-    },
-}
 _STATES = {"DONE": "done", "UNDONE": "undone", "ABANDONED": "failed", "RETRIED": "retried"}
 
 
@@ -58,7 +22,8 @@ class Step:
 
 def steps_of(past: Past) -> Sequence[Step]:
     """Return the steps of an operation, those to come too where they are known beforehand."""
-    names = dict.fromkeys(STEPS.get(past.procedure, {}))
+    spec = SPECS.get(past.procedure)
+    names = dict.fromkeys(spec.steps if spec is not None and spec.creates else ())
     names.update(dict.fromkeys(event.step for event in past.events))
     if past.status is OperationStatus.RUNNING:
         names[past.step] = None
@@ -83,7 +48,18 @@ def _went_well(past: Past, procedure: str) -> bool:
 
 def title_of(past: Past) -> str:
     """Return an operation's name for people."""
-    return TITLES.get(past.procedure, past.procedure.replace("_", " ").capitalize())
+    return SPECS[past.procedure].title if past.procedure in SPECS else _in_words(past.procedure)
+
+
+def step_title(procedure: str, step: str) -> str:
+    """Return a step's name for people."""
+    titles = SPECS[procedure].steps if procedure in SPECS else {}
+    return titles.get(step, _in_words(step))
+
+
+def _in_words(stored_name: str) -> str:
+    """Return a name that only another release knows."""
+    return stored_name.replace("_", " ").capitalize()
 
 
 def seconds_of(past: Past) -> float | None:
@@ -92,7 +68,7 @@ def seconds_of(past: Past) -> float | None:
 
 
 def _step(past: Past, name: str) -> Step:
-    title = STEPS.get(past.procedure, {}).get(name, name.replace("_", " ").capitalize())
+    title = step_title(past.procedure, name)
     own = [event for event in past.events if event.step == name]
     last = next((event for event in reversed(own) if event.outcome == "ABANDONED"), own[-1] if own else None)
     error = "" if last is None else last.error or ""

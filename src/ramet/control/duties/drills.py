@@ -7,10 +7,11 @@ from ramet.control.plane import Plane
 from ramet.ids import new_id
 from ramet.model.fork import shown
 from ramet.model.moments import time_left
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
-from ramet.operations.procedure import submit
-from ramet.procedures.registry import FIRST_STEPS
+from ramet.procedures.spec import submit
+from ramet.procedures.state import DrillState
 from ramet.store import operations, services
 
 EVERY = timedelta(days=1)
@@ -22,10 +23,10 @@ def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
     """Submit the drill that has been due longest, unless any other work is under way."""
     with plane.store.write() as tx:
         due = [service for service in services.all_live_services(tx) if _is_due(plane, service, every)]
-        if not due or operations.is_busy(tx, besides=()):
+        if not due or operations.is_busy(tx):
             return
         chosen = min(due, key=_last_drill)
-        submit(tx, "drill", FIRST_STEPS["drill"], chosen.id, {"drill_id": new_id()})
+        submit(tx, ProcedureName.DRILL, chosen.id, DrillState(drill_id=new_id()))
     plane.wake()
 
 

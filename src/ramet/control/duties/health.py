@@ -11,11 +11,12 @@ from ramet.control.duties.serving import serving_services, serving_sets
 from ramet.control.plane import Plane
 from ramet.control.poolers import submit_repair
 from ramet.errors import Unseen
+from ramet.model.procedures import ProcedureName
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
-from ramet.operations.procedure import submit
-from ramet.procedures.registry import FIRST_STEPS
 from ramet.procedures.servers import server_of
+from ramet.procedures.spec import submit
+from ramet.procedures.state import Restartable
 from ramet.store import services
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class Health:
             current = services.get_service(tx, service.id, lock=True)
             if current is None or current.activity is not None or current.paused or current.deleted_at is not None:
                 return
-            operation_id = submit(tx, "restart", FIRST_STEPS["restart"], service.id, {})
+            operation_id = submit(tx, ProcedureName.RESTART, service.id, Restartable())
             services.update_service(tx, service.id, operation_id=operation_id, down_reason=reason)
         self.plane.wake()
 

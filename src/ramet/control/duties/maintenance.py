@@ -9,7 +9,7 @@ from ramet.control.plane import Plane
 from ramet.errors import Failed, Unavailable
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
-from ramet.procedures.followers import servers_of_set
+from ramet.procedures.replicas import servers_of_set
 from ramet.procedures.servers import server_of
 from ramet.store import services
 

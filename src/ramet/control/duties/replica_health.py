@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import NOT_FOLLOWING
+from ramet.model.procedures import ProcedureName
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
-from ramet.procedures.followers import RESTART, RESTART_BEGINS, servers_of_set, submit_for_set
+from ramet.procedures.replicas import servers_of_set, submit_for_set
+from ramet.procedures.state import Restartable
 from ramet.store import operations, replicas, services
 from ramet.store.database import Store
 
@@ -57,8 +59,8 @@ def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> bool:
         if current.activity is not None or current.deleted_at is not None or current.failed_at is not None:
             return False
         has_changed = current.pooler_port != replica_set.pooler_port
-        if has_changed or operations.under_way(tx, current.id, "replica_pooler"):
+        if has_changed or operations.under_way(tx, current.id, ProcedureName.REPLICA_POOLER):
             return False
         replicas.update_set(tx, current.id, down_reason=reason)
-        submit_for_set(tx, current, RESTART, RESTART_BEGINS, {})
+        submit_for_set(tx, current, ProcedureName.RESTART_REPLICAS, Restartable())
         return True

@@ -7,6 +7,7 @@ from datetime import timedelta
 from ramet.control.duties.serving import serving_services
 from ramet.control.plane import Plane
 from ramet.control.restore import written_bytes
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.snapshot import SnapshotKind, newest
 from ramet.model.window import settings_of
@@ -64,7 +65,7 @@ class ScheduledSnapshots:
 def submit_scheduled(plane: Plane, service_id: str) -> None:
     """Submit a snapshot of a service unless one is under way."""
     with plane.store.write() as tx:
-        if operations.under_way(tx, service_id, "snapshot"):
+        if operations.under_way(tx, service_id, ProcedureName.SNAPSHOT):
             return
         submit_snapshot(tx, service_id, SnapshotKind.SCHEDULED)
     plane.wake()

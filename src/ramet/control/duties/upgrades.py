@@ -10,7 +10,7 @@ from ramet.control.plane import Plane
 from ramet.errors import Error
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service
-from ramet.procedures.followers import servers_of_set
+from ramet.procedures.replicas import servers_of_set
 from ramet.procedures.servers import server_of
 
 _log = logging.getLogger(__name__)

@@ -1,37 +1,40 @@
-"""An operation that is called off is undone at the next boundary between its steps."""
+"""An operation that is canceled is undone at the next boundary between its steps."""
+
+from typing import Any
 
 from ramet.model.status import OperationStatus
-from ramet.operations.procedure import Done, Next, Outcome, Wait, Work, request_cancel
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.operations.worker import Worker
+from ramet.store import operations
 from ramet.store.database import Store
 from tests.operations.effects import Host, counting, found, submitted, written
 
-CALLED_OFF = ["undoing: It was called off.", "failed: It was called off."]
+CANCELED = ["undoing: It was canceled.", "failed: It was canceled."]
 
 
-def call_off(store: Store, operation_id: str) -> bool:
+def cancel(store: Store, operation_id: str) -> bool:
     with store.write() as tx:
-        return request_cancel(tx, operation_id)
+        return operations.cancel(tx, operation_id)
 
 
 def test_before_its_first_step_nothing_is_done(store: Store, host: Host) -> None:
     operation_id = submitted(store)
-    assert call_off(store, operation_id)
+    assert cancel(store, operation_id)
     Worker(store, [counting(host)]).run_until_idle()
     assert found(store, operation_id).status is OperationStatus.FAILED
-    assert written(store, operation_id) == CALLED_OFF
+    assert written(store, operation_id) == CANCELED
     assert host.marks == []
 
 
 def test_during_a_step_that_is_finished_and_then_undone(store: Store, host: Host) -> None:
-    def step(work: Work) -> Outcome:
+    def step(work: Work[Any]) -> Outcome:
         host.mark(work)
-        call_off(store, work.operation_id)
+        cancel(store, work.operation_id)
         return Next("three")
 
     operation_id = submitted(store)
     Worker(store, [counting(host, {"two": step})]).run_until_idle()
-    assert written(store, operation_id) == ["one", *CALLED_OFF]
+    assert written(store, operation_id) == ["one", *CANCELED]
     assert host.marks == []
 
 
@@ -39,14 +42,14 @@ def test_while_it_waits_long_it_is_undone_at_once(store: Store, host: Host) -> N
     operation_id = submitted(store)
     worker = Worker(store, [counting(host, {"two": lambda _: Wait(3600)})])
     worker.run_until_idle()
-    call_off(store, operation_id)
+    cancel(store, operation_id)
     worker.run_until_idle()
-    assert written(store, operation_id) == ["one", *CALLED_OFF]
+    assert written(store, operation_id) == ["one", *CANCELED]
 
 
 def test_during_a_step_that_wants_to_wait_it_is_undone_without_the_wait(store: Store, host: Host) -> None:
-    def step(work: Work) -> Outcome:
-        call_off(store, work.operation_id)
+    def step(work: Work[Any]) -> Outcome:
+        cancel(store, work.operation_id)
         return Wait(3600)
 
     operation_id = submitted(store)
@@ -55,27 +58,27 @@ def test_during_a_step_that_wants_to_wait_it_is_undone_without_the_wait(store: S
 
 
 def test_during_its_last_step_it_is_too_late(store: Store, host: Host) -> None:
-    def step(work: Work) -> Outcome:
-        call_off(store, work.operation_id)
+    def step(work: Work[Any]) -> Outcome:
+        cancel(store, work.operation_id)
         return Done()
 
     operation_id = submitted(store)
     Worker(store, [counting(host, {"three": step})]).run_until_idle()
     assert found(store, operation_id).status is OperationStatus.SUCCEEDED
-    assert not call_off(store, operation_id)
+    assert not cancel(store, operation_id)
     assert len(host.marks) == 2
 
 
 def test_while_it_is_being_undone_nothing_changes(store: Store, host: Host) -> None:
     said: list[bool] = []
 
-    def undo(work: Work) -> None:
-        said.append(call_off(store, work.operation_id))
+    def undo(work: Work[Any]) -> None:
+        said.append(cancel(store, work.operation_id))
 
     operation_id = submitted(store)
     worker = Worker(store, [counting(host, {"two": lambda _: Wait(3600)}, {"two": undo})])
     worker.run_until_idle()
-    call_off(store, operation_id)
+    cancel(store, operation_id)
     worker.run_until_idle()
     assert said == [False]
-    assert written(store, operation_id) == ["one", *CALLED_OFF]
+    assert written(store, operation_id) == ["one", *CANCELED]

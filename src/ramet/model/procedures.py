@@ -1,0 +1,217 @@
+"""The changes that a service goes through, as data: one table that every layer reads.
+
+What the steps do is in `ramet.procedures`, a file for each procedure. The names of procedures and steps are stored:
+renaming one is a migration.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ramet.model.status import ReplicaSetStatus, Status
+
+_DAY_SECONDS = 86_400.0
+
+
+class ProcedureName(StrEnum):
+    """The procedures, as they are stored and shown to clients."""
+
+    CREATE = "create"
+    FORK = "fork"
+    STOP = "stop"
+    START = "start"
+    RESTART = "restart"
+    RESIZE = "resize"
+    DELETE = "delete"
+    OPTIMIZE = "optimize"
+    POOLER = "pooler"
+    CREATE_REPLICAS = "create_replicas"
+    RESIZE_REPLICAS = "resize_replicas"
+    RESTART_REPLICAS = "restart_replicas"
+    DELETE_REPLICAS = "delete_replicas"
+    REPLICA_POOLER = "replica_pooler"
+    SNAPSHOT = "snapshot"
+    DELETE_SNAPSHOT = "delete_snapshot"
+    PREPARE = "prepare"
+    AFTERCARE = "aftercare"
+    DRILL = "drill"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is known of a procedure without running it.
+
+    `steps` are its steps in order, each with its title. `status` and `set_status` are what a service and a read replica
+    set show while it runs; None: it does not claim them. `creates`: what it is about did not exist before.
+    A `background` procedure begins when nothing else is due. One with `is_low_priority` lets what clients wait for run
+    first, for a minute at most. It is undone when a step makes no progress for `deadline_seconds`.
+    It does not begin while one that it `yields_to` is under way; it cancels the ones that it `interrupts`.
+    """
+
+    name: ProcedureName
+    title: str
+    steps: Mapping[str, str]
+    status: Status | None = None
+    set_status: ReplicaSetStatus | None = None
+    creates: bool = False
+    background: bool = False
+    is_low_priority: bool = False
+    deadline_seconds: float = 600.0
+    yields_to: frozenset[ProcedureName] = frozenset()
+    interrupts: frozenset[ProcedureName] = frozenset()
+
+    @property
+    def first_step(self) -> str:
+        """The step that it begins with."""
+        return next(iter(self.steps))
+
+
+_BOOT, _OPEN = "Start the server", "Open the endpoint"
+_SET_SERVES = {"boot": "Start the servers", "publish": _OPEN}
+_SPECS = (
+    Spec(
+        ProcedureName.CREATE,
+        "Create",
+        {
+            "initialize": "Create an empty cluster",
+            "boot": _BOOT,
+            "secure": "Set its credentials",
+            "snapshot": "Take the first snapshot",
+            "publish": _OPEN,
+        },
+        Status.CONFIGURING,
+        creates=True,
+    ),
+    Spec(
+        ProcedureName.FORK,
+        "Fork",
+        {
+            "capture": "Copy the parent's data",
+            "recover": "Recover to the restore point",
+            "boot": _BOOT,
+            "secure": "Set its own credentials",
+            "publish": _OPEN,
+        },
+        Status.CONFIGURING,
+        creates=True,
+    ),
+    Spec(
+        ProcedureName.STOP,
+        "Pause",
+        {"settle": "Wait for other operations", "stop": "Stop the server"},
+        Status.PAUSING,
+        interrupts=frozenset({ProcedureName.RESTART}),
+    ),
+    Spec(
+        ProcedureName.START,
+        "Resume",
+        {"settle": "Wait for other operations", "boot": _BOOT, "open": _OPEN},
+        Status.RESUMING,
+    ),
+    Spec(ProcedureName.RESTART, "Restart", {"boot": _BOOT, "open": _OPEN}, Status.UNSTABLE, is_low_priority=True),
+    Spec(
+        ProcedureName.RESIZE,
+        "Resize",
+        {
+            "settle": "Wait for other operations",
+            "apply": "Apply the size",
+            "stop": "Stop the server",
+            "boot": _BOOT,
+            "open": _OPEN,
+        },
+        Status.UPGRADING,
+    ),
+    Spec(
+        ProcedureName.DELETE,
+        "Delete",
+        {"settle": "Wait for other operations", "destroy": "Remove its data"},
+        Status.DELETING,
+        interrupts=frozenset({ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.RESTART}),
+    ),
+    Spec(
+        ProcedureName.OPTIMIZE,
+        "Optimize",
+        {"analyze": "Collect statistics"},
+        Status.OPTIMIZING,
+        deadline_seconds=_DAY_SECONDS,
+    ),
+    Spec(ProcedureName.POOLER, "Pooler", {"follow": "Start or stop the pooler"}),
+    Spec(
+        ProcedureName.CREATE_REPLICAS,
+        "Create replicas",
+        {"replicate": "Copy the service's data", **_SET_SERVES},
+        Status.CONFIGURING,
+        ReplicaSetStatus.CREATING,
+        creates=True,
+    ),
+    Spec(
+        ProcedureName.RESIZE_REPLICAS,
+        "Resize replicas",
+        {"stop": "Stop the servers", **_SET_SERVES},
+        Status.UPGRADING,
+        ReplicaSetStatus.RESIZING,
+    ),
+    Spec(
+        ProcedureName.RESTART_REPLICAS,
+        "Restart replicas",
+        _SET_SERVES,
+        Status.UNSTABLE,
+        ReplicaSetStatus.ERROR,
+        is_low_priority=True,
+    ),
+    Spec(
+        ProcedureName.DELETE_REPLICAS,
+        "Delete replicas",
+        {"destroy": "Remove their data"},
+        Status.DELETING,
+        ReplicaSetStatus.DELETING,
+        interrupts=frozenset({ProcedureName.CREATE_REPLICAS}),
+    ),
+    Spec(ProcedureName.REPLICA_POOLER, "Pooler of replicas", {"follow": "Start or stop the pooler"}),
+    Spec(
+        ProcedureName.SNAPSHOT,
+        "Snapshot",
+        {
+            "take": "Take the snapshot",
+            "retire": "Remove expired snapshots from the list",
+            "sweep": "Remove their files and expired WAL",
+        },
+        background=True,
+    ),
+    Spec(
+        ProcedureName.DELETE_SNAPSHOT,
+        "Delete a snapshot",
+        {"forget": "Wait for forks of it", "sweep": "Remove its files"},
+    ),
+    Spec(
+        ProcedureName.PREPARE,
+        "Prepare the newest snapshot",
+        {"rest": "Wait until the service is idle", "prepare": "Recover a copy of the snapshot"},
+        background=True,
+    ),
+    Spec(
+        ProcedureName.AFTERCARE,
+        "Examine the fork",
+        {"examine": "Complete the fork report", "analyze": "Collect statistics"},
+        background=True,
+        deadline_seconds=_DAY_SECONDS,
+    ),
+    Spec(
+        ProcedureName.DRILL,
+        "Verify a restore",
+        {
+            "choose": "Choose the restore point",
+            "capture": "Copy the service's data",
+            "recover": "Recover to the restore point",
+            "boot": _BOOT,
+            "check": "Check every table",
+            "drop": "Remove the copy",
+            "walk": "Verify the archived WAL",
+        },
+        background=True,
+        deadline_seconds=_DAY_SECONDS,
+        yields_to=frozenset(ProcedureName) - {ProcedureName.DRILL, ProcedureName.AFTERCARE, ProcedureName.PREPARE},
+    ),
+)
+# A stored name may be one that a later release knows: so the keys are plain strings.
+SPECS: Mapping[str, Spec] = {spec.name: spec for spec in _SPECS}

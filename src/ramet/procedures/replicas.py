@@ -1,0 +1,100 @@
+"""The servers of a service's read replica sets, which are stopped, started and deleted with it."""
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ramet.backends.interface.values import Primary, Server
+from ramet.model.credentials import Secret
+from ramet.model.procedures import SPECS, ProcedureName
+from ramet.model.replica import ReplicaSet
+from ramet.model.service import Service
+from ramet.procedures.servers import Tools
+from ramet.procedures.spec import submit
+from ramet.procedures.state import Restartable
+from ramet.store import operations, replicas, services
+
+
+def set_of(tools: Tools, set_id: str) -> ReplicaSet:
+    """Return a set's row; it exists as long as an operation names it."""
+    with tools.store.read() as tx:
+        found = replicas.get_set(tx, set_id)
+    if found is None:
+        raise AssertionError(f"BUG: replica set {set_id} has an operation but no row")
+    return found
+
+
+def servers_of(tools: Tools, set_id: str) -> list[Server]:
+    """Return the servers of a set, the one that has the set's id first."""
+    replica_set = set_of(tools, set_id)
+    return servers_of_set(replica_set, tools.service(replica_set.service_id))
+
+
+def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
+    """Return what a backend must know of a set's nodes, the one that has the set's id first."""
+    return [
+        Server(
+            service_id=node.id,
+            service_type=parent.service_type,
+            environment=replica_set.environment,
+            size=replica_set.size,
+            host=replica_set.host,
+            port=node.port,
+            pg_major=parent.pg_major,
+            verifier=Secret(""),
+            primary=Primary(parent.id, parent.port),
+        )
+        for node in replica_set.nodes
+    ]
+
+
+def stop_replicas(tools: Tools, service_id: str) -> None:
+    """Stop every replica of a service."""
+    parent = tools.service(service_id)
+    for each in _live_sets(tools, service_id):
+        if each.ready_at is not None:
+            for server in servers_of_set(each, parent):
+                tools.backend.servers.stop(server)
+
+
+def destroy_replicas(tools: Tools, service_id: str) -> None:
+    """Remove every replica of a service from the host."""
+    for each in _live_sets(tools, service_id):
+        for node in each.nodes:
+            tools.backend.servers.destroy(node.id)
+
+
+def cancel_creations(tools: Tools, service_id: str) -> None:
+    """Cancel the creation of sets, for their service is being deleted."""
+    interrupted = SPECS[ProcedureName.DELETE_REPLICAS].interrupts
+    activities = [each.activity for each in _live_sets(tools, service_id) if each.activity is not None]
+    creations = [one.operation_id for one in activities if one.procedure in interrupted]
+    if creations:
+        with tools.store.write() as tx:
+            for operation_id in creations:
+                operations.cancel(tx, operation_id)
+
+
+def mark_sets_deleted(tx: sa.Connection, tools: Tools, service_id: str) -> None:
+    """Record that the sets of a service are gone."""
+    for each in replicas.live_sets(tx, service_id):
+        replicas.update_set(tx, each.id, deleted_at=tools.clock(), operation_id=None)
+
+
+def submit_restarts(tx: sa.Connection, service_id: str) -> None:
+    """Submit that the sets of a service are started, except those that an operation works on."""
+    for each in replicas.live_sets(tx, service_id):
+        if each.activity is None and each.ready_at is not None:
+            submit_for_set(tx, each, ProcedureName.RESTART_REPLICAS, Restartable())
+
+
+def submit_for_set(tx: sa.Connection, replica_set: ReplicaSet, name: ProcedureName, state: Struct) -> str:
+    """Submit an operation that claims a set, and holds its service until it ends; return its id."""
+    operation_id = submit(tx, name, replica_set.id, state)
+    services.add_hold(tx, replica_set.service_id, operation_id)
+    replicas.update_set(tx, replica_set.id, operation_id=operation_id)
+    return operation_id
+
+
+def _live_sets(tools: Tools, service_id: str) -> list[ReplicaSet]:
+    with tools.store.read() as tx:
+        return replicas.live_sets(tx, service_id)

@@ -1,0 +1,144 @@
+"""What the operations of each procedure store between their steps.
+
+Rows of earlier releases are decoded by these types too: a field that they lack needs a default here, and a field that
+goes from here stays in their rows, unread.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from ramet.backends.interface.values import Capture
+from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import ProcedureName
+from ramet.model.resources import Size
+from ramet.model.snapshot import SnapshotKind
+from ramet.operations.procedure import NoState
+
+StoredSize = tuple[int | None, int | None]
+
+
+class Restartable(Struct, frozen=True, kw_only=True):
+    """Of a procedure that starts a server. `kills` counts how often that was killed before it was open."""
+
+    kills: int = 0
+
+
+class Interrupting(Restartable, frozen=True, kw_only=True):
+    """Of a procedure that waits until the operation that it `interrupted` is over."""
+
+    interrupted: str | None = None
+
+
+class CreateState(Restartable, frozen=True, kw_only=True):
+    """`is_based`: its first snapshot is recorded."""
+
+    snapshot_id: str
+    is_based: bool = False
+
+
+class RecoveryState(Restartable, frozen=True, kw_only=True):
+    """Of a procedure that recovers captured data. `base_id` is a snapshot; `target` is None for its end."""
+
+    base_id: str | None = None
+    target: datetime | None = None
+    capture: Capture | None = None
+    recovery: dict[str, Any] | None = None
+
+    def captured(self) -> Capture:
+        """Return what an earlier step captured."""
+        if self.capture is None:
+            raise AssertionError("BUG: recovery comes after capture")
+        return self.capture
+
+
+class ForkState(RecoveryState, frozen=True, kw_only=True):
+    """`quiet`: what acts on the outside world is disabled in the fork; `neutralised` is what that was."""
+
+    parent_id: str
+    strategy: ForkStrategy
+    quiet: bool
+    neutralised: dict[str, Any] = {}
+
+
+class DrillState(RecoveryState, frozen=True, kw_only=True):
+    """`drill_id` names the throw-away server; the archive is verified up to the segment `at`."""
+
+    drill_id: str
+    at: str = ""
+
+
+class ResizeState(Interrupting, frozen=True, kw_only=True):
+    """The sizes before and after."""
+
+    before: StoredSize
+    after: StoredSize
+
+
+class OptimizeState(Interrupting, frozen=True, kw_only=True):
+    """How ANALYZE ended."""
+
+    statistics: str | None = None
+
+
+class PoolerState(Struct, frozen=True, kw_only=True):
+    """`enabling`: there was no pooler before, so there is none when it fails."""
+
+    enabling: bool
+
+
+class ResizeReplicasState(Restartable, frozen=True, kw_only=True):
+    """The size before; the row has the new one."""
+
+    before: StoredSize
+
+
+class DeleteReplicasState(Struct, frozen=True, kw_only=True):
+    """The operation to wait for: one that was canceled."""
+
+    after: str | None = None
+
+
+class SnapshotState(Struct, frozen=True, kw_only=True):
+    """`retired` are the snapshots whose files are to be removed."""
+
+    snapshot_id: str
+    kind: SnapshotKind
+    name: str | None = None
+    retired: tuple[str, ...] = ()
+
+
+class OneSnapshotState(Struct, frozen=True, kw_only=True):
+    """The snapshot that the operation is about."""
+
+    snapshot_id: str
+
+
+STATES: Mapping[ProcedureName, type[Struct]] = {
+    ProcedureName.CREATE: CreateState,
+    ProcedureName.FORK: ForkState,
+    ProcedureName.STOP: Interrupting,
+    ProcedureName.START: Interrupting,
+    ProcedureName.RESTART: Restartable,
+    ProcedureName.RESIZE: ResizeState,
+    ProcedureName.DELETE: Interrupting,
+    ProcedureName.OPTIMIZE: OptimizeState,
+    ProcedureName.POOLER: PoolerState,
+    ProcedureName.CREATE_REPLICAS: Restartable,
+    ProcedureName.RESIZE_REPLICAS: ResizeReplicasState,
+    ProcedureName.RESTART_REPLICAS: Restartable,
+    ProcedureName.DELETE_REPLICAS: DeleteReplicasState,
+    ProcedureName.REPLICA_POOLER: PoolerState,
+    ProcedureName.SNAPSHOT: SnapshotState,
+    ProcedureName.DELETE_SNAPSHOT: OneSnapshotState,
+    ProcedureName.PREPARE: OneSnapshotState,
+    ProcedureName.AFTERCARE: NoState,
+    ProcedureName.DRILL: DrillState,
+}
+
+
+def stored_size(size: Size) -> StoredSize:
+    """Return a size in the form that is stored."""
+    return size.cpu_millis, size.memory_gbs
