@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from ramet.api.application import BASE_PATH
-from ramet.backends.interface.values import ExtensionUpdate, Server
+from ramet.backends.interface.values import ExtensionUpdate, Source
 from ramet.errors import Failed, Invalid
 from ramet.model.service import FAILED_SHOWN_FOR, Service
 from ramet.store import services
@@ -206,10 +206,11 @@ def test_a_fork_and_its_dry_run_are_refused_where_its_state_needs_a_library_that
 ) -> None:
     service = world.ready()
 
-    def refuse(server: Server, moment: datetime) -> None:
-        raise Invalid("EXTENSION_VERSION_MISSING", "the library is not installed")
+    def refuse(source: Source, as_of: datetime | None) -> None:
+        if as_of is not None:
+            raise Invalid("EXTENSION_VERSION_MISSING", "the library is not installed")
 
-    monkeypatch.setattr(world.backend.restore, "check_extensions", refuse)
+    monkeypatch.setattr(world.backend.restore, "check_fork", refuse)
     for query in ("?dry_run=true", ""):
         path = world.path(service["service_id"], "forkService") + query
         refused = world.post(path, {"fork_strategy": "LAST_SNAPSHOT"})

@@ -27,7 +27,7 @@ from ramet.model.service import Origin, Service, check_name, fork_name, is_down,
 from ramet.model.snapshot import base_for, newest, rollable
 from ramet.model.status import Status
 from ramet.model.window import Gap
-from ramet.procedures.servers import server_of, source_of
+from ramet.procedures.servers import source_of
 from ramet.procedures.state import ForkState
 from ramet.store import snapshots
 
@@ -77,12 +77,9 @@ def _host_facts(plane: Plane, project_id: str, service_id: str, request: ForkReq
         plan = _decide(plane, tx, project_id, service_id, request, ())
         known = rollable(snapshots.list_snapshots(tx, plan.parent.id))
     gaps = () if plan.point.target is None else plane.backend.restore.gaps(plan.parent.id, known)
-    plane.backend.host.check_room(
-        source_of(plan.parent, plan.point.base.id if plan.point.base else None, plan.point.target)
-    )
-    past = plan.point.target or (None if plan.point.base is None else plan.point.base.taken_at)
-    if past is not None:
-        plane.backend.restore.check_extensions(server_of(plan.parent), past)
+    base, target = plan.point.base, plan.point.target
+    as_of = target or (None if base is None else base.taken_at)
+    plane.backend.restore.check_fork(source_of(plan.parent, None if base is None else base.id, target), as_of)
     return gaps
 
 

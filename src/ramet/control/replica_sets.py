@@ -16,7 +16,7 @@ from ramet.model.resources import Size, parse_size
 from ramet.model.service import Environment, Service, check_name, status_of
 from ramet.model.status import ReplicaSetStatus, Status
 from ramet.procedures.replicas import submit_for_set
-from ramet.procedures.servers import source_of
+from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
 from ramet.procedures.state import DeleteReplicasState, PoolerState, ResizeReplicasState, Restartable, stored_size
 from ramet.store import operations, replicas, services
@@ -48,7 +48,7 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
     with plane.store.write() as tx:
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         _check_nodes(tx, parent, request.nodes)
-        plane.backend.host.check_room(source_of(parent))
+        plane.backend.replicas.check_room(server_of(parent))
         made = _plan(plane, tx, parent, request, size)
         replicas.insert_set(tx, made)
         submit_for_set(tx, made, ProcedureName.CREATE_REPLICAS, Restartable())

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import msgspec
 import sqlalchemy as sa
 
-from ramet.backends.interface.values import SnapshotFacts
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
@@ -92,8 +91,7 @@ def written_bytes(plane: Plane, service: Service, last: Snapshot | None) -> int 
     """Return the WAL that a service wrote since its newest snapshot; None where nobody can tell now."""
     if last is None or service.paused:
         return None
-    facts = SnapshotFacts(last.taken_at, last.start_lsn, last.end_lsn, last.timeline, last.next_xid, last.size_bytes)
-    return plane.backend.restore.written_since(server_of(service), facts)
+    return plane.backend.restore.written_since(server_of(service), last)
 
 
 def snapshot_in_use_error(snapshot: Snapshot) -> Invalid:

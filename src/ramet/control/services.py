@@ -201,7 +201,7 @@ def _checked(plane: Plane, project_id: str, request: CreateRequest) -> Service:
     if request.with_vectors:
         plane.backend.host.check_service_type(ServiceType.VECTOR, pg_major)
     plane.placement.check_tls(pg_major, has_tls=plane.backend.host.has_tls(pg_major))
-    plane.backend.host.check_room(None)
+    plane.backend.host.check_room()
     return Service(
         id="",
         project_id=project_id,

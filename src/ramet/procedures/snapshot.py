@@ -55,7 +55,7 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
         for snapshot_id in set(work.state.retired) - {snapshot.id for snapshot in kept}:
             tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
         for oldest in rollable(kept)[:1]:
-            tools.backend.restore.discard_wal(work.subject, oldest.timeline, oldest.start_lsn)
+            tools.backend.restore.discard_wal(work.subject, oldest)
         return Done(changes=lambda tx: end(tx, work))
 
     def end(tx: sa.Connection, work: Work[SnapshotState]) -> None:

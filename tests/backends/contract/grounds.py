@@ -5,6 +5,7 @@ Another backend needs a `Ground` of its own, and its row in `GROUNDS`.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from ramet.ids import new_id
 from ramet.model.credentials import Secret, new_password, scram_verifier
 from ramet.model.resources import Size
 from ramet.model.service import Environment, ServiceType
+from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.local.forks import make_backend
 from tests.backends.local.hosts import connect
 
@@ -81,6 +83,10 @@ class Ground:
         facts = self.backend.restore.take_snapshot(server, snapshot_id, paused)
         assert facts is not None
         return snapshot_id, facts
+
+    def recorded(self, server: Server, snapshot_id: str, facts: SnapshotFacts) -> Snapshot:
+        """Return a snapshot as the control plane records it."""
+        return Snapshot(id=snapshot_id, service_id=server.service_id, kind=SnapshotKind.SCHEDULED, **asdict(facts))
 
     def fork(self, source: Source) -> Server:
         """Fork a service until the fork serves clients."""

@@ -22,7 +22,7 @@ def test_a_port_that_nothing_listens_on_is_free(ground: Ground) -> None:
 
 def test_there_is_room_for_a_service_without_pressure(ground: Ground) -> None:
     host = ground.backend.host
-    host.check_room(None)
+    host.check_room()
     assert host.storage_pressure(None, lasting=False) is None
     assert host.storage_pressure(ground.create(), lasting=False) is None
 

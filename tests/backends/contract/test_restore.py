@@ -133,3 +133,25 @@ def test_an_archive_without_damage_is_verified_to_its_end(ground: Ground) -> Non
     at: str | None = ""
     while at is not None:
         at = restore.verify_archive(server.service_id, at)
+
+
+def test_there_is_room_for_a_fork_and_for_a_replica(ground: Ground) -> None:
+    parent = ground.create("one")
+    snapshot_id, facts = ground.snapshot(parent)
+    ground.backend.restore.check_fork(Source(parent), None)
+    ground.backend.restore.check_fork(Source(parent, snapshot_id=snapshot_id), facts.taken_at)
+    ground.backend.replicas.check_room(parent)
+
+
+def test_after_wal_was_discarded_forks_of_what_is_kept_have_no_gap(ground: Ground) -> None:
+    parent, restore = ground.create("one"), ground.backend.restore
+    dropped, _ = ground.snapshot(parent)
+    ground.client.commit(parent, "two")
+    kept, facts = ground.snapshot(parent)
+    restore.delete_snapshot(parent.service_id, dropped)
+    for _ in range(2):
+        restore.discard_wal(parent.service_id, facts)
+    target = after(ground.client.commit(parent, "three"))
+    assert list(restore.gaps(parent.service_id, [ground.recorded(parent, kept, facts)])) == []
+    child = ground.fork(Source(parent, snapshot_id=kept, target=target))
+    assert ground.client.values(child) == ["one", "two", "three"]

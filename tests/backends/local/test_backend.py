@@ -223,7 +223,7 @@ def test_a_trimmed_archive_still_serves_the_window_that_is_left(backend: LocalBa
     append(backend, parent, 3)
     archive = paths_of(backend, parent).archive
     eventually(lambda: len(list(archive.glob("0000????????????????????"))) >= 3)
-    assert backend.restore.discard_wal(parent.service_id, facts.timeline, facts.start_lsn) >= 2
+    assert backend.restore.discard_wal(parent.service_id, facts) >= 2
     assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
     assert rows_of(backend, fork(backend, parent, snapshot_id, now()).server) == [1, 2, 3]
 
@@ -240,8 +240,9 @@ def test_a_taken_port_is_not_free(backend: LocalBackend) -> None:
 
 
 def test_a_full_volume_refuses_forks_up_front(backend: LocalBackend, parent: Server) -> None:
-    backend.host.check_room(None)
-    backend.host.check_room(Source(parent))
+    backend.host.check_room()
+    backend.restore.check_fork(Source(parent), None)
+    backend.replicas.check_room(parent)
 
     class Full:
         def __getattr__(self, name: str) -> object:
@@ -252,7 +253,9 @@ def test_a_full_volume_refuses_forks_up_front(backend: LocalBackend, parent: Ser
 
     full = replace(backend, pool=Full())  # type: ignore[arg-type]
     with pytest.raises(Exhausted, match="1 MiB left"):
-        full.host.check_room(Source(parent))
+        full.restore.check_fork(Source(parent), None)
+    with pytest.raises(Exhausted, match="1 MiB left"):
+        full.replicas.check_room(parent)
 
 
 def test_the_host_is_described(backend: LocalBackend) -> None:

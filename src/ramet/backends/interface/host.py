@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ramet.backends.interface.values import Server, Source
+from ramet.backends.interface.values import Server
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.resources import Size
 from ramet.model.service import ServiceType
@@ -27,8 +27,8 @@ class Host(Protocol):
     def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
         """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
 
-    def check_room(self, source: Source | None) -> None:
-        """Raise Exhausted when the storage has no room for a new service (None) or for such a fork."""
+    def check_room(self) -> None:
+        """Raise Exhausted when the storage has no room for a new service."""
 
     def port_is_free(self, port: int) -> bool:
         """Tell whether an endpoint could be made on `port`."""

@@ -9,6 +9,9 @@ from ramet.backends.interface.values import Server
 class Replicas(Protocol):
     """The nodes of read replica sets. Their servers are started, opened and stopped like any other."""
 
+    def check_room(self, primary: Server) -> None:
+        """Raise Exhausted when the storage has no room for a replica of `primary`."""
+
     def create(self, replica: Server) -> bool:
         """Make the replica's volume from its primary, which is not harmed; started, it follows that.
 

@@ -12,8 +12,11 @@ from ramet.model.window import Gap
 class Restore(Protocol):
     """What is kept of the past of services, and what is made of it."""
 
-    def check_extensions(self, server: Server, moment: datetime) -> None:
-        """Raise Invalid when a past state of a server needs a library that is not installed any more."""
+    def check_fork(self, source: Source, as_of: datetime | None) -> None:
+        """Raise Exhausted when there is no room for such a fork, Invalid when a library that it needs is gone.
+
+        `as_of` is the time of the state that the fork begins with; None: the parent as it is now.
+        """
 
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Copy the data of `source` into the child's new volume; the parent is not harmed and not needed afterwards.
@@ -62,11 +65,11 @@ class Restore(Protocol):
     def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
         """Return the snapshots whose data is there; None where nobody can tell, because all of the service is gone."""
 
-    def discard_wal(self, service_id: str, timeline: int, before_lsn: str) -> int:
-        """Remove archived WAL that ends before `before_lsn`; return the number of segments removed."""
+    def discard_wal(self, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
+        """Remove archived WAL that no fork of `oldest` or a later state needs; return the number of files removed."""
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
         """Return the times after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
 
-    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
+    def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
         """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""

@@ -42,7 +42,7 @@ class LocalBackend:
     @cached_property
     def replicas(self) -> LocalReplicas:
         """Read replicas and their balancers."""
-        return LocalReplicas(self.instances, self.pool.driver)
+        return LocalReplicas(self.instances, self.pool)
 
     @cached_property
     def poolers(self) -> Poolers:

@@ -1,7 +1,6 @@
 """The host as a whole: its capacity, installations, storage and ports, and what is measured and logged here."""
 
 import errno
-import math
 import shutil
 import socket
 import time
@@ -11,24 +10,23 @@ from functools import cached_property
 
 import psutil
 
-from ramet.backends.interface.values import Server, Source
+from ramet.backends.interface.values import Server
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import base_backup, snapshots
 from ramet.backends.local.server import read_only_module, read_only_storage
 from ramet.backends.local.server.log_reader import read_log
 from ramet.backends.local.server.servers import Servers, place_of
 from ramet.backends.local.server.usage import measure
 from ramet.backends.local.volumes.pool import Pool, close_pool
 from ramet.backends.local.volumes.reserve import Reserve
-from ramet.errors import Exhausted, Unavailable
+from ramet.backends.local.volumes.room import check_room
+from ramet.errors import Unavailable
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.resources import Size
 from ramet.model.service import ServiceType
 
 _GIB = 1024**3
-_RESERVE_BYTES = 128 * 1024**2
 _STOP_SECONDS = 120.0
 
 
@@ -68,20 +66,9 @@ class LocalHost:
         """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
         self.instances.check_service_type(service_type, pg_major)
 
-    def check_room(self, source: Source | None) -> None:
-        """Raise Exhausted when the volume has no room for a new service (None) or for such a fork."""
-        needed = _RESERVE_BYTES
-        if source is not None:
-            paths = self.instances.paths(source.parent.service_id)
-            tree = paths.data if source.snapshot_id is None else snapshots.data_of(paths, source.snapshot_id)
-            needed += self.pool.driver.estimate_bytes(tree, base_backup.NOT_DATA) if tree.is_dir() else 0
-        free = self.pool.free_bytes()
-        if free < needed:
-            raise Exhausted(
-                "NOT_ENOUGH_DISK",
-                f"The storage has {free // 1024**2} MiB left, and this needs {math.ceil(needed / 1024**2)} MiB",
-                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
-            )
+    def check_room(self) -> None:
+        """Raise Exhausted when the storage has no room for a new service."""
+        check_room(self.pool)
 
     def port_is_free(self, port: int) -> bool:
         """Tell whether nothing on the host listens on `port`."""

@@ -12,7 +12,8 @@ from ramet.backends.local.host import files
 from ramet.backends.local.pooler.pooler import BALANCER, Poolers
 from ramet.backends.local.restore import base_backup
 from ramet.backends.local.server.servers import Servers
-from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.volumes.room import check_room
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.errors import Unavailable
 
@@ -25,7 +26,11 @@ class LocalReplicas:
     """The replicas of a data root; obeys ramet.backends.interface.replicas.Replicas."""
 
     instances: Servers
-    driver: Driver
+    pool: Pool
+
+    def check_room(self, primary: Server) -> None:
+        """Raise Exhausted when the storage has no room for a replica of `primary`."""
+        check_room(self.pool, base_backup.copied_bytes(self.pool.driver, self.instances.paths(primary.service_id).data))
 
     def create(self, replica: Server) -> bool:
         """Make the replica's data directory, or find the one that an earlier call made.
@@ -39,9 +44,9 @@ class LocalReplicas:
         if paths.data.exists():
             return True
         unfinished = paths.root / _UNFINISHED
-        self.driver.remove_tree(unfinished)
+        self.pool.driver.remove_tree(unfinished)
         try:
-            base_backup.copy_running(self.driver, primary, unfinished)
+            base_backup.copy_running(self.pool.driver, primary, unfinished)
         except Unavailable:
             return False
         files.write(unfinished / _SIGNAL)

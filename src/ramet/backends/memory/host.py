@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ramet.backends.interface.values import Server, Source
+from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.resources import Size
@@ -34,7 +34,7 @@ class MemoryHost:
     def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
         """Accept every type."""
 
-    def check_room(self, source: Source | None) -> None:
+    def check_room(self) -> None:
         """Find room for everything."""
 
     def port_is_free(self, port: int) -> bool:

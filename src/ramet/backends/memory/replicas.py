@@ -12,6 +12,9 @@ class MemoryReplicas:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
+    def check_room(self, primary: Server) -> None:
+        """Find room for every replica."""
+
     def create(self, replica: Server) -> bool:
         """Make a volume that shows the rows of its primary."""
         if replica.primary is None:

@@ -17,8 +17,8 @@ class MemoryRestore:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    def check_extensions(self, server: Server, moment: datetime) -> None:
-        """Find every library."""
+    def check_fork(self, source: Source, as_of: datetime | None) -> None:
+        """Allow every fork."""
 
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Copy the rows that the source names."""
@@ -84,15 +84,15 @@ class MemoryRestore:
         with self._memory.lock:
             return frozenset(self._memory.volumes[service_id].snapshots) if service_id in self._memory.volumes else None
 
-    def discard_wal(self, service_id: str, timeline: int, before_lsn: str) -> int:
-        """Have nothing to trim: rows are their own archive."""
+    def discard_wal(self, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
+        """Discard nothing: rows are their own archive."""
         return 0
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
         """Return the gaps that a test has made."""
         return self._memory.volume(service_id).gaps
 
-    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
+    def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
         """Return the size of the rows committed since a snapshot."""
         volume = self._memory.volume(server.service_id)
         return (len(volume.rows) - snapshot.next_xid) * ROW_BYTES if volume.running else None

@@ -1,12 +1,12 @@
 """Archived segments are what was archived, or are found and named."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
@@ -44,7 +44,8 @@ def test_the_notes_of_trimmed_segments_go(backend: LocalBackend) -> None:
     for number in (3, 4, 5):
         write_segment(paths.archive, Segment(1, number))
     digests.record(paths, LONG)
-    assert backend.restore.discard_wal(paths.service_id, 1, "0/4000000") == 1
+    facts = SnapshotFacts(datetime.now(UTC), "0/4000000", "0/4000000", 1, 700, 0)
+    assert backend.restore.discard_wal(paths.service_id, facts) == 1
     digests.record(paths, LONG)
     assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (4, 5)]
 

@@ -101,6 +101,11 @@ class Base:
             check_segment(data / WAL_DIRECTORY / segment.name, segment, self.system_identifier, until)
 
 
+def copied_bytes(driver: Driver, tree: Path) -> int:
+    """Return what a copy of a data directory would take from the storage now; 0 where it is missing."""
+    return driver.estimate_bytes(tree, NOT_DATA) if tree.is_dir() else 0
+
+
 def copy_running(driver: Driver, parent: ServicePaths, target: Path) -> Base:
     """Copy the data directory of a running server to the new directory `target`, between backup start and stop.
 

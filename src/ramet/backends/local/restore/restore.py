@@ -17,13 +17,13 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, extensions
 from ramet.backends.local.sql.rows import row
 from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.volumes.room import check_room, check_wal_room
 from ramet.backends.local.wal import archive, digests
-from ramet.errors import Exhausted, Unavailable
+from ramet.errors import Unavailable
 from ramet.model.snapshot import Snapshot
 from ramet.model.window import Gap
 
 _LOOK_SECONDS = 0.5
-_WAL_BYTES = 64 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,17 @@ class LocalRestore:
     instances: Servers
     pool: Pool
 
-    def check_extensions(self, server: Server, moment: datetime) -> None:
-        """Raise Invalid when a past state of a server needs a library that is not installed any more."""
-        installation = self.instances.installations.of(server.pg_major)
-        extensions.check_past(self.instances.paths(server.service_id), installation, moment)
+    def check_fork(self, source: Source, as_of: datetime | None) -> None:
+        """Raise Exhausted when there is no room for such a fork, Invalid when a library that it needs is gone."""
+        parent = self.instances.paths(source.parent.service_id)
+        tree = parent.data if source.snapshot_id is None else snapshots.data_of(parent, source.snapshot_id)
+        check_room(self.pool, base_backup.copied_bytes(self.pool.driver, tree))
+        if as_of is not None:
+            extensions.check_past(parent, self.instances.installations.of(source.parent.pg_major), as_of)
 
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Copy the data of `source` into the child's new volume; not where the parent's own WAL might not fit then."""
-        self._check_wal_room()
+        check_wal_room(self.pool)
         return Capturing(self.instances, self.pool.driver).capture(child, source)
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
@@ -82,7 +85,7 @@ class LocalRestore:
         paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
         driver = self.pool.driver
-        self._check_wal_room()
+        check_wal_room(self.pool)
 
         def copy(target: Path) -> Base:
             if paused:
@@ -101,7 +104,7 @@ class LocalRestore:
         """
         if not self.pool.driver.shares_blocks:
             return None
-        self._check_wal_room()
+        check_wal_room(self.pool)
         return warm_copy.prepare(self.instances, self.pool.driver, server, snapshot_id, timeout_seconds, spares)
 
     def discard_preparation(self, service_id: str, snapshot_id: str) -> None:
@@ -119,11 +122,11 @@ class LocalRestore:
         except FileNotFoundError:
             return None
 
-    def discard_wal(self, service_id: str, timeline: int, before_lsn: str) -> int:
-        """Remove archived WAL that lies wholly before `before_lsn`; return the number of segments removed."""
+    def discard_wal(self, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
+        """Remove archived WAL that ends before `oldest` begins; return the number of segments removed."""
         paths = self.instances.paths(service_id)
-        count = archive.trim(paths.archive, timeline, before_lsn)
-        digests.discard(paths, timeline, before_lsn)
+        count = archive.trim(paths.archive, oldest.timeline, oldest.start_lsn)
+        digests.discard(paths, oldest.timeline, oldest.start_lsn)
         return count
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
@@ -132,7 +135,7 @@ class LocalRestore:
         paths = self.instances.paths(service_id)
         return gaps(self.pool.driver, paths, pg_waldump, snapshots, digests.faults(paths))
 
-    def written_since(self, server: Server, snapshot: SnapshotFacts) -> int | None:
+    def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
         """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""
         query = (
             "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,"
@@ -144,13 +147,3 @@ class LocalRestore:
         except Unavailable:
             return None
         return 0 if next_xid == snapshot.next_xid else max(1, written_bytes)
-
-    def _check_wal_room(self) -> None:
-        """Raise Exhausted where a server that is made to begin a WAL segment could fail: it would go down."""
-        free = self.pool.free_bytes()
-        if free < _WAL_BYTES:
-            raise Exhausted(
-                "NOT_ENOUGH_DISK",
-                f"The storage has no room: {free // 1024**2} MiB are left",
-                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}.",
-            )
