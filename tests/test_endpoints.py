@@ -22,13 +22,13 @@ SOURCES = Path(endpoints.__file__).parent
         (connection_uri("h", 1, role="a b", password="p/@:"), "postgresql://a%20b:p%2F%40%3A@h:1/tsdb?sslmode=require"),
     ],
 )
-def test_a_uri_has_role_password_address_and_tls(uri: str, expected: str) -> None:
+def test_a_uri_has_role_password_address_and_sslmode(uri: str, expected: str) -> None:
     assert uri == expected
 
 
 @given(role=st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1), password=st.text(min_size=1))
 @pytest.mark.parametrize("host", ["localhost", "db.example", "127.0.0.1", "::1", "2001:db8::7"])
-def test_libpq_reads_what_was_meant(host: str, role: str, password: str) -> None:
+def test_libpq_parses_the_uri(host: str, role: str, password: str) -> None:
     secret = password.replace("\0", "0").encode(errors="replace").decode()
     read = conninfo_to_dict(connection_uri(host, 5432, role=role, password=secret))
     found = {key: read[key] for key in ("host", "port", "user", "password", "dbname", "sslmode")}
@@ -36,7 +36,7 @@ def test_libpq_reads_what_was_meant(host: str, role: str, password: str) -> None
     assert found == expected
 
 
-def test_variables_say_the_same() -> None:
+def test_variables_match_the_uri() -> None:
     assert (
         connection_variables("::1", 15432, role="app", tls=False)
         == "PGHOST=::1 PGPORT=15432 PGUSER=app PGDATABASE=tsdb PGSSLMODE=disable"
@@ -51,10 +51,10 @@ def test_addresses_have_brackets_where_they_need_them() -> None:
     ("host", "expected"),
     [("localhost", True), ("127.0.0.9", True), ("::1", True), ("0.0.0.0", False), ("db.example", False)],  # noqa: S104
 )
-def test_loopback_is_what_other_machines_cannot_reach(host: str, expected: bool) -> None:
+def test_only_loopback_addresses_and_localhost_are_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_no_other_module_makes_connection_strings() -> None:
+def test_only_endpoints_makes_connection_strings() -> None:
     texts = {path.relative_to(SOURCES).as_posix(): path.read_text() for path in SOURCES.rglob("*.py")}
     assert [name for name, text in texts.items() if 'f"postgresql://' in text or "PGHOST=" in text] == ["endpoints.py"]

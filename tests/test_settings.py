@@ -9,7 +9,7 @@ from ramet.errors import Invalid
 from ramet.settings import Settings, describe_settings, load_settings
 
 
-def test_a_variable_goes_before_the_default_and_an_argument_before_both() -> None:
+def test_a_variable_overrides_the_default_and_an_option_overrides_both() -> None:
     assert load_settings({}).port == 8080
     assert load_settings({"RAMET_PORT": "9000"}).port == 9000
     assert load_settings({"RAMET_PORT": "9000"}, port=0).port == 0
@@ -21,7 +21,7 @@ def test_the_store_is_in_the_data_directory_by_default(tmp_path: Path) -> None:
     assert load_settings({"RAMET_DATABASE_URL": url}, data_dir=tmp_path).store_url() == url
 
 
-def test_ports_are_both_inclusive() -> None:
+def test_both_ends_of_a_port_range_are_included() -> None:
     assert load_settings({"RAMET_PORT_RANGE": "20000-20001"}).port_range == range(20000, 20002)
 
 
@@ -42,7 +42,7 @@ def test_a_host_may_be_a_name_or_an_address_of_either_version(text: str, host: s
 
 
 @pytest.mark.parametrize("text", ["a:b", ":::", "[a]", "::1:", "a b"])
-def test_what_is_neither_name_nor_address_is_no_host(text: str) -> None:
+def test_an_invalid_host_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="a host name or an address"):
         load_settings({"RAMET_HOST": text})
 
@@ -65,7 +65,7 @@ def test_what_is_neither_name_nor_address_is_no_host(text: str) -> None:
         ("RAMET_DATA_DIR", "/dev/null"),
     ],
 )
-def test_a_bad_value_is_refused_with_its_variable_value_and_remedy(variable: str, value: str) -> None:
+def test_an_invalid_value_is_refused_with_its_variable_value_and_remedy(variable: str, value: str) -> None:
     with pytest.raises(Invalid) as caught:
         load_settings({variable: value})
     assert variable in caught.value.message
@@ -73,7 +73,7 @@ def test_a_bad_value_is_refused_with_its_variable_value_and_remedy(variable: str
     assert "must" in caught.value.message
 
 
-def test_a_bad_argument_is_refused_by_the_name_of_its_option() -> None:
+def test_an_invalid_option_is_refused_by_its_name() -> None:
     with pytest.raises(Invalid, match="--port-range"):
         load_settings({}, port_range="all")
 

@@ -5,7 +5,7 @@ import logging
 from ramet.telemetry import LineFormatter
 
 
-def test_a_record_is_one_line_whatever_it_says() -> None:
+def test_a_log_record_is_always_one_line() -> None:
     try:
         raise ValueError("two\nlines")
     except ValueError as error:

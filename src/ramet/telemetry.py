@@ -13,8 +13,8 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        parts = [moment, f"level={record.levelname.lower()}", f"from={record.name}"]
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        parts = [time, f"level={record.levelname.lower()}", f"from={record.name}"]
         parts.append(f"message={_value(record.getMessage())}")
         if record.exc_info:
             parts.append(f"trace={json.dumps(self.formatException(record.exc_info), ensure_ascii=False)}")

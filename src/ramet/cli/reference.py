@@ -1,4 +1,4 @@
-"""docs/cli.md, made from the commands themselves: `python -m ramet.cli.reference` prints it."""
+"""docs/cli.md, generated from the commands: `python -m ramet.cli.reference` prints it."""
 
 import inspect
 import sys
@@ -11,14 +11,15 @@ from ramet.settings import describe_settings
 
 _HEAD = """# The command line
 
-Made from the code by `script/reference`; do not edit.
+Generated from the code by `script/reference`; do not edit.
 
-Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 failed; 2 the wait timed out;
-3 refused as it stands, or wrong words; 4 no valid key; 5 not allowed; 6 no such thing; 130 interrupted.
+Results are printed to standard output, everything else to standard error. Exit codes: 0 success; 1 failure; 2 the wait
+timed out; 3 invalid request, option or argument; 4 no valid key; 5 not allowed; 6 not found; 130 interrupted.
 
-A SERVICE is an id, or a name that only one service has. Which server and key a command uses: `--credentials-file` (or
-`RAMET_CREDENTIALS_FILE`), else `RAMET_BASE_URL`, `RAMET_PROJECT_ID`, `RAMET_PUBLIC_KEY` and `RAMET_SECRET_KEY`, else
-what `ramet up` or `ramet config set` wrote to the user's configuration (`~/.config/ramet/credentials.json`).
+A SERVICE is an id, or a name that only one service has. A command takes server, project and key from
+`--credentials-file` (or `RAMET_CREDENTIALS_FILE`), else from `RAMET_BASE_URL`, `RAMET_PROJECT_ID`, `RAMET_PUBLIC_KEY`
+and `RAMET_SECRET_KEY`, else from the configuration that `ramet up` or `ramet config set` wrote
+(`~/.config/ramet/credentials.json`).
 """
 
 
@@ -29,7 +30,7 @@ def reference() -> str:
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ("ramet",)) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Return every command that does something, with the words that lead to it, in the order of the help."""
+    """Return every command that is not a group, with its words, in the order of the help."""
     context = click.Context(group)
     for name in group.list_commands(context):
         found = group.get_command(context, name)

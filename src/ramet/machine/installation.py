@@ -22,7 +22,7 @@ _EXTENSION_OF = {ServiceType.VECTOR: "vector", ServiceType.TIMESERIESDB: "timesc
 
 @dataclass(frozen=True)
 class Installation:
-    """One PostgreSQL: its programs lie in `bin`, extensions below `share`, libraries in `lib`."""
+    """One PostgreSQL installation: programs in `bin`, extensions below `share`, libraries in `lib`."""
 
     bin: Path
     share: Path
@@ -49,7 +49,7 @@ class Installation:
         return (self.lib / f"{name}.so").is_file()
 
     def extensions_of(self, service_type: ServiceType) -> tuple[str, ...]:
-        """Return the extensions that a service of a type is born with here; time series include vectors."""
+        """Return the extensions that a new service of a type gets here; TIMESERIESDB includes vector."""
         own = extension_of(service_type)
         has_vector = service_type is ServiceType.TIMESERIESDB and self.has_extension("vector")
         return tuple(name for name in (own, "vector" if has_vector else None) if name is not None)
@@ -67,7 +67,7 @@ class Installation:
 
 
 def extension_of(service_type: ServiceType) -> str | None:
-    """Return the extension that a service type is born with, if any."""
+    """Return the extension of a service type, if it has one."""
     return _EXTENSION_OF.get(service_type)
 
 
@@ -102,7 +102,7 @@ class Installations:
         return {one.major: one for one in reversed(self.found)}
 
     def of(self, major: int) -> Installation:
-        """Return the installation for a service's major version; raises Failed when it is gone."""
+        """Return the installation of a major version. Raises Failed if this host has none."""
         if major not in self.by_major:
             raise Failed(
                 "POSTGRESQL_MISSING",

@@ -24,7 +24,7 @@ COMMANDS = dict(_commands(cli))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_command_explains_itself_with_an_example(stranger: Terminal, path: tuple[str, ...]) -> None:
+def test_the_help_of_every_command_has_an_example(stranger: Terminal, path: tuple[str, ...]) -> None:
     said = stranger.ramet(*path, "--help")
     assert said.code == 0
     if not isinstance(COMMANDS[path], click.Group):
@@ -33,7 +33,7 @@ def test_every_command_explains_itself_with_an_example(stranger: Terminal, path:
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_option_says_what_it_does(path: tuple[str, ...]) -> None:
+def test_every_option_has_a_help_text(path: tuple[str, ...]) -> None:
     for parameter in COMMANDS[path].params:
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
@@ -42,17 +42,18 @@ def test_every_option_says_what_it_does(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "words", [["nonsense"], ["service", "nonsense"], ["service", "list", "--nonsense"], ["service"]]
 )
-def test_unknown_words_end_with_3(stranger: Terminal, words: list[str]) -> None:
+def test_unknown_commands_and_options_exit_with_3(stranger: Terminal, words: list[str]) -> None:
     assert stranger.ramet(*words).code == 3
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_get_a_completion_script(stranger: Terminal, shell: str) -> None:
+def test_there_is_a_completion_script_for_each_shell(stranger: Terminal, shell: str) -> None:
     said = stranger.ramet("completion", shell)
     assert "_RAMET_COMPLETE" in said.out
 
 
 def test_services_are_completed_by_name_and_id(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramet.cli.ui.options._COMPLETION_SECONDS", 60.0)
     made = terminal.made("service", "create", "completed")
     command = COMMANDS["service", "get"]
     with command.make_context("get", [""], resilient_parsing=True) as context:
@@ -68,14 +69,16 @@ def test_every_setting_is_listed(stranger: Terminal) -> None:
     }
 
 
-def test_a_bad_setting_ends_with_3_and_names_its_variable(stranger: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_exits_with_3_and_names_its_variable(
+    stranger: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAMET_PORT_RANGE", "all")
     said = stranger.ramet("doctor")
     assert said.code == 3
     assert "RAMET_PORT_RANGE" in said.err
 
 
-def test_doctor_tells_what_the_host_gives_and_changes_nothing(stranger: Terminal) -> None:
+def test_doctor_describes_the_host_without_changing_it(stranger: Terminal) -> None:
     told = stranger.made("doctor")
     assert {"ramet", "data", "process", "storage", "postgresql", "tls", "limits", "poolers"} <= set(told)
     assert "pooler" not in told
@@ -83,6 +86,6 @@ def test_doctor_tells_what_the_host_gives_and_changes_nothing(stranger: Terminal
     assert not (stranger.home / "data").exists()
 
 
-def test_down_where_nothing_is_ends_with_6(stranger: Terminal) -> None:
+def test_down_without_a_data_directory_exits_with_6(stranger: Terminal) -> None:
     assert stranger.ramet("down").code == 6
     assert not (stranger.home / "data").exists()

@@ -1,4 +1,4 @@
-"""`ramet config`: what is in force, where it comes from, and how it is changed."""
+"""`ramet config`: the values that commands use, where they come from, and how they are changed."""
 
 import json
 import stat
@@ -28,7 +28,7 @@ def test_saved_values_open_the_project_and_only_the_user_can_read_them(stranger:
     assert json.loads(path.read_text())["project_id"] == world.project.id
 
 
-def test_the_secret_is_shown_nowhere(stranger: Terminal, world: World) -> None:
+def test_the_secret_is_never_shown(stranger: Terminal, world: World) -> None:
     save(stranger, world)
     for words in ([], ["-o", "json"], ["-o", "yaml"]):
         said = stranger.ramet("config", "show", *words)
@@ -67,7 +67,7 @@ def test_a_named_file_overrides_all_other_values(
     assert "RAMET_CREDENTIALS_FILE is set" in stranger.ramet("config", "set", "public_key", "RKFILE").err
 
 
-def test_the_address_of_a_host_is_enough_in_a_variable_too(
+def test_the_path_of_the_interface_is_optional_in_a_variable(
     terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAMET_BASE_URL", world.base_url.removesuffix("/public/api/v1"))
@@ -85,7 +85,7 @@ def test_an_html_page_is_not_printed_as_an_error(
     assert "check the address" in said.err
 
 
-def test_the_address_of_a_host_is_enough(stranger: Terminal) -> None:
+def test_the_path_of_the_interface_is_optional(stranger: Terminal) -> None:
     stranger.ramet("config", "set", "base_url", "http://db.example.com:8080/")
     assert stranger.made("config", "show")["base_url"]["value"] == "http://db.example.com:8080/public/api/v1"
     stranger.ramet("config", "set", "base_url", "https://example.com/ramet/v1")

@@ -8,7 +8,7 @@ from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
 
-def test_a_link_is_printed_that_signs_in_once(terminal: Terminal, world: World) -> None:
+def test_the_printed_link_signs_in_once(terminal: Terminal, world: World) -> None:
     said = terminal.ramet("console")
     assert said.code == 0, said.err
     link = said.out.strip()
@@ -27,16 +27,18 @@ def test_a_wrong_key_gets_no_link(terminal: Terminal, monkeypatch: pytest.Monkey
     assert "secret is wrong" in refused.err
 
 
-def test_a_server_that_is_not_there_is_told(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_is_reported(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAMET_BASE_URL", f"http://127.0.0.1:{free_port()}/public/api/v1")
     refused = terminal.ramet("console")
     assert refused.code == 1
     assert "Start one with 'ramet up'" in refused.err
 
 
-def test_what_is_no_console_is_told(terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_not_from_a_console_is_reported(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     html_for_everything = world.base_url.replace("/public/api/v1", "/console/sign-in?")
     monkeypatch.setenv("RAMET_BASE_URL", html_for_everything)
     refused = terminal.ramet("console")
     assert refused.code != 0
-    assert "is no console" in refused.err
+    assert "is not from a console" in refused.err

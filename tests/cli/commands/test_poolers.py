@@ -4,7 +4,7 @@ from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
 
-def test_a_pooler_is_enabled_and_its_address_printed(terminal: Terminal) -> None:
+def test_enabling_a_pooler_prints_its_connection_string(terminal: Terminal) -> None:
     terminal.made("service", "create", "pooled")
     said = terminal.ramet("service", "pooler", "enable", "pooled")
     assert said.code == 0, said.err
@@ -18,7 +18,7 @@ def test_a_pooler_is_enabled_and_its_address_printed(terminal: Terminal) -> None
     assert "connection_pooler" not in terminal.made("service", "get", "pooled")
 
 
-def test_connecting_to_a_pooler_that_is_not_there_says_how_to_make_one(terminal: Terminal) -> None:
+def test_connecting_without_a_pooler_says_how_to_enable_it(terminal: Terminal) -> None:
     terminal.made("service", "create", "unpooled")
     said = terminal.ramet("db", "connection-string", "unpooled", "--pooled")
     assert (said.code, "pooler enable" in said.err) == (6, True)
@@ -41,7 +41,7 @@ def test_a_replica_set_is_created_listed_resized_and_deleted(terminal: Terminal,
     assert world.backend.volumes.keys() >= {parent["service_id"]}
 
 
-def test_a_replica_opens_with_the_password_of_its_service(terminal: Terminal) -> None:
+def test_a_replica_accepts_the_password_of_its_service(terminal: Terminal) -> None:
     terminal.made("service", "create", "opens")
     (made,) = terminal.made("service", "replica", "create", "opens", "reads")
     replica = terminal.ramet("db", "connection-string", made["id"], "--with-password").out
@@ -50,7 +50,7 @@ def test_a_replica_opens_with_the_password_of_its_service(terminal: Terminal) ->
     assert f":{made['endpoint']['port']}/" in replica
 
 
-def test_a_replica_has_a_pooler_by_its_id(terminal: Terminal) -> None:
+def test_the_pooler_of_a_replica_is_enabled_by_its_id(terminal: Terminal) -> None:
     terminal.made("service", "create", "both")
     (made,) = terminal.made("service", "replica", "create", "both", "reads")
     assert terminal.ramet("service", "pooler", "enable", made["id"]).code == 0
@@ -59,20 +59,20 @@ def test_a_replica_has_a_pooler_by_its_id(terminal: Terminal) -> None:
     assert terminal.ramet("service", "pooler", "disable", made["id"]).code == 0
 
 
-def test_an_unknown_set_is_not_found(terminal: Terminal) -> None:
+def test_an_unknown_replica_set_is_not_found(terminal: Terminal) -> None:
     terminal.made("service", "create", "alone")
     said = terminal.ramet("service", "replica", "delete", "alone", "reports")
     assert (said.code, "replica list" in said.err) == (6, True)
 
 
-def test_a_pooled_session_of_a_service_is_not_said_to_be_read_only(terminal: Terminal) -> None:
+def test_read_only_is_refused_on_the_pooler_of_a_service(terminal: Terminal) -> None:
     terminal.made("service", "create", "shared")
     terminal.ramet("service", "pooler", "enable", "shared")
     said = terminal.ramet("db", "connect", "shared", "--pooled", "--read-only")
     assert (said.code, "create role" in said.err, "--role" in said.err) == (3, True, True)
 
 
-def test_connecting_to_what_is_paused_says_how_to_resume_it(terminal: Terminal) -> None:
+def test_connecting_to_a_paused_service_says_how_to_resume_it(terminal: Terminal) -> None:
     made = terminal.made("service", "create", "asleep")
     (reports,) = terminal.made("service", "replica", "create", "asleep", "reads")
     terminal.ramet("service", "stop", "asleep")
@@ -81,7 +81,7 @@ def test_connecting_to_what_is_paused_says_how_to_resume_it(terminal: Terminal) 
         assert (said.code, f"service start {made['service_id']}" in said.err) == (3, True)
 
 
-def test_a_connection_string_is_of_the_role_that_is_asked_for(terminal: Terminal) -> None:
+def test_a_connection_string_has_the_given_role(terminal: Terminal) -> None:
     terminal.made("service", "create", "roles")
     assert "//a%2Fb@" in terminal.ramet("db", "connection-string", "roles", "--role", "a/b").out
     assert terminal.ramet("db", "connection-string", "roles", "--role", "x", "--with-password").code == 3

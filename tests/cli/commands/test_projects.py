@@ -22,13 +22,13 @@ def admin(stranger: Terminal) -> Terminal:
     return stranger
 
 
-def test_a_project_is_made_and_listed(admin: Terminal) -> None:
+def test_a_project_is_created_and_listed(admin: Terminal) -> None:
     made = admin.made("project", "create", "analytics")
     assert admin.made("project", "list") == [made]
     assert made["id"] in admin.ramet("project", "list").out
 
 
-def test_a_key_opens_its_project_until_it_is_revoked(admin: Terminal) -> None:
+def test_a_key_is_valid_until_it_is_revoked(admin: Terminal) -> None:
     project = admin.made("project", "create", "one")
     key = admin.made("key", "create", "--name", "ci")
     assert key["project_id"] == project["id"]
@@ -46,7 +46,7 @@ def test_a_key_opens_its_project_until_it_is_revoked(admin: Terminal) -> None:
     assert key["secret_key"] not in admin.ramet("key", "list").out
 
 
-def test_a_key_may_go_to_a_file_instead_of_the_screen(admin: Terminal, tmp_path: Path) -> None:
+def test_a_key_is_written_to_a_file_instead_of_the_terminal(admin: Terminal, tmp_path: Path) -> None:
     admin.made("project", "create", "one")
     said = admin.ramet("key", "create", "--credentials-file", str(tmp_path / "ci.json"))
     assert said.code == 0
@@ -54,14 +54,14 @@ def test_a_key_may_go_to_a_file_instead_of_the_screen(admin: Terminal, tmp_path:
     assert stat.S_IMODE((tmp_path / "ci.json").stat().st_mode) == 0o600
 
 
-def test_with_several_projects_one_must_be_named(admin: Terminal) -> None:
+def test_with_several_projects_project_is_required(admin: Terminal) -> None:
     admin.made("project", "create", "one")
     two = admin.made("project", "create", "two")
     assert admin.ramet("key", "create").code == 3
     assert admin.made("key", "create", "--project", two["id"])["project_id"] == two["id"]
 
 
-def test_a_project_is_named_by_its_name_as_well(admin: Terminal) -> None:
+def test_a_project_is_found_by_id_or_by_unique_name(admin: Terminal) -> None:
     one = admin.made("project", "create", "one")
     twins = [admin.made("project", "create", "two") for _ in range(2)]
     assert admin.made("key", "create", "--project", "one")["project_id"] == one["id"]
@@ -73,12 +73,12 @@ def test_a_project_is_named_by_its_name_as_well(admin: Terminal) -> None:
     assert admin.made("key", "create", "--project", one["id"])["project_id"] == one["id"]
 
 
-def test_an_unknown_key_or_project_ends_with_6(admin: Terminal) -> None:
+def test_an_unknown_key_or_project_exits_with_6(admin: Terminal) -> None:
     assert admin.ramet("key", "revoke", "RKNOBODY").code == 6
     assert admin.ramet("key", "list", "--project", "p123456789").code == 6
 
 
-def test_where_no_ramet_ever_was_nothing_is_made(stranger: Terminal) -> None:
+def test_a_missing_data_directory_is_not_created(stranger: Terminal) -> None:
     said = stranger.ramet("project", "list")
     assert said.code == 6
     assert "ramet up" in said.err

@@ -1,4 +1,4 @@
-"""Which psql `ramet db connect` runs where the user has none."""
+"""Which psql `ramet db connect` runs if there is none in PATH."""
 
 import subprocess
 from pathlib import Path
@@ -25,14 +25,14 @@ def without_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return server_only
 
 
-def test_that_of_another_installation_is_found(without_client: Path) -> None:
+def test_psql_of_another_installation_is_found(without_client: Path) -> None:
     assert find_installations().default.bin == without_client
     program = find_psql(needs_tls=False)
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     assert said.stdout.startswith("psql (PostgreSQL)")
 
 
-def test_one_without_tls_is_not_run_against_an_endpoint_that_demands_it(without_client: Path) -> None:
+def test_psql_without_tls_is_not_used_for_an_endpoint_that_requires_it(without_client: Path) -> None:
     assert without_client.is_dir()
     if any(one.has_tls and (one.bin / "psql").exists() for one in find_installations().found):
         chosen = Path(find_psql(needs_tls=True)).parent

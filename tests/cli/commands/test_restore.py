@@ -8,17 +8,19 @@ from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
 
-def test_a_window_a_snapshot_and_its_end_are_shown(terminal: Terminal) -> None:
+def test_the_restore_window_and_snapshots_are_shown(terminal: Terminal) -> None:
     terminal.made("service", "create", "past")
     window = terminal.made("service", "window", "past")
     assert (window["gaps"], len(window["snapshots"])) == ([], 1)
     assert "kept for" in terminal.ramet("service", "window", "past").out
     taken = terminal.ramet("service", "snapshot", "past", "--name", "by hand").out.split()[-1]
     assert "by hand" in terminal.ramet("service", "snapshots", "past").out
-    assert terminal.ramet("service", "snapshot", "past", "--delete", taken).code in (0, 6)
+    eventually(lambda: {one["status"] for one in terminal.made("service", "snapshots", "past")} == {"AVAILABLE"})
+    assert terminal.ramet("service", "snapshot", "past", "--delete", taken).code == 0
+    eventually(lambda: taken not in [one["id"] for one in terminal.made("service", "snapshots", "past")])
 
 
-def test_the_settings_of_a_window_are_changed_and_taken_back(terminal: Terminal) -> None:
+def test_settings_of_the_restore_window_are_changed_and_reset(terminal: Terminal) -> None:
     terminal.made("service", "create", "kept")
     usual = terminal.made("service", "window", "kept")
     names = ("window_days", "snapshot_interval_seconds", "snapshot_wal_bytes")
@@ -32,7 +34,7 @@ def test_the_settings_of_a_window_are_changed_and_taken_back(terminal: Terminal)
     assert terminal.made("service", "window", "kept")["snapshot_interval_seconds"] == 5400
 
 
-def test_a_dry_run_shows_the_fork_and_makes_none(terminal: Terminal, world: World) -> None:
+def test_a_dry_run_shows_the_fork_without_creating_it(terminal: Terminal, world: World) -> None:
     parent = terminal.made("service", "create", "dry")
     moment = shown(world.backend.commit(parent["service_id"], "row").committed_at)
     plan = terminal.made("service", "fork", "dry", "--to-timestamp", moment, "--dry-run")
@@ -42,7 +44,7 @@ def test_a_dry_run_shows_the_fork_and_makes_none(terminal: Terminal, world: Worl
     assert "dry-fork" not in terminal.ramet("service", "list").out
 
 
-def test_a_fork_is_reported_on(terminal: Terminal) -> None:
+def test_a_fork_has_a_report(terminal: Terminal) -> None:
     terminal.made("service", "create", "told")
     terminal.made("service", "fork", "told", "--now")
     assert terminal.made("service", "report", "told-fork")["strategy"] == "NOW"
@@ -51,9 +53,7 @@ def test_a_fork_is_reported_on(terminal: Terminal) -> None:
     assert all(word in said for word in ("last included", "checked", "capture"))
 
 
-def test_a_report_names_the_jobs_that_are_paused_and_a_fork_keeps_them_when_asked(
-    terminal: Terminal, world: World
-) -> None:
+def test_a_report_lists_paused_jobs_and_no_quiet_keeps_them_running(terminal: Terminal, world: World) -> None:
     world.backend.jobs = ["tsdb: timescaledb job 1000"]
     terminal.made("service", "create", "busy")
     for words, is_paused in (
@@ -88,7 +88,7 @@ def test_a_snapshot_is_forked_by_its_name_and_by_its_id(terminal: Terminal, worl
     assert (unknown.code, "'[nothing]'" in unknown.err) == (6, True)
 
 
-def test_a_relative_time_is_understood(terminal: Terminal) -> None:
+def test_a_relative_target_time_is_accepted(terminal: Terminal) -> None:
     terminal.made("service", "create", "recent")
     plan = terminal.made("service", "fork", "recent", "--to-timestamp", "1ms ago", "--dry-run")
     assert datetime.fromisoformat(plan["target_time"]) <= datetime.now(UTC)

@@ -11,7 +11,7 @@ from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
 
-def test_a_service_is_renamed_resized_and_declared_prod(terminal: Terminal) -> None:
+def test_a_service_is_renamed_resized_and_set_to_prod(terminal: Terminal) -> None:
     terminal.made("service", "create", "verbs")
     assert terminal.made("service", "rename", "verbs", "renamed")["name"] == "renamed"
     resized = terminal.made("service", "resize", "renamed", "--cpu", "1000", "--memory", "4")
@@ -22,7 +22,7 @@ def test_a_service_is_renamed_resized_and_declared_prod(terminal: Terminal) -> N
     assert (refused.code, "cpu_millis" in refused.err) == (3, True)
 
 
-def test_a_paused_service_is_resized_and_waited_for(terminal: Terminal) -> None:
+def test_resizing_a_paused_service_waits_until_it_is_ready(terminal: Terminal) -> None:
     terminal.made("service", "create", "resting")
     terminal.made("service", "stop", "resting")
     resized = terminal.made("service", "resize", "resting", "--cpu", "500", "--memory", "2")
@@ -30,7 +30,7 @@ def test_a_paused_service_is_resized_and_waited_for(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("options", "typed"), [(["--generate"], ""), (["--stdin"], "s3cret: \\x\n")])
-def test_a_new_password_is_kept_and_not_shown(terminal: Terminal, options: list[str], typed: str) -> None:
+def test_a_new_password_is_saved_and_not_printed(terminal: Terminal, options: list[str], typed: str) -> None:
     name = f"locked{len(options)}{len(typed)}"
     terminal.made("service", "create", name)
     before = (terminal.config / "pgpass").read_text()
@@ -44,7 +44,7 @@ def test_a_new_password_is_kept_and_not_shown(terminal: Terminal, options: list[
     assert password not in said.out + said.err
 
 
-def test_a_repeated_create_keeps_the_password_that_was_set_since(terminal: Terminal) -> None:
+def test_a_repeated_create_keeps_a_password_that_was_changed_since(terminal: Terminal) -> None:
     options = ("service", "create", "again", "--idempotency-key", "job-9")
     assert "initial_password" in terminal.made(*options)
     assert terminal.ramet("service", "update-password", "again", "--generate").code == 0
@@ -54,7 +54,7 @@ def test_a_repeated_create_keeps_the_password_that_was_set_since(terminal: Termi
     assert "changed since" in terminal.ramet(*options).out
 
 
-def test_a_password_that_is_not_kept_replaces_the_one_that_was(terminal: Terminal) -> None:
+def test_a_password_that_is_not_saved_removes_the_saved_one(terminal: Terminal) -> None:
     terminal.made("service", "create", "unkept")
     assert (terminal.config / "pgpass").read_text()
     said = terminal.ramet("service", "update-password", "unkept", "--generate", "--no-save-password")
@@ -62,7 +62,7 @@ def test_a_password_that_is_not_kept_replaces_the_one_that_was(terminal: Termina
     assert terminal.ramet("db", "connection-string", "unkept", "--with-password").code == 6
 
 
-def test_logs_are_printed_oldest_first_and_chosen(terminal: Terminal, world: World) -> None:
+def test_logs_are_filtered_and_printed_oldest_first(terminal: Terminal, world: World) -> None:
     service = terminal.made("service", "create", "logged")
     begin = datetime.now(UTC) - timedelta(hours=2)
     world.backend.volumes[service["service_id"]].log += [
@@ -77,7 +77,7 @@ def test_logs_are_printed_oldest_first_and_chosen(terminal: Terminal, world: Wor
     assert terminal.ramet("service", "logs", "logged", "--since", "yesterday").code == 3
 
 
-def test_metrics_show_the_usage_and_a_series_as_a_course(terminal: Terminal, world: World) -> None:
+def test_metrics_show_the_usage_and_a_time_series(terminal: Terminal, world: World) -> None:
     service = terminal.made("service", "create", "measured")
     measured = world.backend.volumes[service["service_id"]].measured
     sampling = Sampling(world.runtime.plane)
@@ -94,7 +94,7 @@ def test_metrics_show_the_usage_and_a_series_as_a_course(terminal: Terminal, wor
     assert terminal.ramet("service", "metrics", "measured", "ramet_connections", "--label", "idle").code == 3
 
 
-def test_operations_are_listed_with_their_steps_also_of_what_is_gone(terminal: Terminal) -> None:
+def test_operations_and_steps_are_listed_also_for_deleted_services(terminal: Terminal) -> None:
     service = terminal.made("service", "create", "historic")
     assert "SUCCEEDED" in terminal.ramet("operations", "historic").out
     assert "publish" in terminal.ramet("operations", "historic", "--steps").out
@@ -107,7 +107,7 @@ def test_operations_are_listed_with_their_steps_also_of_what_is_gone(terminal: T
     assert "historic" in terminal.ramet("operations").out
 
 
-def test_a_role_needs_the_admins_password(terminal: Terminal) -> None:
+def test_creating_a_role_requires_the_saved_admin_password(terminal: Terminal) -> None:
     terminal.made("service", "create", "roles", "--no-save-password")
     said = terminal.ramet("db", "create", "role", "roles", "reader", "--read-only")
     assert (said.code, "update-password" in said.err) == (6, True)

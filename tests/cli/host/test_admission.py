@@ -1,4 +1,4 @@
-"""Who gives way when there is no more room, and what counts as one host."""
+"""Which connection is closed if there are too many, and which addresses count as one host."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ def _enter(admission: Admission, count: int, address: str) -> list[Guest]:
     return made
 
 
-def test_the_one_that_has_waited_longest_gives_way() -> None:
+def test_the_connection_that_has_waited_longest_is_closed() -> None:
     admission = Admission(2, 10)
     first, second = _enter(admission, 2, "10.0.0.1")
     admission.answer(first)
@@ -30,7 +30,7 @@ def test_the_one_that_has_waited_longest_gives_way() -> None:
     assert (bool(first.closed), bool(second.closed)) == (False, True)
 
 
-def test_one_address_does_not_drive_others_out() -> None:
+def test_connections_of_one_address_do_not_displace_others() -> None:
     admission = Admission(100, 3)
     others = _enter(admission, 2, "10.0.0.2")
     crowd = _enter(admission, 50, "10.0.0.1")
@@ -38,7 +38,7 @@ def test_one_address_does_not_drive_others_out() -> None:
     assert [bool(guest.closed) for guest in crowd] == [True] * 47 + [False] * 3
 
 
-def test_who_is_answered_never_gives_way_and_a_full_house_takes_nobody() -> None:
+def test_connections_being_answered_are_not_closed_and_no_other_is_accepted() -> None:
     admission = Admission(3, 1)
     busy = []
     for _ in range(3):
@@ -50,7 +50,7 @@ def test_who_is_answered_never_gives_way_and_a_full_house_takes_nobody() -> None
     assert not any(guest.closed for guest in busy)
 
 
-def test_nothing_is_kept_of_those_who_left() -> None:
+def test_closed_connections_are_forgotten() -> None:
     admission = Admission(5, 5)
     for guest in _enter(admission, 5, "10.0.0.1"):
         admission.leave(guest)

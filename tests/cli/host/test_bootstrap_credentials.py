@@ -1,4 +1,4 @@
-"""The key that `ramet up` hands to its user."""
+"""The key that `ramet up` creates for its user."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,14 +29,14 @@ def _read(path: Path) -> Credentials:
     return found
 
 
-def test_the_first_one_makes_a_project_and_a_key_that_opens_it(projects: Projects, tmp_path: Path) -> None:
+def test_the_first_start_creates_a_project_and_a_valid_key(projects: Projects, tmp_path: Path) -> None:
     ensure_credentials(projects, URL, tmp_path / "a.json")
     made = _read(tmp_path / "a.json")
     assert [project.id for project in projects.list_projects()] == [made.project_id]
     assert projects.authenticate(made.public_key, Secret(made.secret_key)).project_id == made.project_id
 
 
-def test_a_key_that_works_is_kept_and_follows_the_address(projects: Projects, tmp_path: Path) -> None:
+def test_a_valid_key_is_kept_with_the_new_address(projects: Projects, tmp_path: Path) -> None:
     ensure_credentials(projects, URL, tmp_path / "a.json")
     first = _read(tmp_path / "a.json")
     ensure_credentials(projects, "http://127.0.0.1:2/public/api/v1", tmp_path / "a.json")
@@ -45,20 +45,20 @@ def test_a_key_that_works_is_kept_and_follows_the_address(projects: Projects, tm
 
 
 @pytest.mark.parametrize("content", ["broken", '{"base_url":"x","project_id":"y","public_key":"z","secret_key":"w"}'])
-def test_what_does_not_work_is_replaced(projects: Projects, tmp_path: Path, content: str) -> None:
+def test_invalid_credentials_are_replaced(projects: Projects, tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
     ensure_credentials(projects, URL, tmp_path / "a.json")
     made = _read(tmp_path / "a.json")
     assert projects.authenticate(made.public_key, Secret(made.secret_key)).project_id == made.project_id
 
 
-def test_a_second_key_opens_the_same_project(projects: Projects, tmp_path: Path) -> None:
+def test_a_second_key_is_for_the_same_project(projects: Projects, tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         ensure_credentials(projects, URL, tmp_path / name)
     assert _read(tmp_path / "a.json").project_id == _read(tmp_path / "b.json").project_id
 
 
-def test_with_a_programs_file_the_users_own_is_made_but_not_led_elsewhere(projects: Projects, tmp_path: Path) -> None:
+def test_credentials_of_another_ramet_in_the_users_own_file_are_kept(projects: Projects, tmp_path: Path) -> None:
     given = tmp_path / "given.json"
     ensure_credentials(projects, URL, given)
     ensure_user_credentials(projects, URL, given)
@@ -71,7 +71,7 @@ def test_with_a_programs_file_the_users_own_is_made_but_not_led_elsewhere(projec
     assert _read(config_path()) == other
 
 
-def test_a_home_that_cannot_be_written_is_no_reason_to_fail(
+def test_a_home_directory_that_cannot_be_written_is_only_logged(
     projects: Projects, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     project = projects.create_project("there", utc_now())

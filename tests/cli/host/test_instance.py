@@ -1,4 +1,4 @@
-"""One `ramet up` a data directory, found again by what cannot be mistaken."""
+"""There is at most one `ramet up` for a data directory, and it is identified by more than its pid."""
 
 import json
 import multiprocessing
@@ -29,14 +29,16 @@ with instance.alone(directory):
 
 @pytest.fixture
 def holder(tmp_path: Path) -> "subprocess.Popen[bytes]":
-    """Another process that holds the directory alone, and ends in order at SIGTERM."""
+    """Another process that locks the directory exclusively, and exits in order at SIGTERM."""
     program = "import signal\nsignal.signal(signal.SIGTERM, signal.default_int_handler)\n" + _HOLDER
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
     eventually(lambda: instance.running(tmp_path) is not None)
     return process
 
 
-def test_a_second_one_is_told_who_holds_the_directory(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+def test_a_second_process_is_refused_with_the_pid_and_address_of_the_first(
+    tmp_path: Path, holder: "subprocess.Popen[bytes]"
+) -> None:
     for way_in in (instance.alone, instance.shared):
         with pytest.raises(WrongState, match=rf"pid {holder.pid}.*http://here"), way_in(tmp_path):
             pass
@@ -44,7 +46,7 @@ def test_a_second_one_is_told_who_holds_the_directory(tmp_path: Path, holder: "s
     holder.wait(10)
 
 
-def test_end_waits_for_the_process_and_leaves_nothing(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+def test_end_waits_until_the_directory_is_unlocked(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
     ended = instance.end(tmp_path, 10)
     assert ended is not None
     assert ended.process.pid == holder.pid
@@ -54,7 +56,7 @@ def test_end_waits_for_the_process_and_leaves_nothing(tmp_path: Path, holder: "s
         pass
 
 
-def test_a_killed_process_holds_nothing(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+def test_a_killed_process_does_not_lock_the_directory(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
     holder.kill()
     holder.wait(10)
     assert (tmp_path / "run.json").exists()
@@ -64,7 +66,9 @@ def test_a_killed_process_holds_nothing(tmp_path: Path, holder: "subprocess.Pope
         pass
 
 
-def test_a_stranger_with_the_same_pid_is_left_alone(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+def test_another_process_with_the_recorded_pid_is_not_signalled(
+    tmp_path: Path, holder: "subprocess.Popen[bytes]"
+) -> None:
     record = tmp_path / "run.json"
     stranger = multiprocessing.get_context("spawn").Process(target=signal.pause)
     stranger.start()
@@ -79,12 +83,12 @@ def test_a_stranger_with_the_same_pid_is_left_alone(tmp_path: Path, holder: "sub
     holder.wait(10)
 
 
-def test_those_that_share_go_together_but_not_with_one_alone(tmp_path: Path) -> None:
+def test_shared_locks_exclude_an_exclusive_lock(tmp_path: Path) -> None:
     with instance.shared(tmp_path), instance.shared(tmp_path), pytest.raises(WrongState), instance.alone(tmp_path):
         pass
 
 
-def test_a_held_data_directory_is_told_before_the_server_is_loaded(tmp_path: Path) -> None:
+def test_a_locked_data_directory_is_refused_before_the_server_is_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "ramet", "up", "--data", str(tmp_path), "--port", "0"]
     with instance.alone(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""Exit codes, as existing command lines for this interface have them."""
+"""Exit codes: those of existing command lines for this interface."""
 
 import errno
 
@@ -13,7 +13,7 @@ from ramet.errors import Failed, Forbidden, Invalid, NotFound, Unauthorized, Una
 @pytest.mark.parametrize(
     ("status", "code"), [(400, 3), (401, 4), (403, 5), (404, 6), (408, 2), (504, 2), (413, 1), (500, 1), (503, 1)]
 )
-def test_the_status_of_an_answer_decides(status: int, code: int) -> None:
+def test_the_exit_code_follows_the_http_status(status: int, code: int) -> None:
     assert exit_code(ApiError(status, "X", "Y")) == code
 
 
@@ -31,11 +31,13 @@ def test_the_status_of_an_answer_decides(status: int, code: int) -> None:
         (Unavailable, 1),
     ],
 )
-def test_errors_found_here_end_like_those_of_the_server(kind: type[Invalid], code: int) -> None:
+def test_the_exit_code_follows_the_kind_of_a_client_side_error(kind: type[Invalid], code: int) -> None:
     assert exit_code(kind("X", "Y.")) == code
 
 
-def test_a_bug_is_a_sentence_and_no_trace(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_reported_in_a_sentence_without_a_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("logging.root.handlers", [])
 
     def broken() -> None:
@@ -47,7 +49,7 @@ def test_a_bug_is_a_sentence_and_no_trace(capsys: pytest.CaptureFixture[str], mo
     assert "Traceback" not in said.err
 
 
-def test_an_interrupted_command_ends_with_130() -> None:
+def test_an_interrupted_command_exits_with_130() -> None:
     def interrupted() -> None:
         raise click.Abort
 
@@ -62,7 +64,7 @@ def test_an_interrupted_command_ends_with_130() -> None:
         (LookupError("x"), True),
     ],
 )
-def test_output_that_cannot_be_written_is_no_bug(
+def test_a_failed_write_to_standard_output_is_not_reported_as_a_bug(
     capsys: pytest.CaptureFixture[str], error: Exception, is_ours: bool
 ) -> None:
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C ends the command and not the operation, and says so."""
+"""Ctrl-C ends the command but not the operation, and the command says so."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def _interrupted(world: World, home: Path, *arguments: str) -> tuple[int, str]:
     return process.returncode, first + rest
 
 
-def test_a_service_that_is_still_being_made_is_named_with_how_to_look(idle_world: World, tmp_path: Path) -> None:
+def test_an_interrupted_create_says_how_to_see_the_status_of_the_service(idle_world: World, tmp_path: Path) -> None:
     code, said = _interrupted(idle_world, tmp_path, "service", "create", "shop")
     with idle_world.client() as client:
         [made] = client.list_services()
@@ -46,7 +46,7 @@ def test_a_service_that_is_still_being_made_is_named_with_how_to_look(idle_world
     assert "Aborted" not in said
 
 
-def test_a_password_that_is_not_kept_is_shown_before_the_command_ends(idle_world: World, tmp_path: Path) -> None:
+def test_an_interrupted_create_prints_a_password_that_is_not_saved(idle_world: World, tmp_path: Path) -> None:
     code, said = _interrupted(idle_world, tmp_path, "service", "create", "shop", "--no-save-password")
     assert code == 130
     [line] = [line for line in said.splitlines() if "password" in line]

@@ -35,22 +35,22 @@ def _service(service_id: str, parent: str | None = None) -> Service:
     )
 
 
-def test_forks_stand_below_their_parents_in_order() -> None:
+def test_forks_are_listed_below_their_parents_in_order() -> None:
     services = [_service("a"), _service("b", "a"), _service("c"), _service("d", "b"), _service("e", "a")]
     drawn = [branch + service.name for branch, service in lineage(services)]
     assert drawn == ["a", "├─ b", "│  └─ d", "└─ e", "c"]
 
 
-def test_a_fork_whose_parent_is_gone_stands_at_the_root() -> None:
+def test_a_fork_of_a_deleted_parent_is_listed_at_the_top_level() -> None:
     assert [branch for branch, _ in lineage([_service("b", "gone")])] == [""]
 
 
-def test_a_thousand_generations_are_drawn() -> None:
+def test_two_thousand_generations_of_forks_are_drawn() -> None:
     services = [_service("s0"), *(_service(f"s{n}", f"s{n - 1}") for n in range(1, 2000))]
     assert len(lineage(services)) == 2000
 
 
-def test_a_table_in_a_pipe_has_no_trailing_blanks_and_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_in_a_pipe_has_no_trailing_spaces_and_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
     print_services([_service("a"), _service("b", "a")], "table")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == list(COLUMNS)
@@ -58,7 +58,9 @@ def test_a_table_in_a_pipe_has_no_trailing_blanks_and_no_colours(capsys: pytest.
     assert all(line == line.rstrip() and "\x1b" not in line for line in lines)
 
 
-def test_a_service_without_room_says_that_it_is_read_only_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_service_without_free_storage_is_shown_as_read_only_with_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     warning = "The storage has 7 MiB left."
     full = replace(_service("a"), metadata=ServiceMetadata(Environment.DEV, storage_warning=warning))
     print_services([full, replace(full, service_id="b"), _service("c")], "table")

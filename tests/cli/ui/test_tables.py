@@ -1,4 +1,4 @@
-"""Tables: text is shown letter by letter, and a narrow terminal keeps what matters most."""
+"""Tables: text is not markup, and a narrow terminal shows the most important columns."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ NATURAL = {"service": 40, "id": 10, "status": 16, "env": 4, "endpoint": 15, "cre
 
 
 @pytest.mark.parametrize("text", BRACKETED)
-def test_text_is_printed_as_it_is(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_is_printed_without_markup_or_emoji(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_rows((text, "column"), [[text, "cell"]])
     print_pairs([(text, text)])
     say(text)
@@ -34,7 +34,7 @@ def test_text_is_printed_as_it_is(text: str, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("name", BRACKETED[:4])
-def test_names_with_brackets_are_shown_by_every_command(name: str, world: World, terminal: Terminal) -> None:
+def test_every_command_prints_names_with_brackets_unchanged(name: str, world: World, terminal: Terminal) -> None:
     made = terminal.ramet("service", "create", name)
     assert made.code == 0, made.err
     assert f"Creating {name}: READY" in made.err
@@ -48,19 +48,19 @@ def test_names_with_brackets_are_shown_by_every_command(name: str, world: World,
     assert terminal.ramet("service", "delete", name, "--yes").code == 0
 
 
-def test_only_one_place_makes_consoles() -> None:
+def test_only_output_creates_rich_consoles() -> None:
     makers = [path.name for path in SOURCES.rglob("*.py") if " Console(" in path.read_text()]
     assert makers == ["output.py"]
 
 
 @pytest.mark.parametrize("room", [20, 40, 60, 80, 100, 200])
-def test_the_status_is_never_cut_and_never_left_out(room: int) -> None:
+def test_the_status_column_is_always_shown_in_full(room: int) -> None:
     layout = lay_out(NATURAL, room)
     assert layout.widths["status"] == NATURAL["status"]
     assert set(layout.left_out) | set(layout.widths) == set(NATURAL)
 
 
-def test_the_least_important_column_goes_first() -> None:
+def test_the_least_important_column_is_dropped_first() -> None:
     left_out = {room: lay_out(NATURAL, room).left_out for room in (200, 91, 90, 69, 62, 40)}
     assert left_out == {
         200: (),
@@ -73,7 +73,7 @@ def test_the_least_important_column_goes_first() -> None:
 
 
 @given(st.dictionaries(st.sampled_from([*NATURAL, "reason", "name", "took"]), st.integers(1, 60), min_size=1))
-def test_a_layout_fits_or_has_one_column_left(natural: dict[str, int]) -> None:
+def test_a_layout_fits_the_terminal_or_has_one_column(natural: dict[str, int]) -> None:
     widths = lay_out(natural, 60).widths
     assert sum(widths.values()) + 3 * (len(widths) - 1) <= 60 or len(widths) == 1
     assert all(width <= natural[column] for column, width in widths.items())
@@ -103,7 +103,7 @@ def _on_terminal(columns: int, *arguments: str, environ: dict[str, str]) -> str:
     return written.decode()
 
 
-def test_a_terminal_of_sixty_columns_shows_each_status_whole(world: World, terminal: Terminal) -> None:
+def test_a_terminal_of_sixty_columns_shows_each_status_in_full(world: World, terminal: Terminal) -> None:
     name = "a[/b] with a name that is much too long for a narrow terminal"
     environ = world.environ()
     made = _on_terminal(60, "service", "create", name, environ=environ)

@@ -25,7 +25,7 @@ def test_a_named_file_overrides_everything(tmp_path: Path) -> None:
     assert find_credentials(tmp_path / "ci.json", {"RAMET_PROJECT_ID": "p2"}) == FILE
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_credentials_are_named(tmp_path: Path) -> None:
     with pytest.raises(Unauthorized, match="secret_key"):
         find_credentials(None, {"XDG_CONFIG_HOME": str(tmp_path), "RAMET_BASE_URL": "http://x"})
     with pytest.raises(Unauthorized, match=r"ci\.json"):
@@ -40,7 +40,7 @@ def test_a_malformed_file_is_refused_with_its_path(tmp_path: Path, content: str)
         find_credentials(path, {})
 
 
-def test_credentials_are_written_privately_and_do_not_print(tmp_path: Path) -> None:
+def test_only_the_user_can_read_credentials_and_repr_hides_the_secret(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "credentials.json"
     path.parent.mkdir()
     path.write_text("{}")
@@ -57,13 +57,13 @@ def test_credentials_are_written_privately_and_do_not_print(tmp_path: Path) -> N
     assert "secret-of-file" not in repr(FILE)
 
 
-def test_without_credentials_the_command_ends_with_4_and_says_how_to_get_them(stranger: Terminal) -> None:
+def test_without_credentials_a_command_exits_with_4_and_says_how_to_get_them(stranger: Terminal) -> None:
     said = stranger.ramet("service", "list")
     assert said.code == 4
     assert "ramet up" in said.err
 
 
-def test_a_wrong_secret_ends_with_4_and_another_project_with_5(
+def test_a_wrong_secret_exits_with_4_and_another_project_with_5(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     monkeypatch.setenv("RAMET_PROJECT_ID", "p123456789")
@@ -75,7 +75,7 @@ def test_a_wrong_secret_ends_with_4_and_another_project_with_5(
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:9/public/api/v1", "nonsense", "http://[::1", "ftp://x", "http://"]
 )
-def test_an_address_where_nothing_answers_is_named(
+def test_an_address_without_a_server_is_named(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setenv("RAMET_BASE_URL", address)

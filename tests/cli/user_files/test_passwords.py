@@ -17,7 +17,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_new_password_takes_the_place_of_the_old_one() -> None:
+def test_a_new_password_replaces_the_old_one() -> None:
     save_password(HERE, "first")
     save_password(THERE, "other")
     save_password(HERE, "second")
@@ -27,18 +27,18 @@ def test_a_new_password_takes_the_place_of_the_old_one() -> None:
     )
 
 
-def test_a_port_is_not_taken_for_one_that_begins_like_it() -> None:
+def test_a_port_is_not_confused_with_a_port_that_begins_with_it() -> None:
     save_password(Endpoint("localhost", 1543), "short")
     assert find_password(HERE) is None
 
 
 @pytest.mark.parametrize("password", ["a:b", "back\\slash", "\\:", "plain", "ends\\"])
-def test_every_letter_survives(password: str) -> None:
+def test_special_characters_in_a_password_are_escaped(password: str) -> None:
     save_password(HERE, password)
     assert find_password(HERE) == password
 
 
-def test_forgetting_leaves_the_others() -> None:
+def test_forgetting_a_password_keeps_the_others() -> None:
     save_password(HERE, "one")
     save_password(THERE, "two")
     forget_password(HERE)
@@ -46,7 +46,7 @@ def test_forgetting_leaves_the_others() -> None:
     assert (find_password(HERE), find_password(THERE)) == (None, "two")
 
 
-def test_a_connection_string_always_wants_tls_and_escapes_the_password() -> None:
+def test_a_connection_string_requires_tls_and_escapes_the_password() -> None:
     plain = connection_string(Endpoint("db.example", 5432))
     assert plain == "postgresql://tsdbadmin@db.example:5432/tsdb?sslmode=require"
     assert "tsdbadmin:a%2Fb%40c@[::1]:5432" in connection_string(Endpoint("::1", 5432), "a/b@c")

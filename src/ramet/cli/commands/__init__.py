@@ -1,4 +1,4 @@
-"""The command `ramet`: its groups put together, and its exit code."""
+"""The command `ramet`: its commands and groups, each imported when it is needed, and its exit code."""
 
 import importlib
 import sys
@@ -8,7 +8,7 @@ import click
 from ramet import __version__
 from ramet.cli.ui.exit_codes import run
 
-# Modules are loaded when a command of theirs is asked for: `ramet service list` needs no server code.
+# A module is imported when one of its commands is used: `ramet service list` needs no server code.
 _COMMANDS = {
     "up": "host.commands:up",
     "serve": "host.commands:serve_only",
@@ -36,7 +36,7 @@ class LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, or None when there is none of that name."""
+        """Return the command with that name, or None."""
         if cmd_name not in _COMMANDS:
             return None
         module, name = _COMMANDS[cmd_name].split(":")
@@ -47,10 +47,10 @@ class LazyGroup(click.Group):
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, message="ramet %(version)s")
 def cli() -> None:
-    """PostgreSQL services on your own machines, and forks of them as fast as a server starts.
+    """Run PostgreSQL services on your own hosts, and fork them as fast as a server starts.
 
     \b
-    The main job:
+    To begin:
       ramet up                                # in one terminal
       ramet service create shop               # in another
       ramet service fork shop --now

@@ -1,4 +1,4 @@
-"""`ramet completion`: the script that makes a shell complete commands, options and services."""
+"""`ramet completion`: the script with which a shell completes commands, options and services."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -10,7 +10,7 @@ _VARIABLE = "_RAMET_COMPLETE"
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script for a shell.
 
     \b
     Examples:

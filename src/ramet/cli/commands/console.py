@@ -1,4 +1,4 @@
-"""`ramet console`: a link into the console of a server that runs."""
+"""`ramet console`: a link to the console of a running server."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ _SECONDS = 30.0
 @click.command("console")
 @credentials_option
 def console(credentials_file: Path | None) -> None:
-    """Print a link to the console that signs in once, within an hour, with the key that commands use.
+    """Print a link that signs in to the console with the key of the command line, once and within an hour.
 
     \b
     Example:
@@ -48,4 +48,6 @@ def _ask(origin: str, found: Credentials) -> str:
             return body["path"]
         raise ApiError(answer.status_code, body["code"], body["message"])
     except (msgspec.DecodeError, KeyError) as error:
-        raise ApiError(answer.status_code, "UNKNOWN_ANSWER", f"What answers at {origin} is no console") from error
+        raise ApiError(
+            answer.status_code, "UNKNOWN_ANSWER", f"The answer from {origin} is not from a console"
+        ) from error

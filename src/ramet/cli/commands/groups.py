@@ -1,4 +1,4 @@
-"""`ramet service` and `ramet db`, put together: each module adds its commands to the group."""
+"""`ramet service` and `ramet db`: groups with the commands of several modules."""
 
 from ramet.cli.commands import (
     databases,

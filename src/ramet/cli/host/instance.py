@@ -75,7 +75,7 @@ def end(data_dir: Path, timeout_seconds: float) -> Instance | None:
         return None
     with contextlib.suppress(ProcessLookupError):
         os.kill(found.process.pid, signal.SIGTERM)
-    if not _becomes_true(lambda: running(data_dir) is None, timeout_seconds):
+    if not _becomes_true(lambda: not _is_held(data_dir), timeout_seconds):
         raise Unavailable(
             "STILL_RUNNING",
             f"ramet up (pid {found.process.pid}) did not stop within {timeout_seconds:g} s",

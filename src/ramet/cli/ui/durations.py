@@ -1,4 +1,4 @@
-"""Durations as people write them, and ages as people read them."""
+"""Durations and relative times as people write them, and durations as people read them."""
 
 import re
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, written like 90s, 30m or 1h30m."""
+    """Seconds, written as 90s, 30m or 1h30m."""
 
     name = "duration"
 
@@ -28,12 +28,12 @@ class Duration(click.ParamType[float]):
             return float(value)
         seconds = parse_duration(str(value))
         if seconds is None:
-            self.fail(f"{value!r} is no duration; write it like 90s, 30m or 1h30m", param, ctx)
+            self.fail(f"{value!r} is not a duration such as 90s, 30m or 1h30m", param, ctx)
         return seconds
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds that a text like 90s, 1h30m or '10 minutes' names, or None when it names none."""
+    """Return the seconds that a text like 90s, 1h30m or '10 minutes' names, or None if it is not a duration."""
     parts = list(_PART.finditer(text.strip()))
     if not parts or "".join(part.group() for part in parts) != text.strip():
         return None

@@ -1,4 +1,4 @@
-"""From errors to exit codes: those of existing command lines for this interface, so that scripts keep working."""
+"""Exit codes: the same as those of existing command lines for this interface, so that scripts keep working."""
 
 import errno
 import logging
@@ -29,7 +29,7 @@ _BY_KIND: dict[type[Error], int] = {
 
 
 def exit_code(error: Error) -> int:
-    """Return the exit code that an error becomes."""
+    """Return the exit code for an error."""
     if isinstance(error, ApiError):
         return _BY_STATUS.get(error.status, 1)
     return next((_BY_KIND[kind] for kind in type(error).__mro__ if kind in _BY_KIND), 1)
@@ -52,12 +52,12 @@ def run(command: Callable[[], object]) -> int:
         say(str(interrupt) or "Aborted.")
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing may be flushed into the pipe at exit.
+        # The reader of the pipe has closed it; nothing may be flushed into the pipe at exit.
         sys.stderr.close()
         return 0
     except Exception as error:
         if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
-            say(f"Error: The output could not be written: {error.strerror}.", "red")
+            say(f"Error: The output cannot be written: {error.strerror}.", "red")
             return 1
         if logging.root.handlers or os.environ.get("RAMET_LOG_LEVEL", "").upper() == "DEBUG":
             logging.getLogger(__name__).exception("the command failed")

@@ -1,4 +1,4 @@
-"""How services look on a terminal: the list with its lineage, and one service in full."""
+"""Services on a terminal: the list with its lineage, and the details of one service."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space"
 
 
 def print_services(services: Sequence[Service], output: str) -> None:
-    """Print services; the table shows forks below their parents."""
+    """Print services. The table shows forks below their parents."""
     if output != "table":
         print_data(services, output)
         return
@@ -39,7 +39,7 @@ def row_of(service: Service, branch: str = "") -> list[str | Text]:
 
 
 def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]] = ()) -> None:
-    """Print one service in full; `extra` lines stand at the end of the table."""
+    """Print one service in full; `extra` lines are added at the end of the table."""
     if output != "table":
         print_data(service, output)
         return
@@ -69,7 +69,7 @@ def _status(service: Service) -> Text:
 
 
 def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:
-    """Return the services as trees of forks, each with the branch drawn before it; orphans stand at the root."""
+    """Return the services as trees of forks, with its branch drawn; forks of deleted parents are at the top level."""
     known = {service.service_id for service in services}
     children: dict[str | None, list[Service]] = {}
     for service in services:
@@ -77,7 +77,7 @@ def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:
         parent = origin.service_id if origin is not None and origin.service_id in known else None
         children.setdefault(parent, []).append(service)
     rows: list[tuple[str, Service]] = []
-    # A stack instead of recursion: forks of forks may go deep.
+    # A stack instead of recursion: forks may be nested deeply.
     stack = [("", "", service) for service in reversed(children.get(None, []))]
     while stack:
         branch, below, service = stack.pop()
@@ -90,7 +90,7 @@ def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:
 
 
 def shown_size(service: Service) -> str:
-    """Return the size in words."""
+    """Return CPU and memory."""
     spec = service.resources[0].spec if service.resources else None
     if spec is None or spec.cpu_millis is None:
         return "shared"
@@ -103,7 +103,7 @@ def shown_endpoint(service: Service) -> str:
 
 
 def shown_space(service: Service) -> str:
-    """Return what the service occupies alone, where that is known."""
+    """Return the storage that only this service uses, if it is known."""
     megabytes = None if service.metrics is None else service.metrics.storage_mb
     return "-" if megabytes is None else f"{megabytes} MB"
 

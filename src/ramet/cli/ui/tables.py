@@ -1,4 +1,4 @@
-"""Tables for a terminal: which columns fit, and how wide each becomes. No text in a cell is ever read as markup."""
+"""Tables for a terminal: which columns fit, and how wide each is. Text in a cell is never read as markup."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 GAP = 3
-# The columns that may become narrower: sentences wrap, and the start of a name says most of it.
+# These columns may become narrower: sentences wrap, and names are cut at the end.
 _SENTENCES = frozenset({"reason", "error", "meaning", "value"})
 _NAMES = frozenset({"service", "set", "name", "operation", "labels"})
 _NARROWEST = {**dict.fromkeys(_SENTENCES, 24), **dict.fromkeys(_NAMES, 12)}
-# A narrow terminal loses columns from the right; these stay longer, the last of them the longest.
-_STAYING = (
+# A narrow terminal drops columns from the right; these are dropped last, from left to right.
+_DROPPED_LAST = (
     *("took", "begun", "endpoint", "reason", "error", "meaning", "id", "public key", "step"),
     *("operation", "name", "set", "service", "variable", "outcome", "status"),
 )
@@ -21,19 +21,19 @@ _STAYING = (
 
 @dataclass(frozen=True)
 class Layout:
-    """What a table shows in the room that it has: columns with their widths, and the columns that are left out."""
+    """The columns that a table shows, with their widths, and the columns that it does not show."""
 
     widths: Mapping[str, int]
     left_out: tuple[str, ...] = ()
 
 
 def lay_out(natural: Mapping[str, int], room: int | None) -> Layout:
-    """Return the layout of columns with these natural widths in `room` cells; None has room for everything."""
+    """Return the layout of columns with these natural widths in `room` cells; None means no limit."""
     if room is None:
         return Layout(natural)
     kept = dict(natural)
     left_out: list[str] = []
-    for column in _order_of_leaving(list(natural)):
+    for column in _drop_order(list(natural)):
         if _total({name: _narrowest(name, width) for name, width in kept.items()}) <= room:
             break
         left_out.append(column)
@@ -58,14 +58,14 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], roo
 
 
 def plain(cell: str | Text) -> Text:
-    """Return a cell that rich shows letter by letter: '[red]' in a name is four letters and two brackets."""
+    """Return a cell that rich prints unchanged: it does not read '[red]' in a name as markup."""
     return cell if isinstance(cell, Text) else Text(cell)
 
 
-def _order_of_leaving(columns: Sequence[str]) -> list[str]:
-    """Return all columns but the one that is never left out, the least important first."""
-    others = [column for column in reversed(columns) if column not in _STAYING]
-    return [*others, *(column for column in _STAYING if column in columns)][:-1]
+def _drop_order(columns: Sequence[str]) -> list[str]:
+    """Return all columns except the most important one, the least important first."""
+    others = [column for column in reversed(columns) if column not in _DROPPED_LAST]
+    return [*others, *(column for column in _DROPPED_LAST if column in columns)][:-1]
 
 
 def _narrowest(column: str, width: int) -> int:
@@ -73,7 +73,7 @@ def _narrowest(column: str, width: int) -> int:
 
 
 def _squeezed(widths: dict[str, int], room: int) -> dict[str, int]:
-    """Return widths that fit, where elastic columns can make them fit: the widest gives first."""
+    """Return widths that fit, if columns that may become narrower allow it; the widest is reduced first."""
     squeezed = dict(widths)
     while (excess := _total(squeezed) - room) > 0:
         elastic = [name for name, width in squeezed.items() if width > _narrowest(name, width)]
