@@ -3,8 +3,7 @@
 import logging
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from ramet.api.application import BASE_PATH
@@ -28,7 +27,7 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
     """Serve HTTP and run operations until a signal ends them. The caller has locked the data directory exclusively."""
     with ExitStack() as stack:
         listening = stack.enter_context(listen(settings.host, settings.port))
-        runtime = stack.enter_context(_open(settings))
+        runtime = stack.enter_context(closing(Runtime.open(settings)))
         address = base_url(listening, settings.host)
 
         def on_ready() -> None:
@@ -46,14 +45,14 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
 
 def run_http(settings: Settings) -> None:
     """Serve HTTP until a signal ends it. The caller has a shared lock on the data directory."""
-    with _open(settings) as runtime, listen(settings.host, settings.port) as socket:
+    with closing(Runtime.open(settings)) as runtime, listen(settings.host, settings.port) as socket:
         address = base_url(socket, settings.host)
         serve(runtime, socket, lambda: say(f"HTTP is served at {address}"))
 
 
 def run_operations(settings: Settings) -> None:
     """Run operations and duties until a signal ends them. The caller has a shared lock on the data directory."""
-    with _open(settings) as runtime:
+    with closing(Runtime.open(settings)) as runtime:
         runtime.start()
         say("Ramet runs operations.")
         _wait_for_signal()
@@ -69,15 +68,6 @@ def end_all(data_dir: Path | None) -> None:
     with instance.alone(settings.data_dir):
         local_backend(settings).host.stop_all()
     say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
-
-
-@contextmanager
-def _open(settings: Settings) -> Iterator[Runtime]:
-    runtime = Runtime.open(settings)
-    try:
-        yield runtime
-    finally:
-        runtime.close()
 
 
 def _wait_for_signal() -> None:
