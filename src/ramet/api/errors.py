@@ -28,6 +28,8 @@ from ramet.ids import new_id
 
 POLLED = "polled"
 """Handlers with this option never answer 503: clients that poll them give up on it (docs/compatibility.md, rule 4)."""
+REFUSES = "refuses"
+"""Handlers with this option may answer 400 although they only read and take no parameters."""
 
 _log = logging.getLogger(__name__)
 _STATUSES: Mapping[type[Error], int] = {

@@ -1,4 +1,4 @@
-"""openapi.json, made from the handlers and the wire structs: routes by Litestar, schemas by msgspec."""
+"""openapi.json, made from the handlers and the schemas: routes by Litestar, schemas by msgspec."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,9 +6,13 @@ from typing import Any
 import msgspec
 from litestar import Litestar
 from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, License, SecurityScheme, Server, Tag
 from litestar.types import ControllerRouterHandler
+
+from ramet.api.errors import POLLED, REFUSES
+from ramet.api.schemas.shared import ErrorBody
 
 _DESCRIPTION = (
     "Ramet manages PostgreSQL services on machines of your own; its first verb is fork. "
@@ -46,6 +50,35 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
+def _error(description: str, code: str, message: str, details: str = "") -> dict[str, Any]:
+    example = {"id": "example", "value": msgspec.to_builtins(ErrorBody(code, message, details))}
+    media = {"schema": {"$ref": "#/components/schemas/ErrorBody"}, "examples": {"example": example}}
+    return {"description": description, "content": {"application/json": media}}
+
+
+_ERRORS = {
+    400: _error(
+        "The request cannot succeed as it stands, or the service is in a state that does not allow it.",
+        "TARGET_TIME_REQUIRED",
+        "fork_strategy PITR needs target_time, and it is missing",
+        "Send target_time as RFC 3339 with an offset, for example 2026-01-15T10:30:00Z.",
+    ),
+    401: _error(
+        "No API key, or one that is unknown or revoked.",
+        "UNAUTHORIZED",
+        "The API key is unknown, revoked, or its secret is wrong",
+    ),
+    403: _error(
+        "The API key does not open this project.", "FORBIDDEN", "This API key does not open project 'rp1pz7uyae'"
+    ),
+    404: _error("No such service.", "SERVICE_NOT_FOUND", "no service with that id exists", "service_id 'd1k5vk7hf2'"),
+    413: _error("The body is too large.", "BODY_TOO_LARGE", "The body is larger than 1 MiB"),
+    415: _error("The body is no JSON.", "UNSUPPORTED_MEDIA_TYPE", "Content-Type 'text/plain' is not understood"),
+    500: _error("A fault of the server.", "INTERNAL", "Something went wrong inside the server"),
+    503: _error("Try again soon; see Retry-After.", "STORE_UNAVAILABLE", "The store cannot be reached now"),
+}
+
+
 def document(resources: Sequence[ControllerRouterHandler], base_path: str, version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of these resources; its paths begin after `base_path`, as generators expect."""
     described = Litestar(
@@ -57,9 +90,13 @@ def document(resources: Sequence[ControllerRouterHandler], base_path: str, versi
     )
     made = described.openapi_schema.to_schema()
     made["components"]["schemas"] = _schemas(described)
-    made["components"]["responses"] = _shared_errors(_operations(made))
-    for operation in _operations(made):
-        _finish(operation)
+    made["components"]["responses"] = {f"Error{status}": error for status, error in _ERRORS.items()}
+    options = {handler.operation_id: handler.opt for handler in _handlers(described)}
+    for path, operations in made["paths"].items():
+        for method, operation in operations.items():
+            _finish(operation)
+            statuses = _error_statuses(path, method, operation, options[operation["operationId"]])
+            operation["responses"] |= {str(s): {"$ref": f"#/components/responses/Error{s}"} for s in sorted(statuses)}
     return {"openapi": made.pop("openapi"), **made}
 
 
@@ -83,13 +120,34 @@ def _config(version: str, base_path: str) -> OpenAPIConfig:
     )
 
 
+def _handlers(described: Litestar) -> list[HTTPRouteHandler]:
+    return [handler for route in described.routes for handler in getattr(route, "route_handlers", ())]
+
+
+def _error_statuses(path: str, method: str, operation: dict[str, Any], options: dict[str, Any]) -> set[int]:
+    """Return the statuses of the errors that an operation may respond with."""
+    parameters = operation.get("parameters", [])
+    statuses = {401, 500}
+    if not options.get(POLLED):
+        statuses.add(503)
+    if "{project_id}" in path:
+        statuses.add(403)
+    if path.count("{") > 1:
+        statuses.add(404)
+    if "requestBody" in operation:
+        statuses |= {413, 415}
+    if method != "get" or options.get(REFUSES) or any(parameter["in"] != "path" for parameter in parameters):
+        statuses.add(400)
+    return statuses
+
+
 def _schemas(described: Litestar) -> dict[str, Any]:
     """Return the schemas of all types in the signatures of handlers, with what msgspec says of them.
 
     Litestar's own leave out docstrings, deprecations and names for Go.
     """
-    types: list[Any] = []
-    for handler in [handler for route in described.routes for handler in getattr(route, "route_handlers", ())]:
+    types: list[Any] = [ErrorBody]
+    for handler in _handlers(described):
         body = handler.parsed_data_field
         types += [returned.annotation for returned in handler.parsed_return_field.inner_types]
         types += [] if body is None else [body.annotation]
@@ -112,35 +170,13 @@ def _say_absent(schema: dict[str, Any]) -> None:
     schema.update(options[0] if len(options) == 1 else {"anyOf": options})
 
 
-def _operations(made: dict[str, Any]) -> list[dict[str, Any]]:
-    return [operation for path in made["paths"].values() for operation in path.values()]
-
-
-def _shared_errors(operations: list[dict[str, Any]]) -> dict[str, Any]:
-    """Move the error answers, equal everywhere, to one place; return it."""
-    shared: dict[str, Any] = {}
-    for operation in operations:
-        responses = operation["responses"]
-        for status in [status for status in responses if status >= "4"]:
-            if _is_ours(responses[status]):
-                shared[f"Error{status}"] = responses[status]
-                responses[status] = {"$ref": f"#/components/responses/Error{status}"}
-            else:
-                del responses[status]
-    return dict(sorted(shared.items()))
-
-
-def _is_ours(response: dict[str, Any]) -> bool:
-    """Tell an error that a handler declares from the one that the framework adds."""
-    return "$ref" in response["content"]["application/json"]["schema"]
-
-
 def _finish(operation: dict[str, Any]) -> None:
     """Put right what the framework cannot know, and leave out what says nothing: flags unset, empty bodies."""
     operation.pop("deprecated")
     for parameter in operation.get("parameters", []):
         parameter.pop("deprecated")
         parameter["schema"] = _without_null(parameter["schema"])
+    operation["responses"] = {status: each for status, each in operation["responses"].items() if status < "4"}
     for response in operation["responses"].values():
         response.pop("headers", None)
         if response.get("content", {}).get("application/json", {}).get("schema") == {"type": "null"}:

@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
-from ramet.api.responses import ProjectVerbs, answer, empty, errors
+from ramet.api.responses import ProjectVerbs, answer, empty
 from ramet.api.schemas.account import AuthInfo, Logout
 from ramet.api.shapes import auth_info_shape
 from ramet.model.project import ApiKey
@@ -16,7 +16,6 @@ from ramet.model.project import ApiKey
     operation_id="getAuthInfo",
     summary="Get the API key in use",
     tags=["Authentication"],
-    responses=errors(),
     sync_to_thread=False,
 )
 def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[AuthInfo]:
@@ -30,7 +29,6 @@ def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) ->
     summary="End a session",
     tags=["Authentication"],
     status_code=204,
-    responses=errors(400, 413, 415),
 )
 async def logout(data: JSONBody[Logout | None] = None) -> Response[None]:
     """Do nothing: API keys have no session to end. Revoke the key to end its use."""

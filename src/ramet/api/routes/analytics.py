@@ -3,7 +3,7 @@
 from litestar import Response, post
 from litestar.params import JSONBody
 
-from ramet.api.responses import answer, errors
+from ramet.api.responses import answer
 from ramet.api.schemas.analytics import AnalyticsResult, IdentifyUser, TrackEvent
 
 _THANKS = AnalyticsResult("success")
@@ -15,7 +15,6 @@ _THANKS = AnalyticsResult("success")
     summary="Identify a user",
     tags=["Analytics"],
     status_code=200,
-    responses=errors(400, 413, 415),
 )
 async def identify_user(data: JSONBody[IdentifyUser | None] = None) -> Response[AnalyticsResult]:
     """Forget it at once."""
@@ -28,7 +27,6 @@ async def identify_user(data: JSONBody[IdentifyUser | None] = None) -> Response[
     summary="Track an event",
     tags=["Analytics"],
     status_code=200,
-    responses=errors(400, 413, 415),
 )
 async def track_event(data: JSONBody[TrackEvent]) -> Response[AnalyticsResult]:
     """Forget it at once."""

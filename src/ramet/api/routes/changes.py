@@ -5,7 +5,7 @@ from litestar.params import JSONBody
 from msgspec import UNSET
 
 from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, empty, errors
+from ramet.api.responses import PlaneDependency, answer, empty
 from ramet.api.schemas.services import (
     ExtensionsInput,
     ExtensionUpdate,
@@ -21,15 +21,12 @@ from ramet.api.shapes import service_shape
 from ramet.control import services
 from ramet.model.credentials import Secret
 
-_ERRORS = (400, 403, 404, 413, 415)
-
 
 @post(
     "/rename",
     operation_id="renameService",
     summary="Rename a service",
     status_code=200,
-    responses=errors(*_ERRORS),
     sync_to_thread=True,
 )
 def rename_service(
@@ -44,7 +41,6 @@ def rename_service(
     operation_id="resizeService",
     summary="Resize a service",
     status_code=202,
-    responses=errors(*_ERRORS),
     sync_to_thread=True,
 )
 def resize_service(
@@ -61,7 +57,6 @@ def resize_service(
     operation_id="optimizeService",
     summary="Optimize a service",
     status_code=202,
-    responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
 def optimize_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
@@ -74,7 +69,6 @@ def optimize_service(plane: PlaneDependency, project_id: ProjectId, service_id: 
     operation_id="updateExtensions",
     summary="Update the extensions of a service",
     status_code=200,
-    responses=errors(*_ERRORS),
     sync_to_thread=True,
 )
 def update_extensions(
@@ -105,7 +99,6 @@ def update_extensions(
     operation_id="updatePassword",
     summary="Change the admin's password",
     status_code=204,
-    responses=errors(*_ERRORS),
     sync_to_thread=True,
 )
 def update_password(
@@ -124,7 +117,6 @@ def update_password(
     operation_id="setEnvironment",
     summary="Set the environment of a service",
     status_code=200,
-    responses=errors(*_ERRORS),
     sync_to_thread=True,
 )
 def set_environment(
@@ -143,7 +135,6 @@ def set_environment(
     operation_id="setHAReplica",
     summary="Set the high-availability replicas of a service",
     status_code=202,
-    responses=errors(*_ERRORS),
     sync_to_thread=True,
 )
 def set_ha(

@@ -4,8 +4,9 @@ from typing import Any
 
 from litestar import Response, get
 
+from ramet.api.errors import REFUSES
 from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, errors
+from ramet.api.responses import PlaneDependency, answer
 from ramet.api.schemas import forks as schemas
 from ramet.api.schemas.forks import BaseSnapshot, NotCarriedOver, StepSeconds, TransactionMark, WalRange
 from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_report, left_behind
@@ -15,7 +16,7 @@ from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_repor
     "/forkReport",
     operation_id="getForkReport",
     summary="Get the fork report",
-    responses=errors(400, 403, 404),
+    opt={REFUSES: True},
     sync_to_thread=False,
 )
 def get_fork_report(

@@ -8,7 +8,7 @@ from litestar.params import QueryParameter
 from msgspec import UNSET, Meta
 
 from ramet.api.parameters import Cursor, ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, errors
+from ramet.api.responses import PlaneDependency, answer
 from ramet.api.schemas.logs import ServiceLogEntry, ServiceLogs
 from ramet.control import logs
 from ramet.errors import Invalid
@@ -57,7 +57,6 @@ Severities = Annotated[
     "/logs",
     operation_id="getServiceLogs",
     summary="Read the log of a service",
-    responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
 def get_logs(

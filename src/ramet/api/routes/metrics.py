@@ -7,7 +7,7 @@ from litestar.params import JSONBody
 from msgspec import UNSET
 
 from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, errors
+from ramet.api.responses import PlaneDependency, answer
 from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, MetricSeries, MetricsSeriesRequest
 from ramet.control import metrics
 from ramet.errors import Invalid
@@ -19,7 +19,6 @@ from ramet.model.moments import parse_moment
     "/available-series",
     operation_id="getServiceMetricsAvailableSeries",
     summary="List the series of a service",
-    responses=errors(403, 404),
     sync_to_thread=False,
 )
 def list_series(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[str]]:
@@ -32,7 +31,6 @@ def list_series(plane: PlaneDependency, project_id: ProjectId, service_id: Servi
     operation_id="getServiceMetricsSeries",
     summary="Read a series of a service",
     status_code=200,
-    responses=errors(400, 403, 404, 413, 415),
     sync_to_thread=True,
 )
 def read_series(

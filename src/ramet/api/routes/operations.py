@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 from msgspec import UNSET
 
 from ramet.api.parameters import Cursor, ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, errors
+from ramet.api.responses import PlaneDependency, answer
 from ramet.api.schemas.operations import Operation, Operations, OperationStep
 from ramet.control import operations
 from ramet.control.operations import OperationPage
@@ -35,7 +35,6 @@ All = Annotated[
     "/operations",
     operation_id="getOperations",
     summary="List the operations of a project",
-    responses=errors(400, 403),
     sync_to_thread=True,
 )
 def list_project_operations(
@@ -54,7 +53,6 @@ def list_project_operations(
     "/services/{service_id:str}/operations",
     operation_id="getServiceOperations",
     summary="List the operations of a service",
-    responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
 def list_service_operations(

@@ -3,7 +3,7 @@
 from litestar import Response, Router, post
 
 from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, errors
+from ramet.api.responses import PlaneDependency, answer
 from ramet.api.schemas.shared import Success
 from ramet.control import poolers
 from ramet.control.plane import Plane
@@ -16,7 +16,6 @@ PATIENCE_SECONDS = 10.0
     operation_id="enablePooler",
     summary="Enable the pooler of a service",
     status_code=200,
-    responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
 def enable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
@@ -31,7 +30,6 @@ def enable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: Ser
     operation_id="disablePooler",
     summary="Disable the pooler of a service",
     status_code=200,
-    responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
 def disable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from litestar import Request, Response, get
 
-from ramet.api.responses import ProjectVerbs, answer, errors
+from ramet.api.responses import ProjectVerbs, answer
 from ramet.api.schemas.projects import Project
 from ramet.api.shapes import project_shape
 from ramet.model.project import ApiKey
@@ -15,7 +15,6 @@ from ramet.model.project import ApiKey
     operation_id="getProjects",
     summary="List projects",
     tags=["Projects"],
-    responses=errors(),
     sync_to_thread=False,
 )
 def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[list[Project]]:

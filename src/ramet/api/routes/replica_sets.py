@@ -4,7 +4,7 @@ from litestar import Response, Router, delete, get, post
 from litestar.params import JSONBody
 
 from ramet.api.parameters import ProjectId, ServiceId, SetId
-from ramet.api.responses import PlaneDependency, answer, empty, errors
+from ramet.api.responses import PlaneDependency, answer, empty
 from ramet.api.routes.poolers import PATIENCE_SECONDS, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
@@ -13,11 +13,9 @@ from ramet.api.shapes import replica_set_shape
 from ramet.control import poolers
 from ramet.control import replica_sets as verbs
 
-_BODY_ERRORS = (400, 403, 404, 413, 415)
-
 
 @get(
-    "/", operation_id="getReplicaSets", summary="List read replica sets", responses=errors(403, 404),
+    "/", operation_id="getReplicaSets", summary="List read replica sets",
     sync_to_thread=False,
 )  # fmt: skip
 def list_sets(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[ReadReplicaSet]]:
@@ -26,8 +24,7 @@ def list_sets(plane: PlaneDependency, project_id: ProjectId, service_id: Service
 
 
 @post(
-    "/", operation_id="createReplicaSet", summary="Create a read replica set", status_code=202,
-    responses=errors(*_BODY_ERRORS), sync_to_thread=True,
+    "/", operation_id="createReplicaSet", summary="Create a read replica set", status_code=202, sync_to_thread=True,
 )  # fmt: skip
 def create_set(
     plane: PlaneDependency,
@@ -41,8 +38,7 @@ def create_set(
 
 
 @delete(
-    "/{replica_set_id:str}", operation_id="deleteReplicaSet", summary="Delete a read replica set", status_code=202,
-    responses=errors(400, 403, 404), sync_to_thread=True,
+    "/{replica_set_id:str}", operation_id="deleteReplicaSet", summary="Delete a read replica set", status_code=202, sync_to_thread=True,
 )  # fmt: skip
 def delete_set(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
@@ -54,7 +50,7 @@ def delete_set(
 
 @post(
     "/{replica_set_id:str}/resize", operation_id="resizeReplicaSet", summary="Resize a read replica set",
-    status_code=202, responses=errors(*_BODY_ERRORS), sync_to_thread=True,
+    status_code=202, sync_to_thread=True,
 )  # fmt: skip
 def resize_set(
     plane: PlaneDependency,
@@ -70,7 +66,7 @@ def resize_set(
 
 @post(
     "/{replica_set_id:str}/setEnvironment", operation_id="setReplicaEnvironment",
-    summary="Set the environment of a read replica set", status_code=200, responses=errors(*_BODY_ERRORS),
+    summary="Set the environment of a read replica set", status_code=200,
     sync_to_thread=True,
 )  # fmt: skip
 def set_environment(
@@ -87,7 +83,7 @@ def set_environment(
 
 @post(
     "/{replica_set_id:str}/enablePooler", operation_id="enableReplicaPooler",
-    summary="Enable the pooler of a read replica set", status_code=200, responses=errors(400, 403, 404),
+    summary="Enable the pooler of a read replica set", status_code=200,
     sync_to_thread=True,
 )  # fmt: skip
 def enable_pooler(
@@ -101,7 +97,7 @@ def enable_pooler(
 
 @post(
     "/{replica_set_id:str}/disablePooler", operation_id="disableReplicaPooler",
-    summary="Disable the pooler of a read replica set", status_code=200, responses=errors(400, 403, 404),
+    summary="Disable the pooler of a read replica set", status_code=200,
     sync_to_thread=True,
 )  # fmt: skip
 def disable_pooler(

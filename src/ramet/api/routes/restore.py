@@ -5,7 +5,7 @@ from litestar.params import JSONBody
 from msgspec import UNSET
 
 from ramet.api.parameters import ProjectId, ServiceId, SnapshotId
-from ramet.api.responses import PlaneDependency, answer, empty, errors
+from ramet.api.responses import PlaneDependency, answer, empty
 from ramet.api.restore_shapes import snapshot_shape, window_shape
 from ramet.api.routes.forks import get_fork_report
 from ramet.api.schemas.restore import RestoreSettings, RestoreWindow, Snapshot, SnapshotCreate
@@ -16,7 +16,6 @@ from ramet.control import restore
     "/restoreWindow",
     operation_id="getRestoreWindow",
     summary="Get the restore window",
-    responses=errors(403, 404),
     sync_to_thread=True,
 )
 def get_restore_window(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[RestoreWindow]:
@@ -28,7 +27,6 @@ def get_restore_window(plane: PlaneDependency, project_id: ProjectId, service_id
     "/restoreSettings",
     operation_id="updateRestoreSettings",
     summary="Change the restore settings",
-    responses=errors(400, 403, 404, 413, 415),
     sync_to_thread=True,
 )
 def update_restore_settings(
@@ -44,7 +42,6 @@ def update_restore_settings(
     "/snapshots",
     operation_id="getSnapshots",
     summary="List snapshots",
-    responses=errors(403, 404),
     sync_to_thread=False,
 )
 def list_snapshots(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[Snapshot]]:
@@ -57,7 +54,6 @@ def list_snapshots(plane: PlaneDependency, project_id: ProjectId, service_id: Se
     operation_id="createSnapshot",
     summary="Take a snapshot",
     status_code=202,
-    responses=errors(400, 403, 404, 413, 415),
     sync_to_thread=True,
 )
 def create_snapshot(
@@ -76,7 +72,6 @@ def create_snapshot(
     operation_id="deleteSnapshot",
     summary="Delete a manual snapshot",
     status_code=202,
-    responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
 def delete_snapshot(

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from ramet.api.errors import POLLED
 from ramet.api.parameters import ProjectId, ServiceId
 from ramet.api.plans import PLANNED, DryRun, plan_shape
-from ramet.api.responses import PlaneDependency, answer, empty, errors
+from ramet.api.responses import PlaneDependency, answer, empty
 from ramet.api.schemas.forks import ForkServiceCreate
 from ramet.api.schemas.services import Addon, Service, ServiceCreate, ServiceTypeWanted
 from ramet.api.shapes import service_shape
@@ -38,7 +38,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-@get("/", operation_id="getServices", summary="List all services", responses=errors(403), sync_to_thread=False)
+@get("/", operation_id="getServices", summary="List all services", sync_to_thread=False)
 def list_services(plane: PlaneDependency, project_id: ProjectId) -> Response[list[Service]]:
     """Every service of the project, in the order of their creation."""
     usages = usages_now(plane, project_id)
@@ -52,7 +52,6 @@ def list_services(plane: PlaneDependency, project_id: ProjectId) -> Response[lis
     operation_id="createService",
     summary="Create a service",
     status_code=202,
-    responses=errors(400, 403, 413, 415),
     sync_to_thread=True,
 )
 def create_service(
@@ -79,7 +78,6 @@ def create_service(
     "/{service_id:str}",
     operation_id="getService",
     summary="Get a service",
-    responses=errors(403, 404, polled=True),
     opt={POLLED: True},
     sync_to_thread=False,
 )
@@ -94,7 +92,6 @@ def get_service(plane: PlaneDependency, project_id: ProjectId, service_id: Servi
     operation_id="deleteService",
     summary="Delete a service",
     status_code=202,
-    responses=errors(403, 404),
     sync_to_thread=True,
 )
 def delete_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[None]:
@@ -108,7 +105,6 @@ def delete_service(plane: PlaneDependency, project_id: ProjectId, service_id: Se
     operation_id="startService",
     summary="Resume a paused service",
     status_code=202,
-    responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
 def start_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
@@ -121,7 +117,6 @@ def start_service(plane: PlaneDependency, project_id: ProjectId, service_id: Ser
     operation_id="stopService",
     summary="Pause a service",
     status_code=202,
-    responses=errors(400, 403, 404),
     sync_to_thread=True,
 )
 def stop_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
@@ -134,7 +129,7 @@ def stop_service(plane: PlaneDependency, project_id: ProjectId, service_id: Serv
     operation_id="forkService",
     summary="Fork a service",
     status_code=202,
-    responses={200: PLANNED, **errors(400, 403, 404, 413, 415)},
+    responses={200: PLANNED},
     sync_to_thread=True,
 )
 def fork_service(

@@ -10,7 +10,7 @@ from litestar.params import JSONBody, PathParameter
 from litestar.types import Method
 
 from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, errors
+from ramet.api.responses import PlaneDependency, answer
 from ramet.api.schemas.shared import Success
 from ramet.api.schemas.vpcs import VPC, Peering, PeeringCreate, ServiceVPCInput, VPCCreate, VPCRename
 from ramet.control import services
@@ -82,10 +82,8 @@ def _handler(operation: _Operation) -> HTTPRouteHandler:
     takes = {name: _PARAMETERS[name] for name in ("project_id", *re.findall(r"{(\w+):", operation.path))}
     if "service_id" in takes:
         takes["plane"] = PlaneDependency
-    statuses = [403, 404] if len(takes) > 1 else [403]
     if operation.body is not None:
         takes["data"] = operation.body
-        statuses = [400, 403, 404, 413, 415]
     respond.__annotations__ = {**takes, "return": operation.returns}
     parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=takes[name]) for name in takes]
     respond.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -96,7 +94,6 @@ def _handler(operation: _Operation) -> HTTPRouteHandler:
         summary=operation.summary,
         description=_DESCRIPTIONS[operation.outcome],
         status_code=operation.status,
-        responses=errors(*statuses),
     )(respond)
 
 
