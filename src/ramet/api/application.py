@@ -18,7 +18,7 @@ from ramet.api.openapi import document
 from ramet.api.parameters import check_parameters
 from ramet.api.routes.account import get_auth_info, logout
 from ramet.api.routes.analytics import identify_user, track_event
-from ramet.api.routes.changes import changes_router
+from ramet.api.routes.forks import forks_router
 from ramet.api.routes.logs import logs_router
 from ramet.api.routes.metrics import metrics_router
 from ramet.api.routes.operations import operations_router
@@ -35,8 +35,8 @@ BASE_PATH = "/public/api/v1"
 Refusal = Callable[[Request[Any, Any, Any], HTTPException], Response[Any]]
 RESOURCES: Sequence[ControllerRouterHandler] = (
     services_router,
+    forks_router,
     restore_router,
-    changes_router,
     poolers_router,
     replicas_router,
     vpcs_router,

@@ -1,13 +1,12 @@
 """Reading request bodies with msgspec, with errors that name the field, its value and the remedy.
 
-Added to what msgspec checks: duplicate fields are refused, since RFC 8259 (4) leaves open which value counts, and
-null means absent.
+Added to what msgspec checks: duplicate fields are refused, since RFC 8259 (4) leaves open which value counts.
 """
 
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request
@@ -46,15 +45,10 @@ class ApiRequest(Request[None, ApiKey, State]):
 
 
 def parse(raw: bytes, struct: type[BodyT]) -> BodyT:
-    """Return the struct that `raw` contains; an optional field that is null is absent. Raises Invalid."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
-    takes_null = {name for name, field in fields.items() if field.required or type(None) in get_args(field.type)}
-    values = {
-        name: value
-        for name, value in _read_object(raw).items()
-        if value is not None or name in takes_null or name not in fields.keys() | struct.inherited
-    }
-    unknown = values.keys() - fields.keys()
+    """Return the struct that `raw` contains. Raises Invalid."""
+    fields = {field.encode_name for field in msgspec.structs.fields(struct)}
+    values = {n: value for n, value in _read_object(raw).items() if value is not None or n not in struct.inherited}
+    unknown = values.keys() - fields
     if inherited := unknown & struct.inherited:
         raise Invalid(
             "INHERITED_FIELD", f"{_listed(inherited)}: inherited from the parent", "Leave it out of the body."

@@ -1,4 +1,4 @@
-"""The parameters that several operations have, and the check of query parameters.
+"""The parameters that several operations have, and the checks of parameters.
 
 Litestar reads parameters by their types. What only the document states is in `schema_extra`: an id of another form is
 not found, not malformed.
@@ -10,7 +10,7 @@ from typing import Annotated
 from urllib.parse import parse_qsl
 
 from litestar.handlers import BaseRouteHandler
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from ramet.api.auth import AnyConnection
 from ramet.errors import Invalid
@@ -30,6 +30,17 @@ Cursor = Annotated[
 _READING = ("GET", "HEAD", "OPTIONS")
 _SHOWN_CHARACTERS = 60
 _SHOWN_NAMES = 5
+_KEY_LIMIT = 255
+IdempotencyKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        required=False,
+        description="1 to 255 visible ASCII characters, random: the same key and body answer with the same service. "
+        "`initial_password` is left out when it does not open the service any more.",
+        schema_extra={"minLength": 1, "maxLength": _KEY_LIMIT, "pattern": "^[!-~]+$"},
+    ),
+]
 
 
 def check_parameters(connection: AnyConnection, handler: BaseRouteHandler) -> None:
@@ -69,3 +80,14 @@ def query_parameters(handler: BaseRouteHandler) -> dict[str, QueryParameter]:
 def _shown(names: list[str]) -> str:
     more = ", …" if len(names) > _SHOWN_NAMES else ""
     return ", ".join(repr(name[:_SHOWN_CHARACTERS]) for name in names[:_SHOWN_NAMES]) + more
+
+
+def checked_key(key: str | None) -> str | None:
+    """Return an idempotency key. Raises Invalid."""
+    if key is not None and not (1 <= len(key) <= _KEY_LIMIT and all("!" <= letter <= "~" for letter in key)):
+        raise Invalid(
+            "INVALID_IDEMPOTENCY_KEY",
+            f"Idempotency-Key must be 1 to {_KEY_LIMIT} visible ASCII characters (got {key[:40]!r})",
+            "Send a random one, for example a UUID.",
+        )
+    return key

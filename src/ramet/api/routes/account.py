@@ -6,9 +6,8 @@ from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
 from ramet.api.responses import ProjectVerbs, answer, empty
-from ramet.api.schemas.account import AuthInfo, Logout
-from ramet.api.shapes import auth_info_shape
-from ramet.model.project import ApiKey
+from ramet.api.schemas.account import AuthInfo, AuthInfoApiKey, AuthInfoIssuingUser, AuthInfoProject, Logout
+from ramet.model.project import ApiKey, Project
 
 
 @get(
@@ -20,7 +19,7 @@ from ramet.model.project import ApiKey
 )
 def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[AuthInfo]:
     """The key that the request is made with, and its project."""
-    return answer(auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))
+    return answer(_auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))
 
 
 @post(
@@ -33,3 +32,16 @@ def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) ->
 async def logout(data: JSONBody[Logout | None] = None) -> Response[None]:
     """Do nothing: API keys have no session to end. Revoke the key to end its use."""
     return empty(204)
+
+
+def _auth_info_shape(key: ApiKey, project: Project) -> AuthInfo:
+    """Return what clients learn of the key they use. The key stands for its holder: Ramet has no users."""
+    holder = AuthInfoIssuingUser(key.public_key, key.name, f"{key.public_key.lower()}@keys.ramet.invalid")
+    shape = AuthInfoApiKey(
+        public_key=key.public_key,
+        name=key.name,
+        created=key.created_at,
+        project=AuthInfoProject(project.id, project.name, "self-hosted"),
+        issuing_user=holder,
+    )
+    return AuthInfo("apiKey", shape, shape)

@@ -1,38 +1,114 @@
-"""The fork report over HTTP."""
+"""Forks: the request, its dry run, and the report of what a fork holds."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from litestar import Response, get
+from litestar import Response, Router, get, post
+from litestar.openapi import ResponseSpec
+from litestar.params import JSONBody, QueryParameter
 
 from ramet.api.errors import REFUSES
-from ramet.api.parameters import ProjectId, ServiceId
+from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
 from ramet.api.responses import PlaneDependency, answer
-from ramet.api.schemas import forks as schemas
-from ramet.api.schemas.forks import BaseSnapshot, NotCarriedOver, StepSeconds, TransactionMark, WalRange
-from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_report, left_behind
+from ramet.api.routes.restore import snapshot_shape
+from ramet.api.routes.services import accepted_service
+from ramet.api.schemas.forks import (
+    BaseSnapshot,
+    ForkPlan,
+    ForkReport,
+    ForkServiceCreate,
+    NotCarriedOver,
+    StepSeconds,
+    TransactionMark,
+    WalRange,
+)
+from ramet.api.schemas.services import Service
+from ramet.control import fork_plans, fork_reports, forks
+from ramet.control.requests import ForkRequest
+from ramet.model.service import Environment
+
+DryRun = Annotated[
+    bool,
+    QueryParameter(name="dry_run", required=False, description="Check the request and tell what would be made."),
+]
+_PLANNED = ResponseSpec(ForkPlan, generate_examples=False, description="With dry_run: what would be made.")
+
+
+@post(
+    "/forkService",
+    operation_id="forkService",
+    tags=["Services"],
+    summary="Fork a service",
+    status_code=202,
+    responses={200: _PLANNED},
+    sync_to_thread=True,
+)
+def fork_service(
+    plane: PlaneDependency,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    data: JSONBody[ForkServiceCreate],
+    idempotency_key: IdempotencyKey = None,
+    dry_run: DryRun = False,
+) -> Response[Service]:
+    """Accept a new service with the data of this one: as of now, of its last snapshot, or of a past moment.
+
+    With dry_run the answer is 200 and tells what would be made; nothing is.
+    """
+    request = ForkRequest(
+        strategy=data.fork_strategy,
+        name=data.name,
+        region_code=data.region_code,
+        cpu_millis=data.cpu_millis,
+        memory_gbs=data.memory_gbs,
+        target_time=data.target_time,
+        environment=data.environment_tag or Environment.DEV,
+        snapshot_id=data.snapshot_id,
+        quiet=data.quiet,
+    )
+    if dry_run:
+        return answer(_plan_shape(fork_plans.plan_fork(plane, project_id, service_id, request)))
+    return accepted_service(forks.fork_service(plane, project_id, service_id, request, checked_key(idempotency_key)))
 
 
 @get(
     "/forkReport",
     operation_id="getForkReport",
+    tags=["Restore"],
     summary="Get the fork report",
     opt={REFUSES: True},
     sync_to_thread=False,
 )
-def get_fork_report(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId
-) -> Response[schemas.ForkReport]:
+def get_fork_report(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[ForkReport]:
     """What a fork holds: the exact border of its history, how it was made, and what was checked."""
-    return answer(report_shape(fork_report(plane, project_id, service_id)))
+    return answer(report_shape(fork_reports.fork_report(plane, project_id, service_id)))
 
 
-def report_shape(report: ForkReport) -> schemas.ForkReport:
+def _plan_shape(plan: fork_plans.ForkPlan) -> ForkPlan:
+    """Return what clients see of a fork that was not asked for yet."""
+    fork, point = plan.fork, plan.point
+    if fork.origin is None:
+        raise AssertionError("BUG: a fork has an origin")
+    return ForkPlan(
+        parent_service_id=fork.origin.service_id,
+        name=fork.name,
+        strategy=point.strategy,
+        target_time=point.target,
+        base_snapshot=None if point.base is None else snapshot_shape(point.base),
+        environment=fork.environment,
+        cpu_millis=fork.size.cpu_millis,
+        memory_gbs=fork.size.memory_gbs,
+        wal_bytes=plan.wal_bytes,
+        estimated_seconds=round(plan.seconds, 3),
+    )
+
+
+def report_shape(report: fork_reports.ForkReport) -> ForkReport:
     """Return what clients see of a report."""
     service, origin = report.service, report.origin
     captured, recovered = report.facts["capture"], report.facts["recovery"]
-    cut = cut_of(report)
+    cut = fork_reports.cut_of(report)
     ready_at = service.ready_at
-    return schemas.ForkReport(
+    return ForkReport(
         service_id=service.id,
         parent_service_id=origin.service_id,
         parent_name=origin.name,
@@ -49,12 +125,12 @@ def report_shape(report: ForkReport) -> schemas.ForkReport:
         steps=[StepSeconds(step, seconds) for step, seconds in report.step_seconds.items()],
         phases=captured.get("seconds", {}),
         neutralised=report.facts["neutralised"],
-        not_carried_over=[NotCarriedOver(one.what, one.names, one.remedy) for one in left_behind(report)],
-        checks=checks_of(report),
+        not_carried_over=[NotCarriedOver(one.what, one.names, one.remedy) for one in fork_reports.left_behind(report)],
+        checks=fork_reports.checks_of(report),
     )
 
 
-def _base(report: ForkReport) -> BaseSnapshot:
+def _base(report: fork_reports.ForkReport) -> BaseSnapshot:
     captured, base = report.facts["capture"], report.base
     kind = None if base is None else base.kind
     return BaseSnapshot(report.origin.snapshot_id, captured.get("base_time", ""), kind)
@@ -74,3 +150,12 @@ def _wal(captured: dict[str, Any], recovered: dict[str, Any]) -> WalRange:
 
 def _mark(mark: dict[str, Any] | None) -> TransactionMark | None:
     return None if mark is None else TransactionMark(mark["xid"], mark["lsn"], mark["time"])
+
+
+forks_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}",
+    route_handlers=[
+        fork_service,
+        get_fork_report,
+    ],
+)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from litestar import Response, Router, get
 from litestar.params import QueryParameter
-from msgspec import UNSET, Meta
+from msgspec import Meta
 
 from ramet.api.parameters import Cursor, ProjectId, ServiceId
 from ramet.api.responses import PlaneDependency, answer
@@ -90,12 +90,11 @@ def _severities(texts: Sequence[str]) -> list[str]:
 
 
 def _shape(page: LogPage) -> ServiceLogs:
-    cursor = UNSET if page.cursor is None else page.cursor
     return ServiceLogs(
         logs=[entry.message for entry in page.entries],
         entries=[ServiceLogEntry(entry.at, entry.message, entry.severity) for entry in page.entries],
-        last_cursor=cursor,
-        lastCursor=cursor,
+        last_cursor=page.cursor,
+        lastCursor=page.cursor,
     )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from litestar import Response, Router, get, post
 from litestar.params import JSONBody
-from msgspec import UNSET
 
 from ramet.api.parameters import ProjectId, ServiceId
 from ramet.api.responses import PlaneDependency, answer
@@ -47,9 +46,9 @@ def read_series(
         data.name,
         parse_moment("from", data.begin),
         parse_moment("to", data.end),
-        None if data.bucket_seconds is UNSET else data.bucket_seconds,
-        None if data.fn is UNSET else data.fn,
-        {} if data.filters is UNSET else _labels(data.filters),
+        data.bucket_seconds,
+        data.fn,
+        _labels(data.filters or []),
     )
     return answer([_shape(series) for series in found])
 

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from litestar import Response, Router, get
 from litestar.params import QueryParameter
-from msgspec import UNSET
 
 from ramet.api.parameters import Cursor, ProjectId, ServiceId
 from ramet.api.responses import PlaneDependency, answer
@@ -70,7 +69,7 @@ def list_service_operations(
 
 def _page_shape(page: OperationPage) -> Operations:
     shapes = [_operation_shape(past) for past in page.operations]
-    return Operations(shapes, UNSET if page.cursor is None else page.cursor)
+    return Operations(shapes, page.cursor)
 
 
 def _operation_shape(past: Past) -> Operation:

@@ -6,7 +6,6 @@ from litestar import Request, Response, get
 
 from ramet.api.responses import ProjectVerbs, answer
 from ramet.api.schemas.projects import Project
-from ramet.api.shapes import project_shape
 from ramet.model.project import ApiKey
 
 
@@ -19,4 +18,5 @@ from ramet.model.project import ApiKey
 )
 def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[list[Project]]:
     """The project of the key that the request is made with."""
-    return answer([project_shape(projects.get_project(request.auth.project_id))])
+    project = projects.get_project(request.auth.project_id)
+    return answer([Project(project.id, project.name)])

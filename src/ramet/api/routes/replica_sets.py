@@ -6,18 +6,15 @@ from litestar.params import JSONBody
 from ramet.api.parameters import ProjectId, ServiceId, SetId
 from ramet.api.responses import PlaneDependency, answer, empty
 from ramet.api.routes.poolers import PATIENCE_SECONDS, enabled
-from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate
+from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate, ReplicaSetMetadata
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
-from ramet.api.schemas.shared import Success
-from ramet.api.shapes import replica_set_shape
+from ramet.api.schemas.shared import ConnectionPooler, Endpoint, Success
 from ramet.control import poolers
 from ramet.control import replica_sets as verbs
+from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
 
 
-@get(
-    "/", operation_id="getReplicaSets", summary="List read replica sets",
-    sync_to_thread=False,
-)  # fmt: skip
+@get("/", operation_id="getReplicaSets", summary="List read replica sets", sync_to_thread=False)
 def list_sets(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[ReadReplicaSet]]:
     """Every read replica set of the service, in the order of their creation."""
     return answer([replica_set_shape(each) for each in verbs.list_sets(plane, project_id, service_id)])
@@ -38,7 +35,8 @@ def create_set(
 
 
 @delete(
-    "/{replica_set_id:str}", operation_id="deleteReplicaSet", summary="Delete a read replica set", status_code=202, sync_to_thread=True,
+    "/{replica_set_id:str}", operation_id="deleteReplicaSet", summary="Delete a read replica set", status_code=202,
+    sync_to_thread=True,
 )  # fmt: skip
 def delete_set(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
@@ -107,6 +105,27 @@ def disable_pooler(
     operation_id = verbs.disable_pooler(plane, project_id, service_id, replica_set_id)
     poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
     return answer(Success(f"The pooler of read replica set {replica_set_id} is disabled."))
+
+
+def replica_set_shape(replica_set: ReplicaSet) -> ReadReplicaSet:
+    """Return what clients see of a read replica set."""
+    size = replica_set.size
+    return ReadReplicaSet(
+        id=replica_set.id,
+        name=replica_set.name,
+        status=replica_status(replica_set),
+        nodes=len(replica_set.nodes),
+        cpu_millis=size.cpu_millis or 0,
+        memory_gbs=size.memory_gbs or 0,
+        metadata=ReplicaSetMetadata(replica_set.environment, replica_status_reason(replica_set)),
+        endpoint=Endpoint(replica_set.host, replica_set.port),
+        connection_pooler=pooler_shape(replica_set.host, replica_set.pooler_port),
+    )
+
+
+def pooler_shape(host: str, port: int | None) -> ConnectionPooler | None:
+    """Return where clients find a pooler; None without a port."""
+    return None if port is None else ConnectionPooler(Endpoint(host, port))
 
 
 replicas_router = Router(

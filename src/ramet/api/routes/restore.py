@@ -1,15 +1,17 @@
-"""A service's past over HTTP: restore window and its settings, snapshots, fork report."""
+"""Restore windows and their settings, and snapshots."""
 
+import msgspec
 from litestar import Response, Router, delete, get, post, put
 from litestar.params import JSONBody
-from msgspec import UNSET
 
 from ramet.api.parameters import ProjectId, ServiceId, SnapshotId
 from ramet.api.responses import PlaneDependency, answer, empty
-from ramet.api.restore_shapes import snapshot_shape, window_shape
-from ramet.api.routes.forks import get_fork_report
-from ramet.api.schemas.restore import RestoreSettings, RestoreWindow, Snapshot, SnapshotCreate
+from ramet.api.schemas import restore as schemas
+from ramet.api.schemas.restore import RestoreSettings, SnapshotCreate, SnapshotStatus
 from ramet.control import restore
+from ramet.control.restore import PendingSnapshot
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.window import RestoreWindow
 
 
 @get(
@@ -18,9 +20,11 @@ from ramet.control import restore
     summary="Get the restore window",
     sync_to_thread=True,
 )
-def get_restore_window(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[RestoreWindow]:
-    """The moments that a PITR fork of this service can have, the snapshots in between, the gaps and their reasons."""
-    return answer(window_shape(restore.get_restore_window(plane, project_id, service_id)))
+def get_restore_window(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId
+) -> Response[schemas.RestoreWindow]:
+    """The times that a PITR fork of this service can be restored to, the snapshots in between, and the gaps."""
+    return answer(_window_shape(restore.get_restore_window(plane, project_id, service_id)))
 
 
 @put(
@@ -31,11 +35,11 @@ def get_restore_window(plane: PlaneDependency, project_id: ProjectId, service_id
 )
 def update_restore_settings(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[RestoreSettings]
-) -> Response[RestoreWindow]:
+) -> Response[schemas.RestoreWindow]:
     """Set how far back this service can be restored, and when a snapshot is due: after so long, or so much WAL."""
     names = ("window_days", "snapshot_interval_seconds", "snapshot_wal_bytes")
-    changes = {name: value for name in names if (value := getattr(data, name)) is not UNSET}
-    return answer(window_shape(restore.change_restore_settings(plane, project_id, service_id, changes)))
+    changes = {name: value for name in names if (value := getattr(data, name)) is not msgspec.UNSET}
+    return answer(_window_shape(restore.change_restore_settings(plane, project_id, service_id, changes)))
 
 
 @get(
@@ -44,8 +48,10 @@ def update_restore_settings(
     summary="List snapshots",
     sync_to_thread=False,
 )
-def list_snapshots(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[Snapshot]]:
-    """Every snapshot of the service, oldest first, and after them those that are being made by hand."""
+def list_snapshots(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId
+) -> Response[list[schemas.Snapshot]]:
+    """Every snapshot of the service, oldest first, followed by manual ones that are still being taken."""
     return answer([snapshot_shape(one) for one in restore.list_snapshots(plane, project_id, service_id)])
 
 
@@ -61,9 +67,9 @@ def create_snapshot(
     project_id: ProjectId,
     service_id: ServiceId,
     data: JSONBody[SnapshotCreate | None] = None,
-) -> Response[Snapshot]:
-    """Accept a manual snapshot. It is AVAILABLE a moment later, and stays until it is deleted."""
-    name = None if data is None or data.name is UNSET else data.name
+) -> Response[schemas.Snapshot]:
+    """Accept a manual snapshot. It becomes AVAILABLE shortly after, and is kept until it is deleted."""
+    name = None if data is None or data.name is msgspec.UNSET else data.name
     return answer(snapshot_shape(restore.take_snapshot(plane, project_id, service_id, name)), 202)
 
 
@@ -77,9 +83,40 @@ def create_snapshot(
 def delete_snapshot(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, snapshot_id: SnapshotId
 ) -> Response[None]:
-    """Accept the deletion of a manual snapshot. Forks of it live on."""
+    """Accept the deletion of a manual snapshot. Its forks are not affected."""
     restore.delete_snapshot(plane, project_id, service_id, snapshot_id)
     return empty(202)
+
+
+def _window_shape(window: RestoreWindow) -> schemas.RestoreWindow:
+    settings = window.settings
+    return schemas.RestoreWindow(
+        earliest=window.earliest,
+        latest=window.latest,
+        snapshots=[snapshot_shape(snapshot) for snapshot in window.snapshots],
+        gaps=msgspec.convert(window.gaps, list[schemas.Gap], from_attributes=True),
+        clock_steps=msgspec.convert(window.clock_steps, list[schemas.ClockStep], from_attributes=True),
+        window_days=settings.window_days,
+        snapshot_interval_seconds=settings.snapshot_interval_seconds,
+        snapshot_wal_bytes=settings.snapshot_wal_bytes,
+    )
+
+
+def snapshot_shape(snapshot: Snapshot | PendingSnapshot) -> schemas.Snapshot:
+    """Return what clients see of a snapshot, taken or requested."""
+    if isinstance(snapshot, PendingSnapshot):
+        kind, status = SnapshotKind.MANUAL, SnapshotStatus.CREATING
+        return schemas.Snapshot(snapshot.id, snapshot.service_id, snapshot.name, kind, status, None, None, None)
+    return schemas.Snapshot(
+        id=snapshot.id,
+        service_id=snapshot.service_id,
+        name=snapshot.name,
+        kind=snapshot.kind,
+        status=SnapshotStatus.AVAILABLE,
+        time=snapshot.taken_at,
+        lsn=snapshot.end_lsn,
+        size_bytes=snapshot.size_bytes,
+    )
 
 
 restore_router = Router(
@@ -90,7 +127,6 @@ restore_router = Router(
         list_snapshots,
         create_snapshot,
         delete_snapshot,
-        get_fork_report,
     ],
     tags=["Restore"],
 )

@@ -1,41 +1,51 @@
-"""The services of a project: list, create, get, delete, start, stop, fork.
+"""Services: list, create, get, delete, start, stop, and change.
 
-What only reads runs on the event loop, what writes in a thread: docs/decisions/0006-list-handler.md.
+Handlers that only read run on the event loop, those that write in a thread: docs/decisions/0006-list-handler.md.
 """
 
-from typing import Annotated, Any, TypeVar
+from datetime import datetime
+from typing import Any
 
 from litestar import Response, Router, delete, get, post
-from litestar.params import HeaderParameter, JSONBody
-from msgspec import UNSET, UnsetType
+from litestar.params import JSONBody
 
 from ramet.api.errors import POLLED
-from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.plans import PLANNED, DryRun, plan_shape
+from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
 from ramet.api.responses import PlaneDependency, answer, empty
-from ramet.api.schemas.forks import ForkServiceCreate
-from ramet.api.schemas.services import Addon, Service, ServiceCreate, ServiceTypeWanted
-from ramet.api.shapes import service_shape
-from ramet.control import forks, services
-from ramet.control.fork_plans import plan_fork
+from ramet.api.routes.replica_sets import pooler_shape, replica_set_shape
+from ramet.api.schemas.services import (
+    Addon,
+    ExtensionsInput,
+    ExtensionUpdate,
+    ForkedFrom,
+    HaReplicas,
+    ResizeInput,
+    Resource,
+    ResourceSpec,
+    Service,
+    ServiceCreate,
+    ServiceMetadata,
+    ServiceMetrics,
+    ServiceRename,
+    ServiceTypeWanted,
+    SetEnvironmentInput,
+    SetHAReplicaInput,
+    UpdatePasswordInput,
+)
+from ramet.api.schemas.shared import Endpoint, Success
+from ramet.control import services
 from ramet.control.metrics import usage_now, usages_now
-from ramet.control.requests import Accepted, Amount, CreateRequest, ForkRequest
+from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
-from ramet.model.service import Environment, ServiceType
+from ramet.model import service as model
+from ramet.model.credentials import Secret
+from ramet.model.metrics import Usage
+from ramet.model.service import Environment, Origin, ServiceType, restore_warning, status_of, status_reason
+from ramet.model.status import Status
 
-_KEY_LIMIT = 255
-_Value = TypeVar("_Value")
-
-IdempotencyKey = Annotated[
-    str | None,
-    HeaderParameter(
-        name="Idempotency-Key",
-        required=False,
-        description="1 to 255 visible ASCII characters, random: the same key and body answer with the same service. "
-        "`initial_password` is left out when it does not open the service any more.",
-        schema_extra={"minLength": 1, "maxLength": _KEY_LIMIT, "pattern": "^[!-~]+$"},
-    ),
-]
+_NO_REPLICAS = HaReplicas(0, 0)
+_ForkMetadata = tuple[str | None, str | None, datetime | None, str | None, str | None]
+_NO_FORK: _ForkMetadata = (None, None, None, None, None)
 
 
 @get("/", operation_id="getServices", summary="List all services", sync_to_thread=False)
@@ -64,14 +74,14 @@ def create_service(
     request = CreateRequest(
         name=data.name,
         service_type=_service_type(data),
-        region_code=_given(data.region_code),
-        replica_count=_given(data.replica_count) or 0,
-        cpu_millis=_amount(data.cpu_millis),
-        memory_gbs=_amount(data.memory_gbs),
-        environment=_given(data.environment_tag) or Environment.DEV,
-        with_vectors=Addon.AI in (_given(data.addons) or []),
+        region_code=data.region_code,
+        replica_count=data.replica_count or 0,
+        cpu_millis=data.cpu_millis,
+        memory_gbs=data.memory_gbs,
+        environment=data.environment_tag or Environment.DEV,
+        with_vectors=Addon.AI in (data.addons or []),
     )
-    return _accepted(services.create_service(plane, project_id, request, _checked_key(idempotency_key)))
+    return accepted_service(services.create_service(plane, project_id, request, checked_key(idempotency_key)))
 
 
 @get(
@@ -125,61 +135,141 @@ def stop_service(plane: PlaneDependency, project_id: ProjectId, service_id: Serv
 
 
 @post(
-    "/{service_id:str}/forkService",
-    operation_id="forkService",
-    summary="Fork a service",
-    status_code=202,
-    responses={200: PLANNED},
+    "/{service_id:str}/rename",
+    operation_id="renameService",
+    summary="Rename a service",
+    status_code=200,
     sync_to_thread=True,
 )
-def fork_service(
+def rename_service(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceRename]
+) -> Response[Service]:
+    """Give the service another name. Its endpoint, its forks and who is connected do not notice."""
+    return answer(service_shape(services.rename_service(plane, project_id, service_id, data.name)))
+
+
+@post(
+    "/{service_id:str}/resize",
+    operation_id="resizeService",
+    summary="Resize a service",
+    status_code=202,
+    sync_to_thread=True,
+)
+def resize_service(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ResizeInput]
+) -> Response[Service]:
+    """Accept another size. It is in force without a break where PostgreSQL can do that, else after a short restart."""
+    return answer(
+        service_shape(services.resize_service(plane, project_id, service_id, data.cpu_millis, data.memory_gbs)), 202
+    )
+
+
+@post(
+    "/{service_id:str}/optimize",
+    operation_id="optimizeService",
+    summary="Optimize a service",
+    status_code=202,
+    sync_to_thread=True,
+)
+def optimize_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
+    """Accept the collection of fresh statistics for the planner. The service is OPTIMIZING, and serves meanwhile."""
+    return answer(service_shape(services.optimize_service(plane, project_id, service_id)), 202)
+
+
+@post(
+    "/{service_id:str}/updateExtensions",
+    operation_id="updateExtensions",
+    summary="Update the extensions of a service",
+    status_code=200,
+    sync_to_thread=True,
+)
+def update_extensions(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ExtensionsInput]
+) -> Response[list[ExtensionUpdate]]:
+    """Update extensions, in all databases, to the versions that are installed on the host, as the platform.
+
+    The answer names each one that was not at that version; one with a problem stays as it was.
+    """
+    made = services.update_extensions(plane, project_id, service_id, data.extension)
+    return answer(
+        [
+            ExtensionUpdate(
+                database=each.database,
+                extension=each.extension,
+                from_version=each.from_version,
+                to_version=each.to_version,
+                problem=each.problem or None,
+            )
+            for each in made
+        ]
+    )
+
+
+@post(
+    "/{service_id:str}/updatePassword",
+    operation_id="updatePassword",
+    summary="Change the admin's password",
+    status_code=204,
+    sync_to_thread=True,
+)
+def update_password(
     plane: PlaneDependency,
     project_id: ProjectId,
     service_id: ServiceId,
-    data: JSONBody[ForkServiceCreate],
-    idempotency_key: IdempotencyKey = None,
-    dry_run: DryRun = False,
+    data: JSONBody[UpdatePasswordInput],
+) -> Response[None]:
+    """Change the password of tsdbadmin. Sessions go on; from the answer on only the new one opens new ones."""
+    services.update_password(plane, project_id, service_id, Secret(data.password))
+    return empty(204)
+
+
+@post(
+    "/{service_id:str}/setEnvironment",
+    operation_id="setEnvironment",
+    summary="Set the environment of a service",
+    status_code=200,
+    sync_to_thread=True,
+)
+def set_environment(
+    plane: PlaneDependency,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    data: JSONBody[SetEnvironmentInput],
+) -> Response[Success]:
+    """Say how much is at stake. Memory settings that depend on it follow at the next start of the server."""
+    changed = services.set_environment(plane, project_id, service_id, data.environment)
+    return answer(Success(f"Service {changed.id} is a {changed.environment} service now."))
+
+
+@post(
+    "/{service_id:str}/setHA",
+    operation_id="setHAReplica",
+    summary="Set the high-availability replicas of a service",
+    status_code=202,
+    sync_to_thread=True,
+)
+def set_ha(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[SetHAReplicaInput]
 ) -> Response[Service]:
-    """Accept a new service with the data of this one: as of now, of its last snapshot, or of a past moment.
-
-    With dry_run the answer is 200 and tells what would be made; nothing is.
-    """
-    request = ForkRequest(
-        strategy=data.fork_strategy,
-        name=_given(data.name),
-        region_code=_given(data.region_code),
-        cpu_millis=_amount(data.cpu_millis),
-        memory_gbs=_amount(data.memory_gbs),
-        target_time=_given(data.target_time),
-        environment=_given(data.environment_tag) or Environment.DEV,
-        snapshot_id=_given(data.snapshot_id),
-        quiet=_given(data.quiet),
-    )
-    if dry_run:
-        return answer(plan_shape(plan_fork(plane, project_id, service_id, request)))
-    return _accepted(forks.fork_service(plane, project_id, service_id, request, _checked_key(idempotency_key)))
+    """Accept zero, which is what every service on one host has, and refuse more."""
+    given = {"sync_replica_count": data.sync_replica_count, "replica_count": data.replica_count}
+    counts = {name: count for name, count in given.items() if count is not None}
+    return answer(service_shape(services.set_ha(plane, project_id, service_id, counts)), 202)
 
 
-def _accepted(accepted: Accepted) -> Response[Any]:
+def accepted_service(accepted: Accepted) -> Response[Any]:
+    """Return the response to a create or a fork, the only ones with the password."""
     return answer(service_shape(accepted.service, accepted.initial_password), 202)
-
-
-def _given(value: _Value | UnsetType) -> _Value | None:
-    return None if value is UNSET else value
-
-
-def _amount(value: str | int | UnsetType) -> Amount:
-    return None if value is UNSET else value
 
 
 def _service_type(data: JSONBody[ServiceCreate]) -> ServiceType:
     """Return the type that addons ask for; time series include vectors, so both together are TIMESERIESDB."""
-    addons = _given(data.addons)
+    addons = data.addons
     if Addon.TIME_SERIES in (addons or []):
         meant = ServiceType.TIMESERIESDB
     else:
         meant = ServiceType.VECTOR if addons else ServiceType.POSTGRES
-    named = meant if data.service_type is UNSET else _named_type(data.service_type)
+    named = meant if data.service_type is None else _named_type(data.service_type)
     if addons is not None and named is not meant:
         raise Invalid(
             "CONTRADICTION",
@@ -195,14 +285,56 @@ def _named_type(wanted: ServiceTypeWanted) -> ServiceType:
     return ServiceType(wanted.value)
 
 
-def _checked_key(key: str | None) -> str | None:
-    if key is not None and not (1 <= len(key) <= _KEY_LIMIT and all("!" <= letter <= "~" for letter in key)):
-        raise Invalid(
-            "INVALID_IDEMPOTENCY_KEY",
-            f"Idempotency-Key must have 1 to {_KEY_LIMIT} visible ASCII characters, not {key[:40]!r}",
-            "Send a random one, for example a UUID.",
-        )
-    return key
+def service_shape(
+    service: model.Service, initial_password: Secret | None = None, usage: Usage | None = None
+) -> Service:
+    """Return what clients see of a service. Pure: every listing calls it for every service."""
+    size, status = service.size, status_of(service)
+    return Service(
+        service_id=service.id,
+        project_id=service.project_id,
+        name=service.name,
+        region_code=service.region_code,
+        service_type=service.service_type,
+        created=service.created_at,
+        paused=service.paused,
+        status=status,
+        resources=[Resource(service.id, ResourceSpec(size.cpu_millis, size.memory_gbs, service.volume_type))],
+        metadata=_metadata(service, status),
+        endpoint=Endpoint(service.host, service.port),
+        forked_from=_parent(service.origin),
+        ha_replicas=_NO_REPLICAS,
+        connection_pooler=pooler_shape(service.host, service.pooler_port),
+        read_replica_sets=[replica_set_shape(each) for each in service.replica_sets],
+        metrics=_metrics(usage, status),
+        initial_password=None if initial_password is None else initial_password.reveal(),
+    )
+
+
+def _metrics(usage: Usage | None, status: Status) -> ServiceMetrics | None:
+    if usage is None or status is Status.PAUSED:
+        return None
+    return ServiceMetrics(usage.memory_mb, usage.storage_mb, usage.cpu_millis)
+
+
+def _parent(origin: Origin | None) -> ForkedFrom | None:
+    return None if origin is None else ForkedFrom(origin.project_id, origin.service_id, origin.is_standby)
+
+
+def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
+    origin = service.origin
+    return ServiceMetadata(
+        service.environment,
+        status_reason(service) if status is Status.UNSTABLE else None,
+        *(_NO_FORK if origin is None or origin.is_standby else _fork_metadata(origin)),
+        service.last_verified_at,
+        restore_warning(service),
+        service.storage_warning,
+    )
+
+
+def _fork_metadata(origin: Origin) -> _ForkMetadata:
+    return origin.strategy, origin.target_time, origin.data_time, origin.snapshot_id, origin.name
 
 
 services_router = Router(
@@ -214,7 +346,13 @@ services_router = Router(
         delete_service,
         start_service,
         stop_service,
-        fork_service,
+        rename_service,
+        resize_service,
+        optimize_service,
+        update_extensions,
+        update_password,
+        set_environment,
+        set_ha,
     ],
     tags=["Services"],
 )

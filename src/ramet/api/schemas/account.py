@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ramet.api.schemas.shared import Body, Ignored, Timestamp, twin_of
 
@@ -44,4 +44,4 @@ class AuthInfo(Struct, frozen=True):
 class Logout(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ends a session; API keys have none."""
 
-    refresh_token: Ignored | UnsetType = UNSET
+    refresh_token: Ignored | None = None

@@ -1,6 +1,6 @@
 """The schemas of the analytics that clients send."""
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from ramet.api.schemas.shared import Body, Ignored, Properties
 
@@ -14,11 +14,11 @@ class AnalyticsResult(Struct, frozen=True):
 class IdentifyUser(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a client would tell about its user."""
 
-    properties: Properties | UnsetType = UNSET
+    properties: Properties | None = None
 
 
 class TrackEvent(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a client would tell about its use."""
 
     event: Ignored
-    properties: Properties | UnsetType = UNSET
+    properties: Properties | None = None

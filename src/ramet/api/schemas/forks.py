@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ramet.api.schemas.restore import Snapshot
 from ramet.api.schemas.shared import Body, Cpu, Identifier, Memory, Name, Tag
@@ -44,14 +44,14 @@ class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=T
     )
 
     fork_strategy: Strategy
-    name: Name | UnsetType = UNSET
-    region_code: ParentRegion | UnsetType = UNSET
-    cpu_millis: Cpu | UnsetType = UNSET
-    memory_gbs: Memory | UnsetType = UNSET
-    target_time: TargetTime | UnsetType = UNSET
-    environment_tag: Tag | UnsetType = UNSET
-    snapshot_id: SnapshotWanted | UnsetType = UNSET
-    quiet: Quiet | UnsetType = UNSET
+    name: Name | None = None
+    region_code: ParentRegion | None = None
+    cpu_millis: Cpu | None = None
+    memory_gbs: Memory | None = None
+    target_time: TargetTime | None = None
+    environment_tag: Tag | None = None
+    snapshot_id: SnapshotWanted | None = None
+    quiet: Quiet | None = None
 
 
 class TransactionMark(Struct, frozen=True):

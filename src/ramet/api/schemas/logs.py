@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ramet.api.schemas.shared import Timestamp, twin_of
 
@@ -22,5 +22,5 @@ class ServiceLogs(Struct, frozen=True, omit_defaults=True):
         list[str], Meta(description="The messages alone, for older clients.", extra_json_schema={"deprecated": True})
     ]
     entries: list[ServiceLogEntry]
-    last_cursor: str | UnsetType = UNSET
-    lastCursor: Annotated[str, twin_of("last_cursor", "LastCursorDeprecated")] | UnsetType = UNSET  # noqa: N815
+    last_cursor: str | None = None
+    lastCursor: Annotated[str, twin_of("last_cursor", "LastCursorDeprecated")] | None = None  # noqa: N815

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import Meta, Struct, field
 
 from ramet.api.schemas.shared import Body, Timestamp
 from ramet.model.metrics import SERIES, Function
@@ -49,15 +49,15 @@ class MetricsSeriesRequest(Body, frozen=True, kw_only=True, forbid_unknown_field
     name: SeriesName
     begin: Bound = field(name="from")
     end: Bound = field(name="to")
-    bucket_seconds: BucketSeconds | UnsetType = UNSET
-    fn: FunctionName | UnsetType = UNSET
+    bucket_seconds: BucketSeconds | None = None
+    fn: FunctionName | None = None
     filters: (
         Annotated[
             list[MetricLabelFilter],
             Meta(description="An array of objects, each the key and the value of a label; all must match."),
         ]
-        | UnsetType
-    ) = UNSET
+        | None
+    ) = None
 
 
 class MetricDataPoint(Struct, frozen=True):

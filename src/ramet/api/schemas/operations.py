@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ramet.api.schemas.shared import Identifier, Timestamp
 from ramet.model.status import OperationStatus
@@ -42,4 +42,4 @@ class Operations(Struct, frozen=True, omit_defaults=True):
     """Operations, newest first; without last_cursor it is the last page."""
 
     operations: list[Operation]
-    last_cursor: str | UnsetType = UNSET
+    last_cursor: str | None = None

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ramet.api.schemas.shared import Body, ConnectionPooler, Endpoint, Identifier, Name
 from ramet.model.service import Environment
@@ -13,7 +13,7 @@ class ReplicaSetMetadata(Struct, frozen=True, omit_defaults=True):
     """More about a read replica set."""
 
     environment: Environment
-    status_reason: Annotated[str, Meta(description="Why the set does not serve.")] | UnsetType = UNSET
+    status_reason: Annotated[str, Meta(description="Why the set does not serve.")] | None = None
 
 
 class ReadReplicaSet(Struct, frozen=True, omit_defaults=True):

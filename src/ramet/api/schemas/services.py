@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ramet.api.schemas.replica_sets import ReadReplicaSet
 from ramet.api.schemas.shared import (
@@ -109,15 +109,15 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     """More about a service. What does not apply is left out."""
 
     environment: Environment
-    status_reason: Reason | UnsetType = UNSET
-    fork_strategy: StrategyUsed | UnsetType = UNSET
-    target_time: TargetUsed | UnsetType = UNSET
-    data_time: DataTime | UnsetType = UNSET
-    snapshot_id: SnapshotUsed | UnsetType = UNSET
-    parent_name: ParentName | UnsetType = UNSET
-    last_proven_restore: ProvenRestore | UnsetType = UNSET
-    restore_warning: RestoreWarning | UnsetType = UNSET
-    storage_warning: StorageWarning | UnsetType = UNSET
+    status_reason: Reason | None = None
+    fork_strategy: StrategyUsed | None = None
+    target_time: TargetUsed | None = None
+    data_time: DataTime | None = None
+    snapshot_id: SnapshotUsed | None = None
+    parent_name: ParentName | None = None
+    last_proven_restore: ProvenRestore | None = None
+    restore_warning: RestoreWarning | None = None
+    storage_warning: StorageWarning | None = None
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -141,7 +141,7 @@ class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     connection_pooler: ConnectionPooler | None = None
     read_replica_sets: list[ReadReplicaSet]
     metrics: ServiceMetrics | None = None
-    initial_password: Password | UnsetType = UNSET
+    initial_password: Password | None = None
 
 
 class Addon(StrEnum):
@@ -164,7 +164,7 @@ class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """A new, empty service. Without a size it is a shared one."""
 
     name: Name
-    addons: Annotated[list[Addon], Meta(description="An array of 'time-series' and 'ai'.")] | UnsetType = UNSET
+    addons: Annotated[list[Addon], Meta(description="An array of 'time-series' and 'ai'.")] | None = None
     service_type: (
         Annotated[
             ServiceTypeWanted,
@@ -173,13 +173,13 @@ class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 " takes precedence over addons."
             ),
         ]
-        | UnsetType
-    ) = UNSET
-    region_code: Region | UnsetType = UNSET
-    replica_count: ReplicaCount | UnsetType = UNSET
-    cpu_millis: Cpu | UnsetType = UNSET
-    memory_gbs: Memory | UnsetType = UNSET
-    environment_tag: Tag | UnsetType = UNSET
+        | None
+    ) = None
+    region_code: Region | None = None
+    replica_count: ReplicaCount | None = None
+    cpu_millis: Cpu | None = None
+    memory_gbs: Memory | None = None
+    environment_tag: Tag | None = None
 
 
 NewPassword = Annotated[
@@ -201,17 +201,17 @@ class ServiceRename(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class ExtensionsInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which extensions of a service to update."""
 
-    extension: Annotated[str, Meta(description="The name of one extension; without it, all.")] | UnsetType = UNSET
+    extension: Annotated[str, Meta(description="The name of one extension; without it, all.")] | None = None
 
 
-class ExtensionUpdate(Struct, frozen=True, kw_only=True):
+class ExtensionUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An extension of a database that was not at the version that is installed."""
 
     database: str
     extension: str
     from_version: str
     to_version: str
-    problem: Annotated[str, Meta(description="A sentence: why it stays at its version.")] | UnsetType = UNSET
+    problem: Annotated[str, Meta(description="A sentence: why it stays at its version.")] | None = None
 
 
 class ResizeInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -236,5 +236,5 @@ class SetEnvironmentInput(Body, frozen=True, kw_only=True, forbid_unknown_fields
 class SetHAReplicaInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many high-availability replicas a service is to have."""
 
-    sync_replica_count: Count | UnsetType = UNSET
-    replica_count: Count | UnsetType = UNSET
+    sync_replica_count: Count | None = None
+    replica_count: Count | None = None

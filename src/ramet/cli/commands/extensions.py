@@ -1,7 +1,6 @@
 """`ramet db upgrade-extension`: update extensions to the versions that are installed on the host."""
 
 import click
-from msgspec import UNSET
 
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.options import output_option, service_argument, with_service
@@ -28,7 +27,7 @@ def upgrade_extension(client: Client, service: Service, extension: str | None, o
       ramet db upgrade-extension shop
     """
     updates = client.update_extensions(service.service_id, extension)
-    failed = [one for one in updates if one.problem is not UNSET]
+    failed = [one for one in updates if one.problem is not None]
     rows = [
         (one.database, one.extension, one.from_version, one.to_version, one.problem or "updated") for one in updates
     ]

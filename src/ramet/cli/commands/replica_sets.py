@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import click
-from msgspec import UNSET
 from rich.text import Text
 
 from ramet.api.schemas.replica_sets import ReadReplicaSet
@@ -138,5 +137,5 @@ def _row(one: ReadReplicaSet) -> list[str | Text]:
         f"{one.cpu_millis / 1000:g} cpu / {one.memory_gbs} GB",
         address(one.endpoint.host, one.endpoint.port),
         pooler,
-        "" if reason is UNSET else str(reason),
+        "" if reason is None else str(reason),
     ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from msgspec import UNSET
 from rich.text import Text
 
 from ramet.api.schemas.services import Service
@@ -19,7 +18,7 @@ def print_services(services: Sequence[Service], output: str) -> None:
         return
     print_rows(COLUMNS, [row_of(service, branch) for branch, service in lineage(services)])
     for warning in dict.fromkeys(service.metadata.storage_warning for service in services):
-        if warning is not UNSET:
+        if warning is not None:
             say(warning)
 
 
@@ -65,7 +64,7 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
 
 def _status(service: Service) -> Text:
     status = status_text(service.status)
-    return status if service.metadata.storage_warning is UNSET else status.append(", read-only", style="red")
+    return status if service.metadata.storage_warning is None else status.append(", read-only", style="red")
 
 
 def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:
@@ -123,4 +122,4 @@ def _origin(service: Service) -> list[tuple[str, str | Text]]:
 
 
 def _optional(name: str, value: object) -> list[tuple[str, str | Text]]:
-    return [] if value is UNSET else [(name, str(value))]
+    return [] if value is None else [(name, str(value))]
