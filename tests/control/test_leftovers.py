@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.inventory import Kind, Possession
+from ramet.backends.inventory import HostResource, Kind
 from ramet.control.leftovers import discard, find_leftovers
 from ramet.control.plane import utc_now
 from ramet.operations.procedure import submit
@@ -19,19 +19,19 @@ class Host:
     """Holds what a test says, and what the services of a world have."""
 
     world: World
-    extra: list[Possession] = field(default_factory=list)
-    discarded: list[Possession] = field(default_factory=list)
+    extra: list[HostResource] = field(default_factory=list)
+    discarded: list[HostResource] = field(default_factory=list)
 
-    def possessions(self) -> Sequence[Possession]:
+    def resources(self) -> Sequence[HostResource]:
         found = list(self.extra)
         for service_id, volume in self.world.backend.volumes.items():
-            found.append(Possession(Kind.DIRECTORY, service_id, service_id))
-            found += [Possession(Kind.SNAPSHOT, service_id, snapshot_id) for snapshot_id in volume.snapshots]
+            found.append(HostResource(Kind.DIRECTORY, service_id, service_id))
+            found += [HostResource(Kind.SNAPSHOT, service_id, snapshot_id) for snapshot_id in volume.snapshots]
         return found
 
-    def discard(self, possession: Possession) -> None:
-        self.discarded.append(possession)
-        self.extra.remove(possession)
+    def discard(self, resource: HostResource) -> None:
+        self.discarded.append(resource)
+        self.extra.remove(resource)
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ def test_nothing_is_left_over_of_services_that_live(host: Host) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.DIRECTORY, Kind.SOCKETS, Kind.CGROUP, Kind.PROCESS])
 def test_what_no_row_owns_is_left_over_until_it_is_discarded(host: Host, kind: Kind) -> None:
-    stranger = Possession(kind, "a000000000", "a000000000")
+    stranger = HostResource(kind, "a000000000", "a000000000")
     host.extra.append(stranger)
     found = find_leftovers(host.world.store, host)
-    assert [finding.possession for finding in found] == [stranger]
+    assert [finding.resource for finding in found] == [stranger]
     assert discard(host.world.store, host, found) == found
     assert host.discarded == [stranger]
     assert sentences(host) == []
@@ -61,8 +61,8 @@ def test_what_no_row_owns_is_left_over_until_it_is_discarded(host: Host, kind: K
 
 def test_what_an_operation_under_way_may_need_is_not_left_over(host: Host) -> None:
     service = host.world.create()
-    host.extra.append(Possession(Kind.SNAPSHOT, service.id, "b000000000"))
-    host.extra.append(Possession(Kind.UNFINISHED, service.id, "data.unfinished"))
+    host.extra.append(HostResource(Kind.SNAPSHOT, service.id, "b000000000"))
+    host.extra.append(HostResource(Kind.UNFINISHED, service.id, "data.unfinished"))
     assert len(sentences(host)) == 2
     with host.world.store.write() as tx:
         submit(tx, "snapshot", "take", service.id, {})
@@ -71,7 +71,7 @@ def test_what_an_operation_under_way_may_need_is_not_left_over(host: Host) -> No
 
 def test_the_throw_away_server_of_a_drill_is_not_left_over(host: Host) -> None:
     service = host.world.create()
-    host.extra.append(Possession(Kind.DIRECTORY, "c000000000", "c000000000"))
+    host.extra.append(HostResource(Kind.DIRECTORY, "c000000000", "c000000000"))
     with host.world.store.write() as tx:
         submit(tx, "drill", "choose", service.id, {"drill_id": "c000000000"})
     assert sentences(host) == []
@@ -79,7 +79,7 @@ def test_the_throw_away_server_of_a_drill_is_not_left_over(host: Host) -> None:
 
 def test_what_has_got_an_owner_meanwhile_is_not_discarded(host: Host) -> None:
     service = host.world.create()
-    host.extra.append(Possession(Kind.UNFINISHED, service.id, "data.unfinished"))
+    host.extra.append(HostResource(Kind.UNFINISHED, service.id, "data.unfinished"))
     found = find_leftovers(host.world.store, host)
     with host.world.store.write() as tx:
         submit(tx, "snapshot", "take", service.id, {})
@@ -89,7 +89,7 @@ def test_what_has_got_an_owner_meanwhile_is_not_discarded(host: Host) -> None:
 
 def test_a_server_of_a_paused_service_is_left_over(host: Host) -> None:
     service = host.world.create()
-    host.extra.append(Possession(Kind.PROCESS, service.id, "12"))
+    host.extra.append(HostResource(Kind.PROCESS, service.id, "12"))
     assert sentences(host) == []
     with host.world.store.write() as tx:
         services.update_service(tx, service.id, paused=True)
@@ -98,7 +98,7 @@ def test_a_server_of_a_paused_service_is_left_over(host: Host) -> None:
 
 def test_a_mount_and_a_pooler_that_nobody_wants_are_left_over(host: Host) -> None:
     service = host.world.create()
-    host.extra += [Possession(Kind.MOUNT, "", "/srv/x"), Possession(Kind.POOLER, service.id, service.id)]
+    host.extra += [HostResource(Kind.MOUNT, "", "/srv/x"), HostResource(Kind.POOLER, service.id, service.id)]
     assert len(sentences(host)) == 2
 
 

@@ -1,4 +1,4 @@
-"""What a host holds for services, as it is found there: to be compared with the store."""
+"""What exists on a host for services, found without the store, and compared with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Kind(StrEnum):
-    """What a possession is."""
+    """The kind of a resource."""
 
     DIRECTORY = "directory"
     SOCKETS = "socket directory"
@@ -20,8 +20,8 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Possession:
-    """One thing on the host. `service_id` is the name under which it lies; a mount has none.
+class HostResource:
+    """One thing on the host. `service_id` is the service that its name or path refers to; a mount has none.
 
     `name` tells it from others of its kind and service: the id of a snapshot, the pid of a process, a path.
     """
@@ -36,10 +36,10 @@ class Possession:
 
 
 class Inventory(Protocol):
-    """Looks at a host, whatever the store says."""
+    """Lists what exists on a host, whatever the store says."""
 
-    def possessions(self) -> Sequence[Possession]:
+    def resources(self) -> Sequence[HostResource]:
         """Return all that the host holds for any service; nothing is changed."""
 
-    def discard(self, possession: Possession) -> None:
+    def discard(self, resource: HostResource) -> None:
         """Remove one; of a directory, a process or a group: all that its service has. May run twice."""

@@ -7,7 +7,7 @@ what they own and are ended after it, so what no row owned in between, and was t
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ramet.backends.inventory import Inventory, Kind, Possession
+from ramet.backends.inventory import HostResource, Inventory, Kind
 from ramet.store import consistency
 from ramet.store.consistency import Owners
 from ramet.store.database import Store
@@ -20,16 +20,16 @@ class Finding:
     """A sentence, and what may be discarded to put it right, if anything."""
 
     sentence: str
-    possession: Possession | None = None
+    resource: HostResource | None = None
 
 
 def find_leftovers(store: Store, inventory: Inventory) -> list[Finding]:
     """Compare host and store; nothing is changed."""
-    before = inventory.possessions()
+    before = inventory.resources()
     with store.read() as tx:
         owners = consistency.owners(tx)
         contradictions = consistency.contradictions(tx)
-    after = inventory.possessions()
+    after = inventory.resources()
     there = set(after)
     left = [_judged(one, owners) for one in before if one in there]
     return [*(one for one in left if one is not None), *_lost({*before, *after}, owners), *map(Finding, contradictions)]
@@ -41,20 +41,20 @@ def discard(store: Store, inventory: Inventory, findings: Sequence[Finding]) -> 
     for finding in findings:
         with store.read() as tx:
             owners = consistency.owners(tx)
-        if finding.possession is not None and _judged(finding.possession, owners) is not None:
-            inventory.discard(finding.possession)
+        if finding.resource is not None and _judged(finding.resource, owners) is not None:
+            inventory.discard(finding.resource)
             removed.append(finding)
     return removed
 
 
-def _judged(possession: Possession, owners: Owners) -> Finding | None:
-    reason = _reason(possession, owners)
-    return None if reason is None else Finding(f"The {possession} is left over: {reason}.", possession)
+def _judged(resource: HostResource, owners: Owners) -> Finding | None:
+    reason = _reason(resource, owners)
+    return None if reason is None else Finding(f"The {resource} is left over: {reason}.", resource)
 
 
-def _reason(possession: Possession, owners: Owners) -> str | None:
-    """Say why nobody owns a possession, or return None when somebody does."""
-    service_id, kind = possession.service_id, possession.kind
+def _reason(resource: HostResource, owners: Owners) -> str | None:
+    """Say why nobody owns a resource, or return None when somebody does."""
+    service_id, kind = resource.service_id, resource.kind
     if kind is Kind.MOUNT:
         return "nothing of Ramet is mounted there"
     if service_id in owners.busy:
@@ -65,15 +65,15 @@ def _reason(possession: Possession, owners: Owners) -> str | None:
         return "its service is paused"
     if kind is Kind.POOLER and service_id not in owners.pooled:
         return "its service has no pooler"
-    if kind is Kind.SNAPSHOT and (service_id, possession.name) not in owners.snapshots:
+    if kind is Kind.SNAPSHOT and (service_id, resource.name) not in owners.snapshots:
         return "no row owns it"
     return "no operation is under way that could need it" if kind is Kind.UNFINISHED else None
 
 
-def _lost(possessions: Collection[Possession], owners: Owners) -> list[Finding]:
+def _lost(resources: Collection[HostResource], owners: Owners) -> list[Finding]:
     settled = owners.born - owners.busy
-    directories = {one.service_id for one in possessions if one.kind is Kind.DIRECTORY}
-    kept = {(one.service_id, one.name) for one in possessions if one.kind is Kind.SNAPSHOT}
+    directories = {one.service_id for one in resources if one.kind is Kind.DIRECTORY}
+    kept = {(one.service_id, one.name) for one in resources if one.kind is Kind.SNAPSHOT}
     lost = [f"The volume of service {service_id} is lost." for service_id in sorted(settled - directories)]
     lost += [
         f"Snapshot {snapshot_id} of service {service_id} is lost."

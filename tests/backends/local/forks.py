@@ -43,7 +43,7 @@ def destroy_all(backend: LocalBackend) -> None:
     for service_id in services_of(backend):
         backend.servers.destroy(service_id)
     assert not services_of(backend)
-    assert not LocalInventory(backend).possessions()
+    assert not LocalInventory(backend).resources()
 
 
 def paths_of(backend: LocalBackend, server: Server) -> ServicePaths:

@@ -189,8 +189,6 @@ def test_a_server_without_its_volume_is_not_started(backend: LocalBackend, paren
 
 
 def test_observation_tells_a_serving_server_from_one_that_is_down(backend: LocalBackend, parent: Server) -> None:
-    snapshot(backend, parent)
-    eventually(lambda: backend.servers.inspect(parent).facts["newest_archived_segment"] is not None)
     seen = backend.servers.inspect(parent)
     assert (seen.serving, seen.reason) == (True, "")
     pid = find_server(paths_of(backend, parent))

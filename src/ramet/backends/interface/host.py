@@ -44,10 +44,10 @@ class Host(Protocol):
         """
 
     def discard_free_blocks(self) -> None:
-        """Return the storage of deleted services to whatever lies below, where that does not come by itself."""
+        """Return the storage of deleted services to the file system or volume below, where that is not automatic."""
 
     def disk_usage(self, service_id: str) -> int | None:
-        """Return the bytes that the service alone occupies, without shared blocks; None where it cannot be told."""
+        """Return the bytes that the service alone occupies, without shared blocks; None where that is unknown."""
 
     def measure(self, server: Server) -> dict[str, float] | None:
         """Return what is measured of a server now, by the keys of ramet.model.metrics; None when it does not serve."""

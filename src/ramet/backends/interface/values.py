@@ -36,7 +36,7 @@ class Server:
 
 @dataclass(frozen=True)
 class SnapshotFacts:
-    """What a snapshot holds; see ramet.model.snapshot.Snapshot."""
+    """What is recorded of a snapshot; see ramet.model.snapshot.Snapshot."""
 
     taken_at: datetime
     start_lsn: str
@@ -55,9 +55,9 @@ class SnapshotFacts:
 class Source:
     """Where a fork's data comes from.
 
-    Neither `snapshot_id` nor `target`: the parent as it is now. `snapshot_id` alone: that snapshot.
+    Neither `snapshot_id` nor `target`: the current state of the parent. `snapshot_id` alone: that snapshot.
     Both: that snapshot, rolled forward to the last commit at or before `target`.
-    `paused` says that the parent's server is cleanly stopped and stays so.
+    `paused` says that the parent's server is cleanly stopped and stays stopped.
     """
 
     parent: Server
@@ -70,7 +70,7 @@ class Source:
 class Capture:
     """What was put into a fork's volume: enough to start it without its parent.
 
-    `recover_to` is the time that was asked for, or None where the end of the WAL that was captured is the state wanted.
+    `recover_to` is the requested time; None means the end of the captured WAL.
     `facts` go into the fork's report: LSNs, segments, bytes, seconds.
     """
 
@@ -88,7 +88,7 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Readiness:
-    """How far a starting server is. `progress` changes as long as it gets on (redo LSN, bytes)."""
+    """How far a starting server is. `progress` (redo LSN, bytes) changes as long as the start advances."""
 
     ready: bool
     progress: str = ""
@@ -100,15 +100,14 @@ MOST_SPARES = 20
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of a server: serving, or why not. `facts` hold figures such as the newest archived segment.
+    """Whether a server was found serving, or why not.
 
-    `follows` is False for a replica that serves what it has and gets nothing new.
+    `follows` is False for a replica that serves the data it has and receives no WAL.
     """
 
     serving: bool
     reason: str = ""
     follows: bool = True
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,6 +123,6 @@ class ExtensionUpdate:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """What was found at the regular work on a server: how far archiving is behind, None while it keeps up."""
+    """The result of the regular work on a server: how far archiving is behind, None while it keeps up."""
 
     archive_delay: str | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ramet.backends.inventory import Kind, Possession
+from ramet.backends.inventory import HostResource, Kind
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
@@ -23,71 +23,71 @@ _POOLER = "pooler"
 
 @dataclass(frozen=True)
 class LocalInventory:
-    """Looks at the host of a local backend; obeys ramet.backends.inventory.Inventory."""
+    """Lists what exists on the host of a local backend; obeys ramet.backends.inventory.Inventory."""
 
     backend: LocalBackend
 
-    def possessions(self) -> Sequence[Possession]:
+    def resources(self) -> Sequence[HostResource]:
         """Return all that the host holds for any service of the data root."""
         return [*self._processes(), *self._directories(), *self._sockets(), *self._groups(), *self._mounts()]
 
-    def discard(self, possession: Possession) -> None:
+    def discard(self, resource: HostResource) -> None:
         """Remove one; of a directory, a process or a group: all that its service has."""
-        driver, paths = self.backend.pool.driver, self.backend.instances.paths(possession.service_id)
-        match possession.kind:
+        driver, paths = self.backend.pool.driver, self.backend.instances.paths(resource.service_id)
+        match resource.kind:
             case Kind.MOUNT:
-                unmount(Path(possession.name))
+                unmount(Path(resource.name))
             case Kind.SNAPSHOT:
-                snapshots.drop(driver, paths, possession.name)
+                snapshots.drop(driver, paths, resource.name)
             case Kind.UNFINISHED:
-                driver.remove_tree(paths.root / possession.name)
+                driver.remove_tree(paths.root / resource.name)
             case Kind.POOLER:
-                self.backend.poolers.stop(possession.service_id)
+                self.backend.poolers.stop(resource.service_id)
             case Kind.PROCESS if paths.data.is_dir():
                 if not postgres.kill(paths, _KILL_SECONDS):
-                    raise Unavailable("SERVER_ENDING", f"{possession} still ends")
+                    raise Unavailable("SERVER_ENDING", f"{resource} is still shutting down")
             case _:
-                self.backend.servers.destroy(possession.service_id)
+                self.backend.servers.destroy(resource.service_id)
 
-    def _directories(self) -> Iterator[Possession]:
+    def _directories(self) -> Iterator[HostResource]:
         services = self.backend.instances.layout.services
         for root in sorted(services.iterdir()) if services.is_dir() else ():
-            yield Possession(Kind.DIRECTORY, root.name, root.name)
+            yield HostResource(Kind.DIRECTORY, root.name, root.name)
             yield from _snapshots(self.backend.instances.paths(root.name))
             if (root / _POOLER).is_dir() and self.backend.poolers.serves(root.name):
-                yield Possession(Kind.POOLER, root.name, root.name)
+                yield HostResource(Kind.POOLER, root.name, root.name)
             for path in sorted(_unfinished(self.backend.instances.paths(root.name))):
-                yield Possession(Kind.UNFINISHED, root.name, str(path.relative_to(root)))
+                yield HostResource(Kind.UNFINISHED, root.name, str(path.relative_to(root)))
 
-    def _processes(self) -> Iterator[Possession]:
+    def _processes(self) -> Iterator[HostResource]:
         services = self.backend.instances.layout.services
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208 - names, many of them
             directory = _works_in(pid)
             if directory is not None and directory != services and directory.is_relative_to(services):
                 service_id = directory.relative_to(services).parts[0]
                 if title_of(pid):  # a zombie has none, and is as good as gone
-                    yield Possession(Kind.PROCESS, service_id, str(pid))
+                    yield HostResource(Kind.PROCESS, service_id, str(pid))
 
-    def _sockets(self) -> Iterator[Possession]:
+    def _sockets(self) -> Iterator[HostResource]:
         sockets = self.backend.instances.layout.sockets
         for path in sorted(sockets.iterdir()) if sockets.is_dir() else ():
-            yield Possession(Kind.SOCKETS, path.name, path.name)
+            yield HostResource(Kind.SOCKETS, path.name, path.name)
 
-    def _groups(self) -> Iterator[Possession]:
+    def _groups(self) -> Iterator[HostResource]:
         for name in self.backend.instances.limits.names():
-            yield Possession(Kind.CGROUP, name, name)
+            yield HostResource(Kind.CGROUP, name, name)
 
-    def _mounts(self) -> Iterator[Possession]:
+    def _mounts(self) -> Iterator[HostResource]:
         pool = self.backend.pool
         for path in mounts_below(pool.root):
             if path != pool.path:
-                yield Possession(Kind.MOUNT, "", str(path))
+                yield HostResource(Kind.MOUNT, "", str(path))
 
 
-def _snapshots(paths: ServicePaths) -> Iterator[Possession]:
+def _snapshots(paths: ServicePaths) -> Iterator[HostResource]:
     for path in sorted(paths.snapshots.iterdir()) if paths.snapshots.is_dir() else ():
         if not path.name.startswith("."):
-            yield Possession(Kind.SNAPSHOT, paths.service_id, path.name)
+            yield HostResource(Kind.SNAPSHOT, paths.service_id, path.name)
 
 
 def _unfinished(paths: ServicePaths) -> Iterator[Path]:

@@ -125,7 +125,7 @@ class LocalHost:
         return read_log(self.instances.paths(server.service_id), query)
 
     def stop_all(self) -> None:
-        """Stop every server of this data root cleanly, those of earlier processes too, and let go of its storage."""
+        """Stop every server of this data root cleanly, those of earlier processes too, and unmount its storage."""
         services = self.instances.layout.services
         found = [self.instances.paths(path.name) for path in services.iterdir()] if services.is_dir() else []
         for paths in found:

@@ -1,7 +1,7 @@
 """A replica: a copy of its primary's data that follows it, over the private socket and from its archive.
 
-No slot holds WAL back on the primary. What a replica has missed lies in the primary's archive for as long as the
-restore window reaches.
+There is no replication slot that retains WAL on the primary. A replica reads the WAL that it has missed from the
+primary's archive, which reaches as far back as the restore window.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class LocalReplicas:
     def create(self, replica: Server) -> bool:
         """Make the replica's data directory, or find the one that an earlier call made.
 
-        It appears under its name as the last act. False means that the primary is not serving at this moment.
+        It gets its final name in the last step. False means that the primary is not serving now.
         """
         if replica.primary is None:
             raise AssertionError("BUG: a replica without a primary")

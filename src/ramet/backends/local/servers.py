@@ -52,13 +52,13 @@ class LocalServers:
     _due_at: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def initialize(self, server: Server) -> None:
-        """Make the volume with an empty cluster; what an earlier try left half made is made anew."""
+        """Make the volume with an empty cluster; an incomplete one from an earlier attempt is replaced."""
         paths = self.instances.make_directories(server)
         done = paths.root / _INITIALIZED
         if done.exists():
             return
         if paths.data.exists() and not postgres.kill(paths, _KILL_SECONDS):
-            raise Unavailable("SERVER_ENDING", f"An earlier initdb of service {server.service_id} still ends")
+            raise Unavailable("SERVER_ENDING", f"An initdb of service {server.service_id} is still shutting down")
         self.driver.remove_tree(paths.data)
         self.driver.create_tree(paths.data)
         self.instances.initialize(server)
@@ -112,14 +112,12 @@ class LocalServers:
         """Turn clients away, and stop cleanly: PostgreSQL archives what was written on its way down.
 
         A server that crashed is started once more for that, closed to clients: only what was stopped cleanly can be
-        copied as it is. Raises Unavailable while it takes longer than usual; asking again goes on.
+        copied as it is. A replica may crash: what it has not written yet it gets from its primary again. Raises
+        Unavailable while it takes longer than usual; asking again goes on.
         """
-        paths = self.instances.paths(server.service_id)
+        paths, is_primary = self.instances.paths(server.service_id), server.primary is None
         self.poolers.stop_all(server.service_id)
-        if server.primary is not None:
-            self._stop_replica(server, paths)
-            return
-        if postgres.running(paths) is None and not self._is_clean(server, paths):
+        if is_primary and postgres.running(paths) is None and not self._is_clean(server, paths):
             self.start(server)
             self._await(server, lambda: self.instances.await_ready(server, _LOOK_SECONDS).ready)
         if postgres.is_ready(paths):
@@ -127,16 +125,8 @@ class LocalServers:
                 self.instances.close(server)
                 sessions.end_all(paths, _SESSIONS_SECONDS)
         self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
-        if not self._is_clean(server, paths):
-            raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed meanwhile")
-
-    def _stop_replica(self, server: Server, paths: ServicePaths) -> None:
-        """Stop a replica: what it has not written yet it gets from its primary again."""
-        if postgres.is_ready(paths):
-            with contextlib.suppress(Unavailable):  # it is on its way down already
-                self.instances.close(server)
-                sessions.end_all(paths, _SESSIONS_SECONDS)
-        self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
+        if is_primary and not self._is_clean(server, paths):
+            raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed as it stopped")
 
     def destroy(self, service_id: str) -> None:
         """Stop the server and remove all that it had on the host; its snapshots and archive too."""
@@ -178,7 +168,7 @@ class LocalServers:
         return extensions.update(self.instances.paths(server.service_id), name)
 
     def inspect(self, server: Server) -> Observation:
-        """Look at a server that should be serving."""
+        """Tell whether a server is serving, or why not."""
         return observe(self.instances.paths(server.service_id), is_replica=server.primary is not None)
 
     def set_read_only(self, server: Server, *, read_only: bool) -> None:
@@ -193,7 +183,7 @@ class LocalServers:
             read_only_storage.set_writable(paths)
 
     def maintain(self, server: Server, budget_seconds: float) -> Maintenance:
-        """Do the regular work on a server; the log and the archive are looked through every few seconds only."""
+        """Do the regular work on a server; the log and the archive are checked every few seconds only."""
         paths = self.instances.paths(server.service_id)
         is_primary = server.primary is None
         if is_primary and postgres.is_ready(paths):

@@ -34,7 +34,7 @@ class MemoryRestore:
             )
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
-        """Prove that no row lies beyond the target."""
+        """Prove that no row is from after the target."""
         rows = self._memory.volume(child.service_id).rows
         if capture.recover_to is not None and any(row.committed_at > capture.recover_to for row in rows):
             raise Failed("WRONG_STOP_POINT", "Recovery went beyond the target")

@@ -92,7 +92,7 @@ class MemoryServers:
         return [each for each in self._memory.outdated if name in (None, each.extension)]
 
     def inspect(self, server: Server) -> Observation:
-        """Look at a server."""
+        """Tell whether a server is running."""
         volume = self._memory.volumes.get(server.service_id)
         if volume is None:
             return Observation(False, "Its volume is lost.")

@@ -21,14 +21,14 @@ def show_leftovers(data_dir: Path | None, output: str, *, clean: bool, confirmed
         found = find_leftovers(store, inventory)
         sentences = [finding.sentence for finding in found]
         print_result(sentences, output, lambda: click.echo("\n".join(sentences) or _AGREED))
-        removable = [finding for finding in found if finding.possession is not None]
+        removable = [finding for finding in found if finding.resource is not None]
         if not clean or not removable:
             return 1 if found else 0
         if not confirmed and not click.confirm(f"Remove the {len(removable)} leftovers permanently?", err=True):
             say("Nothing was removed.")
             return 1
         for finding in discard(store, inventory, removable):
-            say(f"Removed the {finding.possession}.")
+            say(f"Removed the {finding.resource}.")
         left = find_leftovers(store, inventory)
     for finding in left:
         say(f"Still there: {finding.sentence}", "red")

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from ramet.backends.local.wal.archive import newest_segment, trim
+from ramet.backends.local.wal.archive import trim
 from ramet.backends.local.wal.segment import Segment
 
 
@@ -18,12 +18,7 @@ def names(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()}
 
 
-def test_the_newest_segment_is_the_last_in_order(tmp_path: Path) -> None:
-    assert newest_segment(archive_of(tmp_path, Segment(1, 256), Segment(1, 255))) == Segment(1, 256)
-
-
 def test_an_archive_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert newest_segment(tmp_path / "none") is None
     assert trim(tmp_path / "none", 1, "0/5000000") == 0
 
 

@@ -47,7 +47,7 @@ class LocalRestore:
         return Capturing(self.instances, self.pool.driver).capture(child, source)
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
-        """Bring captured data to the state that `capture` names, and prove it; watch for a moment."""
+        """Bring captured data to the state that `capture` names, and prove it."""
         if recovery.is_recovered(capture):
             return recovery.as_captured(capture)
         paths = self.instances.paths(child.service_id)
@@ -58,7 +58,7 @@ class LocalRestore:
         return recovery.recover(place, capture, timeout_seconds)
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
-        """Return what a serving fork's report should add: what did not come along, where its history ends."""
+        """Return what a serving fork's report should add: what is not in it, and where its history ends."""
         paths = self.instances.paths(child.service_id)
         parent = None if parent_id is None else self.instances.paths(parent_id)
         installation = self.instances.installations.of(child.pg_major)
@@ -73,7 +73,7 @@ class LocalRestore:
         return verify.check_data(self.instances.jobs, self.instances.paths(server.service_id), timeout_seconds)
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
-        """Compare archived WAL with what was noted, from the name `after` on, for a moment."""
+        """Compare some of the archived WAL with its checksums, from the name `after` on."""
         paths = self.instances.paths(service_id)
         reached = digests.verify(paths, after, _LOOK_SECONDS)
         if reached is None:
@@ -81,7 +81,7 @@ class LocalRestore:
         return reached
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
-        """Make a snapshot; None means that the server is not serving at this moment."""
+        """Make a snapshot; None means that the server is not serving now."""
         paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
         driver = self.pool.driver
@@ -130,7 +130,7 @@ class LocalRestore:
         return count
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
-        """Return the moments after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
+        """Return the times after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
         pg_waldump = self.instances.installations.default.program("pg_waldump")
         paths = self.instances.paths(service_id)
         return gaps(self.pool.driver, paths, pg_waldump, snapshots, digests.faults(paths))

@@ -8,18 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ramet.backends.local.host.files import flush
-from ramet.backends.local.wal.segment import Segment, segment_named, segments_in
+from ramet.backends.local.wal.segment import segment_named
 from ramet.model.snapshot import lsn_number
 
 _log = logging.getLogger(__name__)
 _SEGMENT_NAME_LENGTH = 24
 _TEMPORARY = "archtemp"
 _ABANDONED_AFTER_SECONDS = 3600.0
-
-
-def newest_segment(archive: Path) -> Segment | None:
-    """Return the segment that was archived last, or None."""
-    return max(segments_in(archive), default=None) if archive.is_dir() else None
 
 
 def trim(archive: Path, timeline: int, before_lsn: str) -> int:
