@@ -15,7 +15,7 @@ from litestar import Litestar
 from ramet import __version__
 from ramet.api.application import create_app, openapi_json
 from ramet.backends.interface.backend import Backend
-from ramet.backends.inventory import Inventory
+from ramet.backends.interface.inventory import Inventory
 from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory

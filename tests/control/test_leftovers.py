@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.inventory import HostResource, Kind
+from ramet.backends.interface.inventory import HostResource, Kind
 from ramet.control.leftovers import discard, find_leftovers
 from ramet.control.plane import utc_now
 from ramet.operations.procedure import submit

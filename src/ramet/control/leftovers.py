@@ -7,7 +7,7 @@ what they own and are ended after it, so what no row owned in between, and was t
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ramet.backends.inventory import HostResource, Inventory, Kind
+from ramet.backends.interface.inventory import HostResource, Inventory, Kind
 from ramet.store import consistency
 from ramet.store.consistency import Owners
 from ramet.store.database import Store

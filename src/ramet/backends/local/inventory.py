@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ramet.backends.inventory import HostResource, Kind
+from ramet.backends.interface.inventory import HostResource, Kind
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
@@ -23,7 +23,7 @@ _POOLER = "pooler"
 
 @dataclass(frozen=True)
 class LocalInventory:
-    """Lists what exists on the host of a local backend; obeys ramet.backends.inventory.Inventory."""
+    """Lists what exists on the host of a local backend; obeys ramet.backends.interface.inventory.Inventory."""
 
     backend: LocalBackend
 
