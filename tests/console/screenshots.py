@@ -102,12 +102,12 @@ def _tour(page: Page, shop: str, suffix: str) -> None:
     _shoot(page, f"console-service{suffix}", whole=False)
     page.goto(f"{origin}/console/?q=before-the-delete")
     page.get_by_role("link", name="before-the-delete", exact=True).click()
-    page.get_by_role("link", name="The whole report").click()
+    page.get_by_role("link", name="Full report").click()
     _shoot(page, f"console-report{suffix}")
     page.goto(f"{origin}/console/services/{shop}/fork?strategy=PITR")
     expect(page.locator("#preview")).to_contain_text("READY in about")
     before = page.locator("#preview").inner_text()
-    page.get_by_label("Moment to go back to").evaluate(
+    page.get_by_label("Position in the restore window").evaluate(
         "one => { one.value = Number(one.min) + 0.62 * (one.max - one.min);"
         " for (const kind of ['input', 'change']) one.dispatchEvent(new Event(kind, {bubbles: true})); }"
     )

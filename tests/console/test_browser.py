@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from harness.waiting import eventually
-from ramet.console.pages import metrics
+from ramet.console.pages import logs
 from ramet.control import replica_sets
 from ramet.control.forks import fork_service
 from ramet.control.plane import utc_now
@@ -122,7 +122,7 @@ def test_no_page_weighs_more_than_150_kilobytes_or_is_fetched_twice(
 ) -> None:
     _family(visitor)
     lines = [LogEntry(utc_now(), "LOG", "one of the lines that a busy server writes " * 3) for _ in range(500)]
-    monkeypatch.setattr(metrics, "read_logs", lambda *_: LogPage(lines[: _[-1].limit], None))
+    monkeypatch.setattr(logs, "read_logs", lambda *_: LogPage(lines[: _[-1].limit], None))
     page = enter(context, visitor.link)
     expect(page.locator("#listing .name")).to_have_count(3)
     for path in _paths(visitor):
@@ -160,7 +160,7 @@ def test_a_second_tab_sees_what_the_first_one_does(visitor: Visitor, context: Br
     first.get_by_role("link", name="New service").first.click()
     first.get_by_label("Name").fill("shop")
     first.get_by_role("button", name="Create").click()
-    expect(first.get_by_text("The password, shown this once")).to_be_visible()
+    expect(first.get_by_text("Password (shown only once)")).to_be_visible()
     expect(first.locator("#progress .pill.ok")).to_have_text("READY")
     expect(second.locator("tr", has_text="shop").locator(".pill.ok")).to_have_text("READY")
 
@@ -188,7 +188,7 @@ def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: Bro
     page = enter(context, visitor.link)
     complaints = watch(page)
     page.goto(f"{visitor.origin}/console/services/{shop.id}")
-    expect(page.get_by_text("Read-only copies that follow the service")).to_be_visible()
+    expect(page.get_by_text("Read replicas are read-only standby servers")).to_be_visible()
     plane = visitor.world.runtime.plane
     replica_sets.create_set(plane, shop.project_id, shop.id, replica_sets.ReplicaSetRequest("reports", 1, 500, 2))
     expect(page.locator("#replicas .pill.ok")).to_have_text("active")
@@ -228,12 +228,12 @@ def test_reading_and_forking_work_without_scripts(visitor: Visitor, browser: Bro
     page.get_by_role("link", name="shop", exact=True).first.click()
     expect(page.get_by_role("heading", name="Restore window")).to_be_visible()
     page.get_by_role("link", name="Fork", exact=True).first.click()
-    page.get_by_label("A moment").check()
-    expect(page.get_by_label("Moment to go back to")).to_be_hidden()
+    page.get_by_label("Point in time").check()
+    expect(page.get_by_label("Position in the restore window")).to_be_hidden()
     expect(page.locator("[data-step]").first).to_be_hidden()
-    page.get_by_label("Exact moment").fill(utc_now().isoformat().replace("+00:00", "Z"))
+    page.get_by_label("Target time").fill(utc_now().isoformat().replace("+00:00", "Z"))
     page.get_by_role("button", name="Fork", exact=True).click()
-    expect(page.get_by_text("The password, shown this once")).to_be_visible()
+    expect(page.get_by_text("Password (shown only once)")).to_be_visible()
     page.get_by_role("link", name="Lineage").click()
     for name in ("shop", "preview", "nightly", "shop-fork"):
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
@@ -279,7 +279,7 @@ def test_a_page_of_a_service_that_is_deleted_elsewhere_says_so(visitor: Visitor,
     page.goto(f"{visitor.origin}/console/services/{shop.id}")
     expect(page.locator("#head .pill.ok")).to_have_text("READY")
     delete_service(visitor.world.runtime.plane, shop.project_id, shop.id)
-    expect(page.get_by_text("This service is deleted.")).to_be_visible()
+    expect(page.get_by_text("This service has been deleted.")).to_be_visible()
 
 
 def test_who_waits_for_a_fork_that_fails_is_told_so(
@@ -297,13 +297,13 @@ def test_who_waits_for_a_fork_that_fails_is_told_so(
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
     page.get_by_role("button", name="Fork", exact=True).click()
-    expect(page.get_by_text("The password, shown this once")).to_be_visible()
+    expect(page.get_by_text("Password (shown only once)")).to_be_visible()
     held.set()
-    expect(page.get_by_text("It could not be made. The disk has no room for a fork")).to_be_visible()
-    expect(page.get_by_text("shop was not touched")).to_be_visible()
+    expect(page.get_by_text("Creation failed. The disk has no room for a fork")).to_be_visible()
+    expect(page.get_by_text("shop is unchanged")).to_be_visible()
     expect(page.get_by_role("link", name="Fork shop again")).to_be_visible()
-    expect(page.get_by_text("is on its way")).to_have_count(0)
-    expect(page.get_by_text("The password, shown this once")).to_have_count(0)
+    expect(page.get_by_text("is being created")).to_have_count(0)
+    expect(page.get_by_text("Password (shown only once)")).to_have_count(0)
 
 
 def test_what_was_done_is_told_once(visitor: Visitor, context: BrowserContext) -> None:
@@ -312,12 +312,12 @@ def test_what_was_done_is_told_once(visitor: Visitor, context: BrowserContext) -
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/password")
     page.get_by_label("New password").fill("correct horse")
-    page.get_by_role("button", name="Reset it").click()
-    expect(page.get_by_text("The password is changed")).to_be_visible()
+    page.get_by_role("button", name="Reset password").click()
+    expect(page.get_by_text("The password of tsdbadmin has been changed")).to_be_visible()
     page.wait_for_url(f"**/console/services/{shop.id}")
     page.reload()
     expect(page.get_by_role("heading", name="shop", level=1)).to_be_visible()
-    expect(page.get_by_text("The password is changed")).to_have_count(0)
+    expect(page.get_by_text("The password of tsdbadmin has been changed")).to_have_count(0)
 
 
 def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -> None:
@@ -328,9 +328,9 @@ def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -
     page.get_by_role("link", name="Delete…").click()
     confirmation = page.get_by_label("Type shop to confirm")
     confirmation.fill("shpo")
-    page.get_by_role("button", name="Delete it for good").click()
+    page.get_by_role("button", name="Delete permanently").click()
     expect(page.get_by_text("Type 'shop' to confirm")).to_be_visible()
     expect(confirmation).to_be_focused()
     confirmation.fill("shop")
-    page.get_by_role("button", name="Delete it for good").click()
+    page.get_by_role("button", name="Delete permanently").click()
     expect(page.get_by_text("No services yet")).to_be_visible()

@@ -60,7 +60,7 @@ def test_replicas_are_added_shown_and_found_by_their_id(visitor: Visitor) -> Non
     assert "2 × 0.5 CPU · 2 GB" in shown
     answer = visitor.client.get(f"/console/services/{found.id}")
     assert (answer.status_code, answer.headers["location"]) == (303, path)
-    assert "no such read replicas" in visitor.see(f"{_base(service)}/replicas/abcdefghij", 404)
+    assert "has no read replica set" in visitor.see(f"{_base(service)}/replicas/abcdefghij", 404)
 
 
 def test_what_is_wrong_with_replicas_stands_beside_its_field(visitor: Visitor) -> None:
@@ -125,7 +125,7 @@ def test_a_restore_window_is_set_in_the_units_of_people(visitor: Visitor) -> Non
     typed = {"window_days": "30", "snapshot_interval_seconds": "2.5", "snapshot_wal_bytes": "64"}
     answer = visitor.send(path, **typed)
     assert answer.status_code == 303, answer.text
-    assert "The restore window is set." in visitor.see(answer.headers["location"])
+    assert "The settings of the restore window have been saved." in visitor.see(answer.headers["location"])
     plane = visitor.world.runtime.plane
     assert restore.get_restore_window(plane, service.project_id, service.id).settings == RestoreSettings(
         30, 150, 64 * 1024**2
@@ -150,7 +150,7 @@ def test_a_setting_out_of_bounds_is_told_beside_its_field(visitor: Visitor) -> N
     ):
         answer = visitor.send(path, **{name: text})
         assert answer.status_code == 422
-        assert re.search("must be a (whole )?number from", _wrong(answer.text, name))
+        assert re.search("Enter a (whole )?number from", _wrong(answer.text, name))
         assert f'value="{text}"' in answer.text
     assert visitor.named("shop").settings == {}
     assert visitor.send(path, window_days="nan").status_code == 422
@@ -168,7 +168,7 @@ def test_a_shorter_window_of_a_prod_service_needs_the_name(visitor: Visitor) -> 
 def test_the_sentence_about_snapshots_names_all_that_makes_one_due(visitor: Visitor) -> None:
     visitor.sign_in()
     page = visitor.see(_base(visitor.ready()))
-    assert "every 10 minutes, or after 128 MB; and one more when it comes to rest." in page
+    assert "every 10 minutes or after 128 MB of WAL, and once more when the writes stop." in page
 
 
 def test_every_bound_can_be_typed() -> None:
@@ -204,7 +204,7 @@ def test_a_snapshot_is_taken_forked_and_deleted(visitor: Visitor) -> None:
     assert done.status_code == 303
     assert "The snapshot is being deleted." in visitor.see(done.headers["location"])
     eventually(lambda: _manual(visitor, service) == [])
-    assert "no such snapshot" in visitor.see(path, 404)
+    assert "has no snapshot with id" in visitor.see(path, 404)
 
 
 def test_a_snapshot_that_the_window_needs_says_why_it_stays(visitor: Visitor) -> None:
@@ -244,5 +244,5 @@ def test_a_password_that_was_changed_is_told(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     answer = visitor.send(f"{_base(service)}/password", password="correct horse")
-    assert "The password is changed" in visitor.see(answer.headers["location"])
-    assert "The password is changed" not in visitor.see(f"{_base(service)}?done=explode")
+    assert "The password of tsdbadmin has been changed" in visitor.see(answer.headers["location"])
+    assert "The password of tsdbadmin has been changed" not in visitor.see(f"{_base(service)}?done=explode")

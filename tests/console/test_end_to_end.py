@@ -48,9 +48,9 @@ def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Instance, brows
     assert moment is not None
 
     page.get_by_role("link", name="Open shop").click()
-    page.get_by_role("link", name="Fork a moment").click()
-    page.get_by_label("Exact moment").fill(moment[0].isoformat())
-    page.get_by_label("Exact moment").press("Tab")
+    page.get_by_role("link", name="Point-in-time fork").click()
+    page.get_by_label("Target time").fill(moment[0].isoformat())
+    page.get_by_label("Target time").press("Tab")
     expect(page.locator("#preview")).to_contain_text("READY in about")
     page.get_by_role("button", name="Fork", exact=True).click()
     fork = _uri(page)
@@ -60,12 +60,12 @@ def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Instance, brows
         assert client.execute("SELECT count(*) FROM purchase").fetchone() == (3,)
 
     page.get_by_role("link", name="Open shop-fork").click()
-    page.get_by_role("link", name="The whole report").click()
+    page.get_by_role("link", name="Full report").click()
     story = page.locator("main")
     for told in (
-        "Everything committed up to",
-        "The last transaction",
-        "The first left out",
+        "Everything committed at or before",
+        "Last transaction included",
+        "First transaction left out",
         "of 1 login role",
         "READY after",
     ):
@@ -76,7 +76,7 @@ def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Instance, brows
     page.get_by_role("link", name="shop-fork").first.click()
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Type shop-fork to confirm").fill("shop-fork")
-    page.get_by_role("button", name="Delete it for good").click()
+    page.get_by_role("button", name="Delete permanently").click()
     expect(page.locator("#listing .name")).to_have_text(["shop"])
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(fork, connect_timeout=5)

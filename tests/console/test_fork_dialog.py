@@ -17,8 +17,8 @@ def test_the_keyboard_alone_forks_a_moment(visitor: Visitor, context: BrowserCon
     page = enter(context, visitor.link)
     complaints = watch(page)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=PITR&span=60")
-    handle = page.get_by_label("Moment to go back to")
-    exact = page.get_by_label("Exact moment")
+    handle = page.get_by_label("Position in the restore window")
+    exact = page.get_by_label("Target time")
     handle.focus()
     latest = exact.input_value()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30", latest)
@@ -46,7 +46,7 @@ def test_a_click_on_the_time_line_and_another_one_fork_that_moment(visitor: Visi
     line = page.locator("a.pick")
     first, last = (int(str(line.get_attribute(f"data-{end}"))) for end in ("first", "last"))
     line.click()  # in its middle
-    exact = page.get_by_label("Exact moment")
+    exact = page.get_by_label("Target time")
     expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30"))
     chosen = datetime.fromisoformat(exact.input_value()).timestamp() * 1000
     latest = datetime.now(UTC).timestamp() * 1000  # the line may have been drawn anew before the click
@@ -79,10 +79,10 @@ def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
     expect(page.get_by_label("Now")).to_be_checked()
-    page.get_by_label("Moment to go back to").focus()
+    page.get_by_label("Position in the restore window").focus()
     page.keyboard.press("Home")
-    expect(page.get_by_label("A moment")).to_be_checked()
-    exact = page.get_by_label("Exact moment")
+    expect(page.get_by_label("Point in time")).to_be_checked()
+    exact = page.get_by_label("Target time")
     for typed, understood in (
         ("2026-02-03 4:05", "2026-02-03T04:05:00+05:30"),
         ("2026-02-03T14:05:06.123456", "2026-02-03T14:05:06.123456+05:30"),
@@ -107,14 +107,14 @@ def test_another_stretch_of_the_time_line_keeps_what_was_typed(visitor: Visitor,
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?span=60")
-    page.get_by_label("A moment").check()
-    page.get_by_label("Exact moment").fill("2026-02-03T14:05:06.123456Z")
+    page.get_by_label("Point in time").check()
+    page.get_by_label("Target time").fill("2026-02-03T14:05:06.123456Z")
     page.get_by_label("Name").fill("back-then")
     page.get_by_label("Environment").select_option("PROD")
     page.get_by_role("link", name="all", exact=True).click()
     page.wait_for_url("**span=")
-    expect(page.get_by_label("A moment")).to_be_checked()
-    expect(page.get_by_label("Exact moment")).to_have_value("2026-02-03T14:05:06.123456Z")
+    expect(page.get_by_label("Point in time")).to_be_checked()
+    expect(page.get_by_label("Target time")).to_have_value("2026-02-03T14:05:06.123456Z")
     expect(page.get_by_label("Name")).to_have_value("back-then")
     expect(page.get_by_label("Environment")).to_have_value("PROD")
     assert "_token" not in page.url
@@ -129,10 +129,10 @@ def test_looking_at_another_choice_keeps_the_moment_and_steps_keep_its_microseco
     page = enter(context, visitor.link)
     typed = "2026-02-03T14:05:06.123456+05:30"
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=PITR&target_time={quote(typed)}")
-    exact = page.get_by_label("Exact moment")
+    exact = page.get_by_label("Target time")
     for choice in ("Last snapshot", "Now"):
         page.get_by_label(choice).check()
-        page.get_by_label("A moment").check()
+        page.get_by_label("Point in time").check()
         expect(exact).to_have_value(typed)
     page.get_by_role("button", name="+1 s", exact=True).click()
     expect(exact).to_have_value("2026-02-03T14:05:07.123456+05:30")
@@ -143,7 +143,7 @@ def test_the_handle_moves_only_to_what_is_understood(visitor: Visitor, context: 
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=PITR")
-    handle, exact = page.get_by_label("Moment to go back to"), page.get_by_label("Exact moment")
+    handle, exact = page.get_by_label("Position in the restore window"), page.get_by_label("Target time")
     latest = handle.input_value()
     for nonsense in ("2020", "1 May", "2020-02-30T00:00:00Z", "x"):
         exact.fill(nonsense)
@@ -164,13 +164,13 @@ def test_the_summary_follows_what_is_typed(visitor: Visitor, context: BrowserCon
     name.fill("")
     name.press_sequentially("tuesday")  # the field keeps the focus: no change is over
     expect(summary).to_contain_text("tuesday will be")
-    page.get_by_label("A moment").check()
-    exact = page.get_by_label("Exact moment")
+    page.get_by_label("Point in time").check()
+    exact = page.get_by_label("Target time")
     exact.fill("")
     exact.press_sequentially("2001-02-03 4:05")
     expect(summary).to_contain_text("restore window")
     expect(exact).to_have_value("2001-02-03 4:05")
     page.get_by_label("Now").check()
-    expect(summary).to_contain_text("up to the click")
+    expect(summary).to_contain_text("when you submit this form")
     page.get_by_label("Size").select_option("500/2")
     expect(summary).to_contain_text("0.5 CPU")

@@ -1,4 +1,4 @@
-"""Fork reports as a story, of what a host told about forks of several kinds."""
+"""Fork reports in sentences, for forks of several kinds."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace as with_changes
 
-from ramet.console.pages.fork_report import report_view
+from ramet.console.views.fork_report import report_view
 from ramet.control.fork_reports import ForkReport, fork_report
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy, shown
@@ -33,27 +33,27 @@ def _report(tmp_path: Path, request: ForkRequest, **facts: Any) -> ForkReport:
     return replace(report, service=with_changes(fork, ready_at=ready_at), facts={**report.facts, **facts})
 
 
-def test_a_moment_is_told_with_the_transactions_on_both_sides(tmp_path: Path) -> None:
+def test_a_point_in_time_report_names_the_last_transaction_included_and_the_first_left_out(tmp_path: Path) -> None:
     report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture=_CAPTURE, recovery={"wal_replayed_bytes": 2e6})
     origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T12:30:00+02:00")
-    story = report_view(replace(report, origin=origin, step_seconds={"capture": 0.05, "recover": 0.1}))
-    assert story.asked == "Everything committed up to 2026-01-01T10:30:00.000000Z."
-    holds = dict(story.holds)
-    assert holds["The last transaction"] == "745, of 2026-01-01T10:29:59.900000Z, at 0/3000100"
-    assert holds["The first left out"].startswith("746, of 2026-01-01T10:30:00.000001Z")
-    assert holds["Left out as well"].startswith("2 transactions of an earlier time")
-    assert holds["Grown from"] == "a copy of 2026-01-01T10:20:00.000000Z, 31 MB"
+    view = report_view(replace(report, origin=origin, step_seconds={"capture": 0.05, "recover": 0.1}))
+    assert view.asked == "Everything committed at or before 2026-01-01T10:30:00.000000Z."
+    holds = dict(view.holds)
+    assert holds["Last transaction included"] == "745, committed 2026-01-01T10:29:59.900000Z, at 0/3000100"
+    assert holds["First transaction left out"].startswith("746, committed 2026-01-01T10:30:00.000001Z")
+    assert holds["Also left out"].startswith("2 transactions with an earlier commit time")
+    assert holds["Base"] == "a copy taken 2026-01-01T10:20:00.000000Z, 31 MB"
     assert holds["Replayed"].startswith("2.0 MB of WAL, from 0/2000028")
-    assert [(one.title, one.begin, one.width) for one in story.shares] == [
+    assert [(one.title, one.begin, one.width) for one in view.shares] == [
         ("Copy the parent's data", 0.0, 20.0),
         ("Recover to the restore point", 20.0, 40.0),
-        ("Between the steps", 60.0, 40.0),
+        ("Between steps", 60.0, 40.0),
     ]
-    assert story.total_seconds == 0.25
-    assert any("2026-01-01T10:30:00.000000Z" in check for check in story.checks)
+    assert view.total_seconds == 0.25
+    assert any("2026-01-01T10:30:00.000000Z" in check for check in view.checks)
 
 
-def test_a_moment_without_a_commit_since_the_snapshot_says_so(tmp_path: Path) -> None:
+def test_a_point_in_time_report_says_when_no_commit_was_replayed(tmp_path: Path) -> None:
     cut = {"last_included": None, "first_excluded": _FIRST}
     recovery = {"first_excluded_time": _FIRST["time"], "last_commit_time": None, "timeline": 2}
     report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture={"cut": cut}, recovery=recovery)
@@ -63,16 +63,16 @@ def test_a_moment_without_a_commit_since_the_snapshot_says_so(tmp_path: Path) ->
     assert any("No commit was replayed" in check for check in checks)
 
 
-def test_what_is_empty_is_not_told(tmp_path: Path) -> None:
+def test_a_report_leaves_out_empty_facts(tmp_path: Path) -> None:
     nothing = {"prepared_transactions": [], "subscriptions": [], "jobs": [], "user_mappings": 0, "roles_rotated": 1}
     cut: dict[str, Any] = {"last_included": None, "first_excluded": None, "behind_with_earlier_time": []}
-    story = report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=nothing, capture={"cut": cut}))
-    assert [name for name, _ in story.holds] == ["The first left out"]
-    assert [name for name, _ in story.neutralised] == ["Passwords"]
-    assert "1 login role replaced" in dict(story.neutralised)["Passwords"]
+    view = report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=nothing, capture={"cut": cut}))
+    assert [name for name, _ in view.holds] == ["First transaction left out"]
+    assert [name for name, _ in view.neutralised] == ["Passwords"]
+    assert "1 login role replaced" in dict(view.neutralised)["Passwords"]
 
 
-def test_what_could_act_on_the_world_is_named(tmp_path: Path) -> None:
+def test_a_report_lists_what_was_neutralized(tmp_path: Path) -> None:
     found = {
         "prepared_transactions": ["tsdb: two"],
         "prepared_transactions_rolled_back": 1,
@@ -81,22 +81,22 @@ def test_what_could_act_on_the_world_is_named(tmp_path: Path) -> None:
         "user_mappings": 2,
         "databases_not_entered": [f"d{number}" for number in range(25)],
     }
-    told = dict(report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=found)).neutralised)
-    assert told["Prepared transactions"] == "tsdb: two: rolled back"
-    assert told["Foreign servers"] == "2 user mappings emptied"
-    assert "d19 and 5 more" in told["Not entered"]
-    assert {"Subscriptions", "Scheduled jobs"} <= told.keys()
+    reported = dict(report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=found)).neutralised)
+    assert reported["Prepared transactions"] == "tsdb: two: rolled back"
+    assert reported["Foreign servers"] == "2 user mappings emptied"
+    assert "d19 and 5 more" in reported["Not entered"]
+    assert {"Subscriptions", "Scheduled jobs"} <= reported.keys()
 
 
-def test_a_snapshot_and_now_are_told_with_their_time(tmp_path: Path) -> None:
+def test_a_report_gives_the_time_of_the_snapshot_or_of_the_request(tmp_path: Path) -> None:
     report = _report(tmp_path, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert report.base is not None
-    assert report_view(report).asked == f"The snapshot of {shown(report.base.taken_at)}."
-    told = report_view(replace(report, origin=with_changes(report.origin, strategy="NOW"))).asked
-    assert shown(report.service.created_at) in told
+    assert report_view(report).asked == f"The snapshot taken {shown(report.base.taken_at)}."
+    reported = report_view(replace(report, origin=with_changes(report.origin, strategy="NOW"))).asked
+    assert shown(report.service.created_at) in reported
 
 
-def test_the_report_of_a_fork_has_a_page_and_what_is_no_fork_has_none(visitor: Visitor) -> None:
+def test_only_forks_have_a_report_page(visitor: Visitor) -> None:
     visitor.sign_in()
     shop = visitor.ready()
     visitor.send(f"/console/services/{shop.id}/fork", strategy="NOW", name="copy", environment="DEV")

@@ -209,7 +209,7 @@ def test_a_dry_run_tells_what_would_happen(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     preview = f"/console/services/{service.id}/fork/preview"
-    assert "up to the click" in visitor.see(f"{preview}?strategy=NOW&environment=DEV")
+    assert "when you submit this form" in visitor.see(f"{preview}?strategy=NOW&environment=DEV")
     moment = (utc_now() - timedelta(milliseconds=1)).isoformat().replace("+00:00", "Z")
     assert "READY in about" in visitor.see(f"{preview}?strategy=PITR&target_time={moment}")
     assert "is before" in visitor.see(f"{preview}?strategy=PITR&target_time=2020-01-01T00:00:00Z")
@@ -230,7 +230,7 @@ def test_deleting_and_hurting_what_is_prod_needs_the_name(visitor: Visitor) -> N
     visitor.settled("shop")
     assert visitor.send(f"{base}/delete", confirmation="shop").headers["location"] == "/console/"
     eventually(lambda: visitor.client.get(base).status_code == 404)
-    assert "This service is deleted" in visitor.see(base, 404)
+    assert "This service has been deleted" in visitor.see(base, 404)
 
 
 def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
@@ -242,7 +242,7 @@ def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
     visitor.send(f"/console/services/{service.id}/pause")
     eventually(lambda: status_of(visitor.named("shop")) is Status.PAUSED)
     page = visitor.see(f"/console/services/{service.id}/pause")
-    assert "shop is paused already" in page
+    assert "shop is already paused" in page
     assert f'href="/console/services/{service.id}/resume">Resume</a>' in page
     assert visitor.client.get(f"/console/services/{service.id}/explode").status_code == 404
     assert "There is no page at this address" in visitor.see("/console/nowhere/at/all", 404)
@@ -283,8 +283,8 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     assert f":{doomed.port}<" not in visitor.see("/console/")
     failed = visitor.see(page)
     assert "The disk has no room for a fork" in failed
-    assert "shop was not touched" in failed
-    assert re.search(r'<li class="failed"><span>Capture the parent', failed)
+    assert "shop is unchanged" in failed
+    assert re.search(r'<li class="failed"><span>Copy the parent', failed)
     awaited = {"HX-Request": "true", "HX-Target": "progress"}
     assert visitor.client.get(page, headers=awaited).headers["hx-redirect"] == page
     assert not re.search(rf'href="{page}/(rename|password|pool|window)"', failed)
@@ -292,9 +292,9 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
         services.update_service(tx, doomed.id, failed_at=utc_now() - timedelta(minutes=1))
     assert visitor.client.get(page, headers=awaited).headers["hx-redirect"] == page
     gone = visitor.see(page, 404)
-    assert "It could not be made." in gone
+    assert "Creation failed." in gone
     assert "The disk has no room for a fork" in gone
-    assert "the parent was not touched" in gone
+    assert "the parent is unchanged" in gone
     (again,) = re.findall(r'href="([^"]+)">Fork shop again', gone)
     dialog = visitor.see(html.unescape(again))
     for text in ('"LAST_SNAPSHOT" checked', f'"snapshot_id" value="{first.id}"', '"PROD" selected', '"500/2" selected'):
@@ -312,7 +312,7 @@ def test_what_could_not_be_made_can_be_made_again_as_it_was(visitor: Visitor, mo
     assert visitor.send("/console/new", **chosen).status_code == 200
     eventually(lambda: visitor.named("a shop").failed_at is not None)
     failed = visitor.see(f"/console/services/{visitor.named('a shop').id}")
-    (again,) = re.findall(r'href="([^"]+)">Make it again', failed)
+    (again,) = re.findall(r'href="([^"]+)">Create it again', failed)
     form = visitor.see(html.unescape(again))
     for text in ('value="a shop"', '"VECTOR" checked', '"500/2" selected', '"PROD" selected'):
         assert text in form
@@ -336,7 +336,7 @@ def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
     assert 'class="name"' in visitor.see("/console/?number=21")
     lineage = visitor.see("/console/lineage?number=11")
     assert lineage.count('<span class="origin">') == 1
-    assert "Part 11 of 11" in lineage
+    assert "Page 11 of 11" in lineage
     assert visitor.see("/console/lineage?q=straw-99").count('class="found"') == 11
     assert "Nothing matches" in visitor.see("/console/lineage?q=hay")
     for path in ("/console/", "/console/lineage"):

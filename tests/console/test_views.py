@@ -1,11 +1,11 @@
-"""The geometry of time line, lineage and charts, and what the steps of an operation say."""
+"""The geometry of timeline, lineage and charts, and the steps of operations."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ramet.console.views.charts import METRICS, chart
 from ramet.console.views.format import ago_text
-from ramet.console.views.lineage_tree import page_of, tree, with_ancestors
+from ramet.console.views.lineage_tree import renumbered, tree, with_ancestors
 from ramet.console.views.operation_steps import grouped, steps_of
 from ramet.console.views.timeline import draw
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
@@ -64,17 +64,17 @@ def _writes(*growth: Growth) -> list[WalVolume]:
     return wal_volume_over_time(_window().snapshots, growth, 1000, _at(100))
 
 
-def test_a_time_line_shows_snapshots_writes_and_gaps_in_their_places() -> None:
+def test_a_timeline_places_snapshots_wal_volume_and_gaps() -> None:
     line = draw(_window(Gap(_at(10), _at(20), "WAL is lost")), _writes(), None)
     assert line is not None
-    assert [mark.x for mark in line.marks] == [0.0, 500.0]
+    assert line.snapshots == [0.0, 500.0]
     assert [(bar.x, bar.width, bar.size_bytes) for bar in line.bars] == [(0.0, 500.0, 4000), (500.0, 500.0, 1000)]
     assert line.bars[0].height == 2 * line.bars[1].height
     assert [(gap.x, gap.width) for gap in line.gaps] == [(100.0, 100.0)]
     assert line.has_averages
 
 
-def test_writes_are_drawn_when_they_were_measured_and_the_rest_evenly() -> None:
+def test_wal_volume_is_drawn_where_it_was_sampled_and_the_rest_evenly() -> None:
     writes = _writes(Growth(_at(10), _at(20), 3000), Growth(_at(45), _at(55), 500))
     told = [(one.begins_at, one.ends_at, round(one.size_bytes), one.measured) for one in writes]
     assert told == [
@@ -89,7 +89,7 @@ def test_writes_are_drawn_when_they_were_measured_and_the_rest_evenly() -> None:
     assert [kind for kind, _ in line.paths] == ["even", "measured"]
 
 
-def test_short_averages_hide_nothing_and_long_ones_are_told_apart() -> None:
+def test_averages_over_short_periods_count_as_measured() -> None:
     seconds = [replace(_snapshot(0, lsn), taken_at=_at(lsn / 600)) for lsn in range(0, 601, 60)]
     short = RestoreWindow(_at(0), _at(1), seconds, (), RestoreSettings())
     line = draw(short, wal_volume_over_time(seconds, [Growth(_at(0.1), _at(0.6), 9)], 0, _at(1)), None)
@@ -98,14 +98,14 @@ def test_short_averages_hide_nothing_and_long_ones_are_told_apart() -> None:
     assert not line.has_averages
 
 
-def test_a_window_that_was_measured_throughout_hides_nothing_behind_averages() -> None:
+def test_a_fully_sampled_window_has_no_averages() -> None:
     line = draw(_window(), _writes(*(Growth(_at(n), _at(n + 1), 100) for n in range(100))), None)
     assert line is not None
     assert not line.has_averages
     assert sum(bar.size_bytes for bar in line.bars) == 10_000
 
 
-def test_very_many_samples_make_no_more_bars_than_can_be_seen() -> None:
+def test_many_samples_are_merged_into_few_bars() -> None:
     growth = [Growth(_at(n / 100), _at((n + 1) / 100), n % 7) for n in range(10_000)]
     line = draw(_window(), _writes(*growth), None)
     assert line is not None
@@ -115,19 +115,19 @@ def test_very_many_samples_make_no_more_bars_than_can_be_seen() -> None:
     assert sum(len(path) for _, path in line.paths) < 10_000
 
 
-def test_a_part_of_a_time_line_ends_with_the_window() -> None:
+def test_a_part_of_a_timeline_ends_with_the_window() -> None:
     line = draw(_window(), [], 600)
     assert line is not None
     assert (line.earliest, line.latest) == (_at(90), _at(100))
-    assert list(line.marks) == []
+    assert line.snapshots == []
     assert line.first_milli == int(_at(90).timestamp() * 1000) + 1
 
 
-def test_without_a_window_there_is_no_time_line() -> None:
+def test_an_empty_window_has_no_timeline() -> None:
     assert draw(replace(_window(), earliest=None, latest=None), [], None) is None
 
 
-def test_a_tree_keeps_forks_under_their_parents_and_shows_the_moment_they_hold() -> None:
+def test_a_tree_has_forks_below_their_parents_with_the_time_of_their_data() -> None:
     listed = [
         _service("shop", 0),
         _service("blog", 10),
@@ -145,7 +145,7 @@ def test_a_tree_keeps_forks_under_their_parents_and_shows_the_moment_they_hold()
     assert nodes[2].x_data == nodes[2].x_created
 
 
-def test_a_parent_that_is_gone_keeps_its_place() -> None:
+def test_a_deleted_parent_keeps_its_place() -> None:
     nodes = tree([_service("one", 0, _origin("gone", "NOW")), _service("two", 1, _origin("gone", "NOW"))], _at(2))
     assert [(node.name, node.service is None, node.depth) for node in nodes] == [
         ("gone", True, 0),
@@ -154,13 +154,13 @@ def test_a_parent_that_is_gone_keeps_its_place() -> None:
     ]
 
 
-def test_a_line_of_a_thousand_forks_is_drawn() -> None:
+def test_a_chain_of_a_thousand_forks_is_drawn() -> None:
     listed = [_service("f0000", 0)]
     listed += [_service(f"f{n:04d}", n, _origin(f"f{n - 1:04d}", "NOW")) for n in range(1, 1000)]
     assert [node.depth for node in tree(listed, _at(1000))] == list(range(1000))
 
 
-def test_what_a_search_finds_is_shown_with_what_it_came_from() -> None:
+def test_search_results_in_the_lineage_keep_their_ancestors() -> None:
     listed = [
         _service("shop", 0),
         _service("blog", 10),
@@ -173,15 +173,15 @@ def test_what_a_search_finds_is_shown_with_what_it_came_from() -> None:
     assert with_ancestors(listed, []) == []
 
 
-def test_a_part_of_a_tree_counts_its_rows_anew() -> None:
+def test_a_page_of_a_tree_counts_its_rows_from_zero() -> None:
     listed = [_service("root", 0)] + [_service(f"f{n:04d}", n, _origin("root", "NOW")) for n in range(1, 150)]
     nodes = tree(listed, _at(1000))
-    assert [node.parent_row for node in page_of(nodes, 1)] == [None] + [0] * 99
-    rest = page_of(nodes, 2)
+    assert [node.parent_row for node in renumbered(nodes[:100])] == [None] + [0] * 99
+    rest = renumbered(nodes[100:])
     assert [(node.row, node.parent_row) for node in rest] == [(n, None) for n in range(50)]
 
 
-def test_a_chart_leaves_gaps_open_and_sums_labels() -> None:
+def test_a_chart_sums_labels_and_has_gaps_where_values_are_missing() -> None:
     one = Series({}, [(_at(0), 1.0), (_at(1), None), (_at(2), 3.0)])
     two = Series({}, [(_at(0), 1.0), (_at(1), None), (_at(2), 1.0)])
     drawn = chart(METRICS[0], [one, two])
@@ -196,7 +196,7 @@ def _past(status: OperationStatus, step: str, *events: Event) -> Past:
     return Past("op", "s", "shop", "fork", status, step, "redo 0/5", None, _at(0), None, events)
 
 
-def test_steps_tell_what_is_done_what_runs_and_what_is_to_come() -> None:
+def test_steps_are_done_active_waiting_undone_or_failed() -> None:
     done = Event("op", "capture", "DONE", _at(0), 0.2)
     states = [step.state for step in steps_of(_past(OperationStatus.RUNNING, "recover", done))]
     assert states == ["done", "active", "waiting", "waiting", "waiting"]
@@ -206,7 +206,7 @@ def test_steps_tell_what_is_done_what_runs_and_what_is_to_come() -> None:
     assert [(step.state, step.note) for step in failed[:2]] == [("undone", ""), ("failed", "The disk is full.")]
 
 
-def test_equal_operations_that_went_well_stand_together() -> None:
+def test_consecutive_successful_operations_of_a_kind_are_grouped() -> None:
     went, failed = _past(OperationStatus.SUCCEEDED, "publish"), _past(OperationStatus.FAILED, "recover")
     other = replace(went, procedure="snapshot")
     listed = [went, went, other, went, failed, failed, went]
@@ -214,7 +214,7 @@ def test_equal_operations_that_went_well_stand_together() -> None:
     assert grouped(listed, 2) == [(went, 1), (other, 0)]
 
 
-def test_the_past_is_told_in_whole_units() -> None:
+def test_ago_uses_whole_units() -> None:
     told = [ago_text(seconds) for seconds in (-1, 0, 59.9, 60, 3599, 3600, 86_399, 86_400, 900_000)]
     assert told == [
         "0 s ago",

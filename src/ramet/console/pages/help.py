@@ -1,4 +1,4 @@
-"""Help and the reference of the interface, served from here: nothing is asked of another host."""
+"""Help, and the reference of the HTTP interface."""
 
 from litestar import Response
 
@@ -8,5 +8,5 @@ from ramet.console.rendering import page
 
 @read("/help", sync_to_thread=False)
 def help_page(context: Context, session: SignedIn) -> Response[str]:
-    """Explain the words and the ways, and list the operations of the interface."""
+    """Explain forks, statuses and environments, and list the operations of the HTTP interface."""
     return page("help.html", context, session, reference=context.reference())

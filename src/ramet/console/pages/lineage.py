@@ -1,34 +1,35 @@
-"""The page that shows which services came from which."""
+"""The page that shows which service was forked from which."""
 
 from litestar import Response
 from litestar.params import FromQuery
 
 from ramet.console.context import Context, SignedIn, read
-from ramet.console.pages.services import matches
+from ramet.console.pages.services import search
 from ramet.console.rendering import page
-from ramet.console.views.lineage_tree import PAGE_SIZE, ROW_HEIGHT, page_of, tree, with_ancestors
+from ramet.console.views.lineage_tree import ROW_HEIGHT, renumbered, tree, with_ancestors
+from ramet.console.views.pagination import paginate
 from ramet.control.services import list_services
+
+PAGE_SIZE = 100
 
 
 @read("/lineage", sync_to_thread=True)
 def lineage_page(
     context: Context, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1
 ) -> Response[str]:
-    """Show the lineage of a project, or of the services that a search finds, so many rows a page."""
+    """Show the lineage of a project, or of the services that a search finds."""
     services, query = list_services(context.plane, session.project_id), q[:200]
-    found = matches(services, query) if query.strip() else services
-    nodes = tree(with_ancestors(services, found), context.plane.clock())
-    pages = max(1, -(-len(nodes) // PAGE_SIZE))
-    number = min(max(1, number), pages)
+    found = search(services, query) if query.strip() else services
+    nodes = paginate(tree(with_ancestors(services, found), context.plane.clock()), number, PAGE_SIZE)
     return page(
         "lineage.html",
         context,
         session,
-        nodes=page_of(nodes, number),
+        nodes=renumbered(nodes.rows),
         found={service.id for service in found} if query.strip() else set(),
         query=query,
         row_height=ROW_HEIGHT,
         total=len(services),
-        number=number,
-        pages=pages,
+        number=nodes.number,
+        pages=nodes.pages,
     )

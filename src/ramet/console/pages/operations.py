@@ -1,4 +1,4 @@
-"""All operations of a service, a page at a time, those of one that is gone too."""
+"""The operations of a service, also of a deleted one."""
 
 from litestar import Response
 from litestar.params import FromQuery
@@ -18,14 +18,14 @@ def operations_page(
     cursor: FromQuery[str] = "",
     all: FromQuery[str] = "",
 ) -> Response[str]:
-    """Show the newest operations, or the next older ones than those of the page that gave `cursor`."""
-    everything = all == "true"
-    found = list_operations(context.plane, session.project_id, service_id, cursor=cursor or None, everything=everything)
+    """Show the newest operations, or those before `cursor`; `all=true` includes the ones that Ramet starts itself."""
+    plane, everything = context.plane, all == "true"
+    found = list_operations(plane, session.project_id, service_id, cursor=cursor or None, everything=everything)
     return page(
         "operations.html",
         context,
         session,
-        service=get_service_including_deleted(context.plane, session.project_id, service_id),
+        service=get_service_including_deleted(plane, session.project_id, service_id),
         groups=grouped(found.operations),
         is_first=not cursor,
         older=found.cursor,

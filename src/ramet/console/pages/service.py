@@ -1,12 +1,12 @@
-"""The page of one service: how to connect, what it is made of, its past, and what is being done to it."""
+"""The page of one service: how to connect, its restore window, replicas, metrics, log and operations."""
 
 from litestar import Response
 from litestar.params import FromQuery
 
 from ramet.console.context import AnyRequest, ConsoleContext, Context, CurrentSession, ServiceId, SignedIn, read
-from ramet.console.pages.fork_report import ReportView, report_view
 from ramet.console.pages.service_changes import CHANGES
-from ramet.console.rendering import HEADERS, page
+from ramet.console.rendering import htmx_redirect, page, redirect
+from ramet.console.views.fork_report import report_view
 from ramet.console.views.operation_steps import grouped
 from ramet.console.views.restore_settings import settings_text
 from ramet.console.views.restore_window import restore_view
@@ -15,7 +15,6 @@ from ramet.control.fork_reports import fork_report
 from ramet.control.operations import list_operations
 from ramet.errors import NotFound
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service
 
 _OPERATIONS = 60
 _GROUPS = 12
@@ -26,72 +25,51 @@ _SNAPSHOTS = 12
 def service_page(
     request: AnyRequest, context: Context, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str] | Response[None]:
-    """Show a service; one that failed or was deleted leaves its history and what to do next.
+    """Show a service; one that failed or was deleted shows its operations and what to do next.
 
-    Who waits for one that fails is led here: what the page of a newborn shows is no longer true. The id of a set of
-    read replicas leads to its page. `done` names a change that was just accepted.
+    The page that follows a creation polls this one, and is redirected here when the creation fails. The id of a read
+    replica set leads to its page. `done` names a change that was just accepted.
     """
+    plane, is_awaited = context.plane, request.headers.get("hx-target") == "progress"
     try:
-        service = services.get_service(context.plane, session.project_id, service_id)
+        service = services.get_service(plane, session.project_id, service_id)
     except NotFound:
-        return _led_here(request) if _is_awaited(request) else _gone(context, session, service_id)
-    if service.failed_at is not None and _is_awaited(request):
-        return _led_here(request)
+        return htmx_redirect(request.url.path) if is_awaited else _deleted(context, session, service_id)
+    if service.failed_at is not None and is_awaited:
+        return htmx_redirect(request.url.path)
     if service.origin is not None and service.origin.is_standby:
-        where = f"/console/services/{service.origin.service_id}/replicas/{service.id}"
-        return Response(None, status_code=303, headers={**HEADERS, "Location": where})
-    past = restore_view(context.plane, service)
-    operations = list_operations(context.plane, session.project_id, service.id, _OPERATIONS)
+        return redirect(f"/console/services/{service.origin.service_id}/replicas/{service.id}")
+    past = restore_view(plane, service)
+    operations = list_operations(plane, session.project_id, service.id, _OPERATIONS).operations
+    listed = services.list_services(plane, service.project_id)
     return page(
         "service.html",
         context,
         session,
         service=service,
-        tls=context.plane.backend.host.has_tls(service.pg_major),
+        tls=plane.backend.host.has_tls(service.pg_major),
         done=CHANGES[done].done if done in CHANGES else "",
-        space=context.disk_usage.of([service]).get(service.id),
-        forks=_forks(context, service),
+        disk_usage=context.disk_usage.of([service]).get(service.id),
+        forks=[one for one in listed if one.origin is not None and one.origin.service_id == service.id],
         past=past,
         shown_snapshots=past.snapshots[:_SNAPSHOTS],
-        operations=operations.operations,
-        groups=grouped(operations.operations, _GROUPS),
+        operations=operations,
+        groups=grouped(operations, _GROUPS),
         settings_text=settings_text(past.settings),
-        story=_story(context, service),
-        birth=next(
-            (one for one in operations.operations if one.procedure in (ProcedureName.CREATE, ProcedureName.FORK)), None
-        ),
+        report=None if service.report is None else report_view(fork_report(plane, service.project_id, service.id)),
+        creation=next((one for one in operations if one.procedure in (ProcedureName.CREATE, ProcedureName.FORK)), None),
     )
 
 
-def _is_awaited(request: AnyRequest) -> bool:
-    """Tell whether the page of a newborn asks how far it is."""
-    return request.headers.get("hx-target") == "progress"
-
-
-def _led_here(request: AnyRequest) -> Response[None]:
-    return Response(None, status_code=200, headers={**HEADERS, "HX-Redirect": request.url.path})
-
-
-def _gone(context: ConsoleContext, session: CurrentSession, service_id: str) -> Response[str]:
-    """Show what became of a service. Raises NotFound when there never was one."""
-    past = list_operations(context.plane, session.project_id, service_id, _OPERATIONS).operations
+def _deleted(context: ConsoleContext, session: CurrentSession, service_id: str) -> Response[str]:
+    """Show the operations of a service that is gone. Raises NotFound when there never was one."""
+    operations = list_operations(context.plane, session.project_id, service_id, _OPERATIONS).operations
     return page(
         "service_deleted.html",
         context,
         session,
         service=services.get_service_including_deleted(context.plane, session.project_id, service_id),
-        operations=past,
-        groups=grouped(past, _GROUPS),
+        operations=operations,
+        groups=grouped(operations, _GROUPS),
         status_code=404,
     )
-
-
-def _story(context: ConsoleContext, service: Service) -> ReportView | None:
-    if service.report is None:
-        return None
-    return report_view(fork_report(context.plane, service.project_id, service.id))
-
-
-def _forks(context: ConsoleContext, service: Service) -> list[Service]:
-    listed = services.list_services(context.plane, service.project_id)
-    return [other for other in listed if other.origin is not None and other.origin.service_id == service.id]

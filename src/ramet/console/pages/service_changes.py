@@ -1,14 +1,14 @@
-"""Changing a service: one page a verb, which says what it does and asks for confirmation where it can hurt."""
+"""Changes of a service, each with a form that says what it does."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from litestar import Response, post
 from litestar.params import FromPath
 
-from ramet.console.context import ConsoleContext, Context, Fields, ServiceId, SignedIn, read
-from ramet.console.pages.change_form import Change, Place, Values, ask, find_change, perform
-from ramet.console.views.forms import Form, InvalidField, environment_of, size_value, split_size
+from ramet.console.context import ConsoleContext, Context, CurrentSession, Fields, ServiceId, SignedIn, read
+from ramet.console.pages.change_form import Change, ChangeForm, Values, find_change
+from ramet.console.views.forms import Form, InvalidField, environment_of, size_value, sizes, split_size
 from ramet.console.views.restore_settings import AMOUNTS, default_settings, set_restore, typed_settings
 from ramet.control import poolers, replica_sets, restore, services
 from ramet.control.plane import Plane
@@ -18,16 +18,9 @@ from ramet.model.service import Environment, Service, status_of
 from ramet.model.status import Status
 
 
-def _pause(plane: Plane, service: Service, _: Values) -> None:
-    services.stop_service(plane, service.project_id, service.id)
-
-
-def _resume(plane: Plane, service: Service, _: Values) -> None:
-    services.start_service(plane, service.project_id, service.id)
-
-
-def _delete(plane: Plane, service: Service, _: Values) -> None:
-    services.delete_service(plane, service.project_id, service.id)
+def _plain(verb: Callable[[Plane, str, str], object]) -> Callable[[Plane, Service, Values], object]:
+    """Return a verb that needs nothing but the service as what a form performs."""
+    return lambda plane, service, _: verb(plane, service.project_id, service.id)
 
 
 def _rename(plane: Plane, service: Service, values: Values) -> None:
@@ -39,8 +32,7 @@ def _set_environment(plane: Plane, service: Service, values: Values) -> None:
 
 
 def _resize(plane: Plane, service: Service, values: Values) -> None:
-    cpu, memory = split_size(values.get("size", ""))
-    services.resize_service(plane, service.project_id, service.id, cpu, memory)
+    services.resize_service(plane, service.project_id, service.id, *split_size(values.get("size", "")))
 
 
 def _set_password(plane: Plane, service: Service, values: Values) -> None:
@@ -51,22 +43,10 @@ def _take_snapshot(plane: Plane, service: Service, values: Values) -> None:
     restore.take_snapshot(plane, service.project_id, service.id, values.get("name") or None)
 
 
-def _add_pooler(plane: Plane, service: Service, _: Values) -> None:
-    poolers.enable_pooler(plane, service.project_id, service.id)
-
-
-def _remove_pooler(plane: Plane, service: Service, _: Values) -> None:
-    poolers.disable_pooler(plane, service.project_id, service.id)
-
-
-def _optimize(plane: Plane, service: Service, _: Values) -> None:
-    services.optimize_service(plane, service.project_id, service.id)
-
-
 def _add_replicas(plane: Plane, service: Service, values: Values) -> None:
     nodes = values.get("nodes", "")
     if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 4):
-        raise InvalidField("nodes", "This must be a whole number")
+        raise InvalidField("nodes", "Enter a whole number")
     cpu, memory = split_size(values.get("size", ""))
     request = replica_sets.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or "")
     replica_sets.create_set(plane, service.project_id, service.id, request)
@@ -74,136 +54,150 @@ def _add_replicas(plane: Plane, service: Service, values: Values) -> None:
 
 CHANGES: Mapping[str, Change[Service]] = {
     "pause": Change(
-        "Pause", "Pause it", "Its server stops cleanly and clients are turned away. The data stays.", _pause, hurts=True
+        "Pause",
+        "Pause",
+        "The server shuts down and its clients are disconnected. The data is kept.",
+        _plain(services.stop_service),
+        disruptive=True,
     ),
-    "resume": Change("Resume", "Resume it", "Its server starts again at the same endpoint.", _resume),
-    "rename": Change("Rename", "Rename it", "Only the name changes; id and endpoint stay.", _rename, fields=("name",)),
+    "resume": Change(
+        "Resume", "Resume", "The server starts again at the same endpoint.", _plain(services.start_service)
+    ),
+    "rename": Change(
+        "Rename", "Rename", "Only the name changes. The id and the endpoint stay the same.", _rename, fields=("name",)
+    ),
     "resize": Change(
         "Resize",
-        "Resize it",
-        "CPU and memory change. The server restarts once where PostgreSQL cannot do it live. A paused service resumes.",
+        "Resize",
+        "Changes CPU and memory. The server restarts once if PostgreSQL cannot apply the new settings while it runs."
+        " A paused service is resumed.",
         _resize,
-        hurts=True,
+        disruptive=True,
         fields=("size",),
     ),
     "environment": Change(
         "Set the environment of",
-        "Set it",
-        "PROD services are protected: what can hurt them needs their name typed.",
+        "Set environment",
+        "PROD services are protected: you must type the name before a change that interrupts clients or loses data.",
         _set_environment,
-        hurts=True,
+        disruptive=True,
         fields=("environment",),
     ),
     "password": Change(
         "Reset the password of",
-        "Reset it",
-        "From then on only the new password of tsdbadmin opens it; open sessions go on.",
+        "Reset password",
+        "New connections as tsdbadmin need the new password. Open sessions are not interrupted.",
         _set_password,
-        hurts=True,
+        disruptive=True,
         fields=("password",),
-        done="The password is changed: only the new one opens it.",
+        done="The password of tsdbadmin has been changed.",
     ),
     "snapshot": Change(
         "Take a snapshot of",
-        "Take it",
-        "A state to fork from later. It stays until it is deleted; a name helps to find it.",
+        "Take snapshot",
+        "You can fork the service from this snapshot later. It is kept until you delete it; a name helps you find it.",
         _take_snapshot,
         fields=("snapshot_name",),
     ),
     "pool": Change(
-        "Add a pooler to", "Add it", "An endpoint of its own that lets many clients share few sessions.", _add_pooler
+        "Add a pooler to",
+        "Add pooler",
+        "A connection pooler with its own endpoint lets many clients share a few server connections.",
+        _plain(poolers.enable_pooler),
     ),
     "unpool": Change(
         "Remove the pooler of",
-        "Remove it",
-        "Clients of its endpoint are cut off; the service itself goes on.",
-        _remove_pooler,
-        hurts=True,
+        "Remove pooler",
+        "Clients of the pooler's endpoint are disconnected. The service keeps running.",
+        _plain(poolers.disable_pooler),
+        disruptive=True,
     ),
     "optimize": Change(
         "Optimize",
-        "Optimize it",
-        "Fresh statistics are collected for the planner. It serves meanwhile; busy tables are read once.",
-        _optimize,
+        "Optimize",
+        "Runs ANALYZE on all tables of all databases, which updates the planner's statistics. The service stays up.",
+        _plain(services.optimize_service),
     ),
     "window": Change(
         "Set the restore window of",
-        "Set it",
-        "How far back it can be restored, and when a snapshot is due. A shorter window lets older snapshots go for"
-        " good; denser snapshots make forks of a moment READY sooner.",
+        "Save",
+        "How far back you can restore the service, and when snapshots are taken. A shorter window permanently deletes"
+        " older snapshots. More frequent snapshots make point-in-time forks READY sooner.",
         set_restore,
-        hurts=True,
+        disruptive=True,
         fields=("window",),
-        done="The restore window is set.",
+        done="The settings of the restore window have been saved.",
     ),
     "add-replicas": Change(
         "Add read replicas to",
-        "Add them",
-        "A set of equal, read-only copies that follow the service, behind one endpoint. The password is the same.",
+        "Add read replicas",
+        "Creates a set of read-only standby servers behind one endpoint. They accept the service's password.",
         _add_replicas,
         fields=("name", "nodes", "size"),
     ),
     "delete": Change(
         "Delete",
-        "Delete it for good",
-        "Its data, snapshots, archive and read replicas are removed. Its forks stay. There is no way back.",
-        _delete,
-        hurts=True,
+        "Delete permanently",
+        "Deletes the service's data, snapshots, archived WAL and read replicas. Forks of it are kept."
+        " This cannot be undone.",
+        _plain(services.delete_service),
+        disruptive=True,
         final=True,
     ),
 }
 
 
-_HELD_ALREADY: Mapping[tuple[str, Status], tuple[str, str]] = {
-    ("pause", Status.PAUSED): ("is paused already", "resume"),
+_HAS_NO_EFFECT: Mapping[tuple[str, Status], tuple[str, str]] = {
+    ("pause", Status.PAUSED): ("is already paused", "resume"),
     ("resume", Status.READY): ("is not paused", "pause"),
 }
-"""What is said where a change would change nothing, and the change that would undo it."""
+"""Why a change would have no effect in a status, and the change offered instead."""
 
 
-@read("/services/{service_id:str}/{verb:str}", sync_to_thread=True)
-def change_page(context: Context, session: SignedIn, service_id: ServiceId, verb: FromPath[str]) -> Response[str]:
-    """Ask what the change needs to know."""
-    service = services.get_service(context.plane, session.project_id, service_id)
-    chosen = find_change(CHANGES, verb)
-    form = Form(_initial(service, verb))
-    return ask(context, session, chosen, service, _place(service, verb), form, **_offered(context, service, verb))
+@read("/services/{service_id:str}/{change:str}", sync_to_thread=True)
+def change_page(context: Context, session: SignedIn, service_id: ServiceId, change: FromPath[str]) -> Response[str]:
+    """Show the form of a change."""
+    form = _form(context, session, service_id, change)
+    return form.show(context, session, Form(_initial(form.target, change)))
 
 
-@post("/services/{service_id:str}/{verb:str}", sync_to_thread=True, status_code=200)
-def change(
-    context: Context, session: SignedIn, service_id: ServiceId, verb: FromPath[str], fields: Fields
+@post("/services/{service_id:str}/{change:str}", sync_to_thread=True, status_code=200)
+def submit_change(
+    context: Context, session: SignedIn, service_id: ServiceId, change: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
-    """Make the change, and go back to the service."""
+    """Make a change."""
+    return _form(context, session, service_id, change).submit(context, session, fields)
+
+
+def _form(context: ConsoleContext, session: CurrentSession, service_id: str, name: str) -> ChangeForm[Service]:
     service = services.get_service(context.plane, session.project_id, service_id)
-    chosen = find_change(CHANGES, verb)
-    return perform(context, session, chosen, service, _place(service, verb), fields, **_offered(context, service, verb))
-
-
-def _place(service: Service, verb: str) -> Place:
     base = f"/console/services/{service.id}"
-    return Place([("/console/", "Services"), (base, service.name)], f"{base}/{verb}")
+    above = [("/console/", "Services"), (base, service.name)]
+    change = find_change(CHANGES, name)
+    return ChangeForm(change, service, above, f"{base}/{name}", _offered(context.plane, service, base, name))
 
 
-def _initial(service: Service, verb: str) -> Values:
-    """Return what a form begins with: what holds now, or for the environment, the other one."""
-    if verb == "window":
+def _initial(service: Service, name: str) -> Values:
+    """Return the values that a form begins with: the present ones, and for the environment the other one."""
+    if name == "window":
         return typed_settings(service)
-    names = {"rename": service.name, "add-replicas": "replicas"}
     return {
-        "name": names.get(verb, ""),
+        "name": {"rename": service.name, "add-replicas": "replicas"}.get(name, ""),
         "nodes": "1",
         "size": size_value(service.size),
         "environment": Environment.DEV if service.environment is Environment.PROD else Environment.PROD,
     }
 
 
-def _offered(context: ConsoleContext, service: Service, verb: str) -> Mapping[str, Any]:
+def _offered(plane: Plane, service: Service, base: str, name: str) -> Mapping[str, Any]:
     """Return what a form offers beyond its values."""
-    if verb == "window":
-        return {"amounts": AMOUNTS, "defaults": default_settings(context.plane)}
-    if (verb, status_of(service)) in _HELD_ALREADY:
-        told, instead = _HELD_ALREADY[verb, status_of(service)]
-        refusal = WrongState("INVALID_STATE", f"{service.name} {told}")
-        return {"refusal": refusal, "instead": (_place(service, instead).path, CHANGES[instead].title)}
-    return {"own_size": verb == "add-replicas", "present_size": service.size if verb == "resize" else None}
+    if name == "window":
+        return {"amounts": AMOUNTS, "defaults": default_settings(plane)}
+    if name in ("resize", "add-replicas"):
+        present = service.size if name == "resize" else None
+        return {"sizes": sizes(plane, own=name == "add-replicas", present=present)}
+    if (name, status_of(service)) in _HAS_NO_EFFECT:
+        reason, instead = _HAS_NO_EFFECT[name, status_of(service)]
+        refusal = WrongState("INVALID_STATE", f"{service.name} {reason}")
+        return {"refusal": refusal, "instead": (f"{base}/{instead}", CHANGES[instead].title)}
+    return {}

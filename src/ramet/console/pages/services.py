@@ -1,61 +1,31 @@
-"""The services of a project: searched and shown a page at a time, so that a thousand are as quick as ten."""
+"""The list of services with its search, the form for a new service, and the page that follows its creation."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from litestar import Response
+from litestar import Response, post
 from litestar.params import FromQuery
 
-from ramet.console.context import Context, SignedIn, read
-from ramet.console.rendering import page
-from ramet.control.services import list_services
-from ramet.model.service import Service, status_of
+from ramet.console.context import AnyRequest, ConsoleContext, Context, CurrentSession, Fields, SignedIn, read
+from ramet.console.error_pages import form_status
+from ramet.console.rendering import page, redirect
+from ramet.console.views.forms import Form, environment_of, new_key, refused, sizes, split_size
+from ramet.console.views.pagination import paginate
+from ramet.control.requests import Accepted, CreateRequest
+from ramet.control.services import create_service, list_services
+from ramet.endpoints import connection_uri
+from ramet.errors import Error, Invalid
+from ramet.model.service import Service, ServiceType, status_of
 
 PAGE_SIZE = 50
 
 
-@dataclass(frozen=True)
-class Listing:
-    """One page of the services that a search found. `first` counts from 1; 0: there are none."""
-
-    services: list[Service]
-    query: str
-    total: int
-    found: int
-    number: int
-
-    @property
-    def first(self) -> int:
-        """The place of the first service shown."""
-        return (self.number - 1) * PAGE_SIZE + 1 if self.found else 0
-
-    @property
-    def last(self) -> int:
-        """The place of the last service shown."""
-        return min(self.number * PAGE_SIZE, self.found)
-
-    @property
-    def pages(self) -> int:
-        """How many pages there are."""
-        return max(1, -(-self.found // PAGE_SIZE))
-
-
-def search(services: list[Service], query: str, number: int) -> Listing:
-    """Return a page of the services, newest first, in which every word of the query occurs."""
-    found = matches(services, query)[::-1]
-    pages = max(1, -(-len(found) // PAGE_SIZE))
-    number = min(max(1, number), pages)
-    shown = found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
-    return Listing(shown, query, len(services), len(found), number)
-
-
-def matches(services: list[Service], query: str) -> list[Service]:
-    """Return the services in which every word of the query occurs."""
+def search(services: list[Service], query: str) -> list[Service]:
+    """Return the services that contain every word of the query in their name, id, status, type, port or parent."""
     words = query.casefold().split()
     return [service for service in services if all(word in _text(service) for word in words)]
 
 
 def _text(service: Service) -> str:
-    """Return what a service is found by."""
     parent = "" if service.origin is None else f"{service.origin.name} {service.origin.service_id}"
     shown = (service.name, service.id, status_of(service), service.environment, service.service_type, service.port)
     return f"{' '.join(map(str, shown))} {parent}".casefold()
@@ -63,7 +33,58 @@ def _text(service: Service) -> str:
 
 @read("/", sync_to_thread=True)
 def list_page(context: Context, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1) -> Response[str]:
-    """Show the services."""
-    listing = search(list_services(context.plane, session.project_id), q[:200], number)
-    disk_usage = context.disk_usage.of(listing.services)
-    return page("services.html", context, session, listing=listing, disk_usage=disk_usage)
+    """Show the services that a search finds, newest first."""
+    services, query = list_services(context.plane, session.project_id), q[:200]
+    found = paginate(search(services, query)[::-1], number, PAGE_SIZE)
+    usage = context.disk_usage.of(found.rows)
+    return page("services.html", context, session, found=found, query=query, total=len(services), disk_usage=usage)
+
+
+@read("/new", sync_to_thread=True)
+def create_page(request: AnyRequest, context: Context, session: SignedIn) -> Response[str]:
+    """Show the form for a new service; the query may give initial values of its fields."""
+    query = {name: str(value) for name, value in request.query_params.items()}
+    values = {"service_type": ServiceType.POSTGRES, "size": "shared", **query, "key": new_key()}
+    return _create_page(context, session, Form(values))
+
+
+@post("/new", sync_to_thread=True, status_code=200)
+def create(context: Context, session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
+    """Create a service."""
+    try:
+        accepted = create_service(context.plane, session.project_id, _create_request(fields), fields.get("key"))
+    except Error as error:
+        return _create_page(context, session, refused(fields, error), form_status(error))
+    return created_page(context, session, accepted)
+
+
+def created_page(
+    context: ConsoleContext, session: CurrentSession, accepted: Accepted
+) -> Response[str] | Response[None]:
+    """Return the only page that shows the password; the same form sent again leads to the same page."""
+    service = accepted.service
+    if accepted.initial_password is None:
+        return redirect(f"/console/services/{service.id}")
+    password = accepted.initial_password.reveal()
+    tls = context.plane.backend.host.has_tls(service.pg_major)
+    uri = connection_uri(service.host, service.port, password=password, tls=tls)
+    return page("service_created.html", context, session, service=service, password=password, uri=uri)
+
+
+def _create_page(context: ConsoleContext, session: CurrentSession, form: Form, status_code: int = 200) -> Response[str]:
+    values = {"form": form, "sizes": sizes(context.plane), "types": list(ServiceType)}
+    return page("service_new.html", context, session, status_code=status_code, **values)
+
+
+def _create_request(values: Mapping[str, str]) -> CreateRequest:
+    cpu, memory = split_size(values.get("size", ""))
+    chosen = values.get("service_type", "")
+    if chosen not in tuple(ServiceType):
+        raise Invalid("INVALID_FIELD", f"The type must be one of {', '.join(ServiceType)}")
+    return CreateRequest(
+        name=values.get("name", ""),
+        service_type=ServiceType(chosen),
+        cpu_millis=cpu,
+        memory_gbs=memory,
+        environment=environment_of(values),
+    )

@@ -1,97 +1,74 @@
-"""The snapshots of a service: all of them on a page, and the deletion of one, or why it cannot be deleted."""
-
-from dataclasses import dataclass
+"""The snapshots of a service, and the deletion of one."""
 
 from litestar import Response, post
 from litestar.params import FromPath, FromQuery
 
-from ramet.console.context import Context, Fields, ServiceId, SignedIn, read
-from ramet.console.pages.change_form import Change, Place, Values, ask, perform
+from ramet.console.context import ConsoleContext, Context, CurrentSession, Fields, ServiceId, SignedIn, read
+from ramet.console.pages.change_form import Change, ChangeForm
 from ramet.console.rendering import page
 from ramet.console.views.forms import Form
 from ramet.console.views.restore_window import restore_view
 from ramet.control import restore, services
-from ramet.control.plane import Plane
 from ramet.errors import NotFound
-from ramet.model.service import Environment, Service
+from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 
 _SHOWN = 300
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """A snapshot as something to protect: by the name and the environment of its service."""
-
-    service: Service
-    snapshot: Snapshot
-
-    @property
-    def name(self) -> str:
-        """What is to be typed."""
-        return self.service.name
-
-    @property
-    def environment(self) -> Environment:
-        """How much is at stake."""
-        return self.service.environment
-
-
-def _delete(plane: Plane, kept: _Kept, _: Values) -> None:
-    restore.delete_snapshot(plane, kept.service.project_id, kept.service.id, kept.snapshot.id)
-
-
-_DELETE: Change[_Kept] = Change(
-    "Delete a snapshot of",
-    "Delete it",
-    "The state that it keeps can then be had only as long as the restore window reaches back to it. Forks of it stay.",
-    _delete,
-    hurts=True,
-    fields=("snapshot",),
-    done="The snapshot is being deleted.",
-)
+_DELETED = "The snapshot is being deleted."
 
 
 @read("/services/{service_id:str}/snapshots", sync_to_thread=True)
 def snapshots_page(
     context: Context, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str]:
-    """Show the newest snapshots."""
+    """Show the newest snapshots; `done` names a change that was just accepted."""
     service = services.get_service(context.plane, session.project_id, service_id)
     past = restore_view(context.plane, service)
-    told = _DELETE.done if done == "delete" else ""
+    message = _DELETED if done == "delete" else ""
     newest = past.snapshots[:_SHOWN]
-    return page("snapshots.html", context, session, service=service, past=past, shown_snapshots=newest, done=told)
+    return page("snapshots.html", context, session, service=service, past=past, shown_snapshots=newest, done=message)
 
 
 @read("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True)
-def snapshot_page(
+def delete_snapshot_page(
     context: Context, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str]
 ) -> Response[str]:
-    """Ask whether a snapshot shall go; of one that the restore window needs, tell why it stays."""
-    kept = _found(context.plane, session.project_id, service_id, snapshot_id)
-    refusal = None if kept.snapshot.kind is SnapshotKind.MANUAL else restore.snapshot_in_use_error(kept.snapshot)
-    return ask(context, session, _DELETE, kept, _place(kept), Form({}), snapshot=kept.snapshot, refusal=refusal)
+    """Ask for confirmation; a snapshot that the restore window needs cannot be deleted, and the page says why."""
+    return _form(context, session, service_id, snapshot_id).show(context, session, Form({}))
 
 
 @post("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True, status_code=200)
 def delete_snapshot(
     context: Context, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
-    """Delete a snapshot, and go back to the service."""
-    kept = _found(context.plane, session.project_id, service_id, snapshot_id)
-    return perform(context, session, _DELETE, kept, _place(kept), fields, snapshot=kept.snapshot)
+    """Delete a snapshot."""
+    return _form(context, session, service_id, snapshot_id).submit(context, session, fields)
 
 
-def _found(plane: Plane, project_id: str, service_id: str, snapshot_id: str) -> _Kept:
-    service = services.get_service(plane, project_id, service_id)
-    for one in restore.list_snapshots(plane, project_id, service.id):
+def _form(context: ConsoleContext, session: CurrentSession, service_id: str, snapshot_id: str) -> ChangeForm[Service]:
+    """Return the form that deletes a snapshot. The name to type is that of the service."""
+    service = services.get_service(context.plane, session.project_id, service_id)
+    snapshot = _find(context, service, snapshot_id)
+    change: Change[Service] = Change(
+        "Delete a snapshot of",
+        "Delete snapshot",
+        "You can then restore its state only as long as the restore window reaches back to it. Forks of it are kept.",
+        lambda plane, service, _: restore.delete_snapshot(plane, service.project_id, service.id, snapshot.id),
+        disruptive=True,
+        fields=("snapshot",),
+        done=_DELETED,
+    )
+    base = f"/console/services/{service.id}"
+    above = [("/console/", "Services"), (base, service.name), (f"{base}/snapshots", "Snapshots")]
+    refusal = None if snapshot.kind is SnapshotKind.MANUAL else restore.snapshot_in_use_error(snapshot)
+    return ChangeForm(
+        change, service, above, f"{base}/snapshots/{snapshot.id}/delete", {"snapshot": snapshot, "refusal": refusal}
+    )
+
+
+def _find(context: ConsoleContext, service: Service, snapshot_id: str) -> Snapshot:
+    for one in restore.list_snapshots(context.plane, service.project_id, service.id):
         if one.id == snapshot_id and isinstance(one, Snapshot):
-            return _Kept(service, one)
-    raise NotFound("SNAPSHOT_NOT_FOUND", f"{service.name} has no such snapshot", "It may be deleted.")
-
-
-def _place(kept: _Kept) -> Place:
-    base = f"/console/services/{kept.service.id}"
-    above = [("/console/", "Services"), (base, kept.service.name), (f"{base}/snapshots", "Snapshots")]
-    return Place(above, f"{base}/snapshots/{kept.snapshot.id}/delete")
+            return one
+    message = f"{service.name} has no snapshot with id {snapshot_id[:64]!r}"
+    raise NotFound("SNAPSHOT_NOT_FOUND", message, "It may have been deleted.")

@@ -1,4 +1,4 @@
-/* Conveniences over pages that work without them: local times, copying, live changes, and the time line's handle. */
+/* Conveniences for pages that work without scripts: local times, copying, live updates, and the timeline's handle. */
 (function () {
   "use strict";
 
@@ -41,9 +41,9 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
 
-  /* a moment as typed: a time, or date and time, without an offset are the viewer's own; anything else stays, and what
-     no clock has shown here stays too: the server refuses it */
-  function understood(text) {
+  /* the target time as typed: a time without an offset is in the viewer's zone. Anything else is left as it is, also times
+     that a change of the clock skipped here: the server refuses them */
+  function parsed(text) {
     const found = /^(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d?:\d\d(?::\d\d)?)(\.\d{1,6})?$/.exec(text.trim());
     if (!found) return text.trim();
     const hours = found[2].length % 3 === 1 ? "0" + found[2] : found[2];
@@ -52,7 +52,7 @@
     return exact.startsWith(wanted) ? exact.replace(/\.\d{3}/, found[3] || "") : text.trim();
   }
 
-  /* the millisecond of a whole moment that exists; NaN for any other text */
+  /* the millisecond of a complete and valid time; NaN for any other text */
   const whole = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,3}(\d{0,3}))?(?:Z|[+-]\d\d:\d\d)$/;
   function milliOf(text) {
     const [, clock] = whole.exec(text) || [];
@@ -60,14 +60,14 @@
     return !Number.isNaN(d.getTime()) && d.toISOString().startsWith(clock) ? Date.parse(text) : NaN;
   }
 
-  /* the time line: handle, steps, exact text and the choice above them say the same */
+  /* keeps the timeline's handle, the buttons, the target time and the restore point in step */
   function bind(form) {
     const range = form.querySelector("input[type=range]");
     const exact = form.querySelector("[name=target_time]");
     if (!exact || exact.dataset.bound) return;
     exact.dataset.bound = "yes";
-    const tell = () => exact.dispatchEvent(new Event("change", { bubbles: true }));
-    exact.addEventListener("change", () => { exact.value = understood(exact.value); });
+    const notify = () => exact.dispatchEvent(new Event("change", { bubbles: true }));
+    exact.addEventListener("change", () => { exact.value = parsed(exact.value); });
     if (!range) return;
     const chosen = () => form.querySelector("[name=strategy]:checked")?.value;
     const choose = () => { form.querySelector("[name=strategy][value=PITR]").checked = true; };
@@ -75,7 +75,7 @@
     const move = (milli) => { range.value = milli; range.setAttribute("aria-valuetext", shown().replace("T", " ")); };
     const write = () => { exact.value = shown(); move(range.value); };
     const read = () => {
-      const milli = milliOf(understood(exact.value));
+      const milli = milliOf(parsed(exact.value));
       if (!Number.isNaN(milli)) move(milli);
     };
     const place = () => {
@@ -86,7 +86,7 @@
     place();
     form.addEventListener("change", (event) => { if (event.target.name === "strategy") place(); });
     range.addEventListener("input", () => { choose(); write(); });
-    range.addEventListener("change", tell);
+    range.addEventListener("change", notify);
     exact.addEventListener("input", read);
     form.addEventListener("click", (event) => {
       const step = event.target.closest("[data-step]");
@@ -96,13 +96,13 @@
       const from = Number.isNaN(milli) ? Number(range.value) : milli;
       exact.value = local(new Date(from + Number(step.dataset.step))).replace(/\.\d{3}/, "$&" + (finer || ""));
       read();
-      tell();
+      notify();
     });
   }
-  /* what is asked while a moment is still being typed, is asked as it will be understood */
+  /* a preview requested while the target time is being typed uses the time as it will be sent */
   document.addEventListener("htmx:configRequest", (event) => {
     const asked = event.detail.parameters;
-    if (asked.target_time) asked.target_time = understood(asked.target_time);
+    if (asked.target_time) asked.target_time = parsed(asked.target_time);
   });
   document.addEventListener("click", (event) => {
     const line = event.target.closest("a.pick");
@@ -113,7 +113,7 @@
     const at = new Date(Number(line.dataset.first) + share * (line.dataset.last - line.dataset.first));
     location.assign(line.href + "&target_time=" + encodeURIComponent(local(at)));
   });
-  /* another stretch of the time line keeps what the form says */
+  /* another period of the timeline keeps the values of the form */
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[data-span]");
     if (!link) return;
@@ -125,7 +125,7 @@
     document.querySelectorAll("form").forEach(bind);
   }
 
-  /* details that were opened stay open when their part of the page is fetched again */
+  /* details that were opened stay open when their part of the page is replaced */
   const open = new Map();
   document.addEventListener("toggle", (event) => {
     if (event.target.id) open.set(event.target.id, event.target.open);
@@ -136,7 +136,7 @@
     }
   }
 
-  /* live changes: an event names the services that changed, the parts that show them are fetched again */
+  /* live updates: an event names the services that changed, and the parts that show them are fetched again */
   const banner = document.getElementById("offline");
   let source = null;
   let seen = banner ? banner.dataset.seen : ""; /* the version of what the page shows; empty once a connection was lost */
@@ -165,7 +165,7 @@
     if (source) source.close();
     source = null;
   }
-  /* what a page showed is gone: the page made anew says so */
+  /* what the page shows was deleted: the reloaded page says so */
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.status !== 404) return;
     event.detail.shouldSwap = false;
@@ -175,7 +175,7 @@
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", connect);
 
-  /* what was just done is told once, not to who comes back to the address */
+  /* the confirmation of a change is shown once, not when the page is opened again */
   const address = new URL(location.href);
   if (address.searchParams.has("done")) {
     address.searchParams.delete("done");

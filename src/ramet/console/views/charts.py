@@ -1,4 +1,4 @@
-"""Small charts of metrics: points to a path, with gaps left open. Pure geometry, drawn by a template."""
+"""Small charts of metrics as SVG paths, with gaps where there are no values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ HEIGHT = 56.0
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart: the line, the area below it, its last and highest value as text, and its ends; it stands on 0."""
+    """A chart that starts at 0: the line, the area below it, the last and the highest value as text, and its period."""
 
     title: str
     line: str
@@ -26,7 +26,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Metric:
-    """What is charted: a series, and how its values read."""
+    """A series to chart, and how its values are written."""
 
     title: str
     name: str
@@ -45,14 +45,14 @@ METRICS = (
     Metric("CPU", "ramet_cpu_seconds_total", _cores),
     Metric("Memory", "ramet_memory_bytes", bytes_text),
     Metric("Connections", "ramet_connections", _count),
-    Metric("Transactions a second", "ramet_transactions_total", _count),
-    Metric("WAL a second", "ramet_wal_bytes_total", bytes_text),
+    Metric("Transactions per second", "ramet_transactions_total", _count),
+    Metric("WAL per second", "ramet_wal_bytes_total", bytes_text),
     Metric("Storage", "ramet_storage_bytes", bytes_text),
 )
 
 
 def chart(metric: Metric, series: Sequence[Series]) -> Chart | None:
-    """Return the chart of a metric, its labels summed up; None while there is nothing to draw."""
+    """Return the chart of a metric as the sum over all labels; None without values."""
     points = _summed(series)
     values = [value for _, value in points if value is not None]
     if not values:
@@ -77,7 +77,7 @@ def _summed(series: Sequence[Series]) -> list[tuple[datetime, float | None]]:
 
 
 def _runs(points: Sequence[tuple[datetime, float | None]], highest: float) -> list[list[tuple[float, float]]]:
-    """Return the stretches without gaps; a lone point becomes a short line."""
+    """Return the parts between gaps; a single point becomes a short line."""
     step = WIDTH / max(1, len(points) - 1)
     runs: list[list[tuple[float, float]]] = [[]]
     for place, (_, value) in enumerate(points):

@@ -1,4 +1,4 @@
-"""How much space services occupy alone, remembered for a while: asking the host costs more than drawing a page."""
+"""The disk space that only one service uses, cached, because measuring it takes longer than rendering a page."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ _BUDGET_SECONDS = 0.02
 
 
 class DiskUsage:
-    """Sizes by service. What cannot be asked for within a page's time is left to a later page."""
+    """Sizes by service. Each page measures for a short time only; the rest is left to later pages."""
 
     def __init__(self, plane: Plane, clock: Callable[[], float] = time.monotonic) -> None:
         self._plane = plane
@@ -20,21 +20,21 @@ class DiskUsage:
         self._known: dict[str, tuple[int | None, float]] = {}
 
     def of(self, services: Iterable[Service]) -> dict[str, int | None]:
-        """Return the bytes that services occupy alone; None where the host cannot tell.
+        """Return the bytes that only this service uses, not shared with forks; None where the host cannot measure it.
 
-        Those that were not asked for yet are missing, and those being made, which have none.
+        Services that are being created or were not measured yet are missing.
         """
         until = self._clock() + _BUDGET_SECONDS
         found: dict[str, int | None] = {}
         for service_id in (service.id for service in services if service.ready_at is not None):
             _, at = self._known.get(service_id, (None, float("-inf")))
             if self._clock() < until and self._clock() - at >= _FRESH_SECONDS:
-                self._known[service_id] = (self._ask(service_id), self._clock())
+                self._known[service_id] = (self._measure(service_id), self._clock())
             if service_id in self._known:
                 found[service_id] = self._known[service_id][0]
         return found
 
-    def _ask(self, service_id: str) -> int | None:
+    def _measure(self, service_id: str) -> int | None:
         try:
             return self._plane.backend.host.disk_usage(service_id)
         except (Error, OSError):

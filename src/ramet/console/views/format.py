@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Numbers, sizes and durations as text."""
 
 from ramet.model.resources import Size
 
@@ -16,7 +16,7 @@ def bytes_text(count: float | None) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Return a duration as people say it."""
+    """Return a duration with one or two units."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -25,7 +25,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def ago_text(seconds: float) -> str:
-    """Return how long ago something was, as the script in the pages says it too."""
+    """Return how long ago something happened, in the same words as console.js."""
     for limit, unit, name in ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h")):
         if seconds < limit:
             return f"{max(0, int(seconds // unit))} {name} ago"
@@ -33,7 +33,7 @@ def ago_text(seconds: float) -> str:
 
 
 def size_text(size: Size) -> str:
-    """Return what a service may use."""
+    """Return a size in words."""
     if size.cpu_millis is None:
         return "shared"
     return f"{size.cpu_millis / 1000:g} CPU · {size.memory_gbs} GB"

@@ -1,4 +1,4 @@
-"""Forms: the choices they offer, the values they keep, and which field an error stands beside."""
+"""Forms: the choices they offer, the values they keep, and the field that an error belongs to."""
 
 import secrets
 from collections.abc import Mapping
@@ -28,15 +28,15 @@ _FIELDS: Mapping[str, str] = {
 
 
 _SENTENCES: Mapping[str, str] = {
-    "TARGET_TIME_REQUIRED": "Choose the moment on the time line, or type it",
-    "TARGET_TIME_IN_FUTURE": "The moment lies in the future. Choose one that has passed, or “Now”",
-    "INVALID_NAME": "A name has 1 to 128 printable characters, and not only disk_usage",
+    "TARGET_TIME_REQUIRED": "Choose a time on the timeline, or enter one",
+    "TARGET_TIME_IN_FUTURE": "This time is in the future. Choose an earlier one, or “Now”",
+    "INVALID_NAME": "The name must have 1 to 128 printable characters, and cannot consist of spaces only",
 }
-"""What a form says in the place of the interface's words, which name its fields."""
+"""Messages that replace those of the HTTP interface, which name its fields."""
 
 
 class InvalidField(Invalid):
-    """A field of a form holds what it cannot hold."""
+    """A field of a form has an invalid value."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__("MISFILLED", message)
@@ -44,20 +44,20 @@ class InvalidField(Invalid):
 
 
 class Protected(Protocol):
-    """What can be in need of protection: a service, or a set of replicas."""
+    """A service or a read replica set, which can be PROD."""
 
     @property
     def name(self) -> str:
-        """What is to be typed."""
+        """The name to type as a confirmation."""
 
     @property
     def environment(self) -> Environment:
-        """How much is at stake."""
+        """PROD (protected) or DEV."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """What was typed, and what is wrong with it: by field, and under "" what belongs to none."""
+    """The values of a form, and the problems by field; "" is the key of a problem that belongs to no field."""
 
     values: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -66,28 +66,28 @@ class Form:
         return self.values.get(name, "")
 
     def problem(self, name: str) -> str:
-        """Return what is wrong with a field, or an empty text."""
+        """Return the problem of a field, or an empty text."""
         return self.problems.get(name, "")
 
 
 def refused(values: Mapping[str, str], error: Error) -> Form:
-    """Return a form with an error beside the field that caused it."""
+    """Return a form with an error at the field that caused it."""
     name = error.name if isinstance(error, InvalidField) else _FIELDS.get(error.code, "")
     return Form(values, {name: sentence_of(error)})
 
 
 def sentence_of(error: Error) -> str:
-    """Return an error in the words of the forms."""
+    """Return the message of an error as a form shows it."""
     return _SENTENCES.get(error.code) or str(error)
 
 
 def new_key() -> str:
-    """Return a key for a form that makes a service: sent twice, it makes one."""
+    """Return an idempotency key: a form that is sent twice creates one service."""
     return f"console-{secrets.token_urlsafe(18)}"
 
 
 def again_path(service: Service) -> str:
-    """Return the address of the form that makes a service again, filled in as it was."""
+    """Return the address of the form that creates a service again, with the same values."""
     asked = {"name": service.name, "size": size_value(service.size), "environment": service.environment}
     origin = service.origin
     if origin is None:
@@ -103,14 +103,14 @@ def again_path(service: Service) -> str:
 def sizes(
     plane: Plane, inherited: Size | None = None, *, own: bool = False, present: Size | None = None
 ) -> list[tuple[str, str]]:
-    """Return (value, text) of the sizes to choose from; the empty value stands for the parent's.
+    """Return (value, text) of the sizes to choose from; the empty value means the parent's size.
 
-    `own` leaves out the share of the host; a `present` size can be kept, however unusual it is.
+    `own` leaves out the shared size. A `present` size can be kept even if it is not one of the public sizes.
     """
     host = plane.backend.host.size()
-    choices = [] if inherited is None else [("", f"As its parent: {size_text(inherited)}")]
+    choices = [] if inherited is None else [("", f"Same as the parent: {size_text(inherited)}")]
     if not own:
-        choices.append((SHARED, "Shared: a share of the host"))
+        choices.append((SHARED, "Shared: uses CPU and memory that no other service needs"))
     fitting = [
         Size(cpu, memory)
         for cpu, memory in PUBLIC_SIZES
@@ -122,7 +122,7 @@ def sizes(
 
 
 def size_value(size: Size) -> str:
-    """Return the value under which a size is offered."""
+    """Return the form value of a size."""
     return SHARED if size.shared else f"{size.cpu_millis}/{size.memory_gbs}"
 
 
@@ -137,14 +137,14 @@ def split_size(value: str) -> tuple[str | None, str | None]:
 
 
 def environment_of(values: Mapping[str, str]) -> Environment:
-    """Return the environment that was chosen. Raises Invalid."""
+    """Return the chosen environment. Raises Invalid."""
     chosen = values.get("environment", Environment.DEV)
     if chosen not in tuple(Environment):
         raise Invalid("INVALID_FIELD", f"environment must be DEV or PROD, not {chosen[:20]!r}")
     return Environment(chosen)
 
 
-def confirm(thing: Protected, values: Mapping[str, str]) -> None:
-    """Raise Invalid unless the thing's name was typed, whatever white space stands in and around it."""
-    if values.get("confirmation", "").split() != thing.name.split():
-        raise Invalid("CONFIRMATION_NEEDED", f"Type {thing.name!r} to confirm")
+def confirm(target: Protected, values: Mapping[str, str]) -> None:
+    """Raise Invalid unless the target's name was typed; differences in white space do not matter."""
+    if values.get("confirmation", "").split() != target.name.split():
+        raise Invalid("CONFIRMATION_NEEDED", f"Type {target.name!r} to confirm")

@@ -1,24 +1,24 @@
-"""The lineage of a project: who was forked from whom, when, and as of which moment. Pure layout of tree and picture."""
+"""The lineage of a project as a picture: which service was forked from which, when, and at which point in time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from ramet.console.views.time_scale import TimeScale
 from ramet.model.fork import ForkStrategy, parse_target_time
+from ramet.model.lineage import TreeRow, tree_rows
 from ramet.model.service import Origin, Service
 
 ROW_HEIGHT = 52
-PAGE_SIZE = 100
-_SHORTEST = timedelta(seconds=1)
-_RIGHT_EDGE = 98.0
 _LEFT_EDGE = 1.5
+_RIGHT_EDGE = 98.0
 
 
 @dataclass(frozen=True)
 class Node:
-    """A service in the tree, or a parent that is gone (`service` is None). `x_…` are percent of the picture's width.
+    """A service in the picture, or a deleted parent (`service` is None). `x_…` are percent of the picture's width.
 
-    `x_data` is the moment that a fork holds, `x_created` when it was made; `parent_row` counts rows from 0.
+    `x_data` is the time whose data a fork has, `x_created` when it was created. Rows count from 0.
     """
 
     depth: int
@@ -43,7 +43,7 @@ class Node:
 
 
 def data_as_of(service: Service) -> datetime | None:
-    """Return the moment whose data a fork holds; None for a service that is no fork."""
+    """Return the time whose data a fork has; None for a service that is not a fork."""
     origin = service.origin
     if origin is None:
         return None
@@ -52,16 +52,8 @@ def data_as_of(service: Service) -> datetime | None:
     return origin.data_time or service.created_at
 
 
-def page_of(nodes: Sequence[Node], number: int) -> list[Node]:
-    """Return a page of the tree, counted from 1, with its rows counted anew; what lies outside has no row."""
-    first = (number - 1) * PAGE_SIZE
-    part = nodes[first : first + PAGE_SIZE]
-    rows = [None if one.parent_row is None or one.parent_row < first else one.parent_row - first for one in part]
-    return [replace(one, row=one.row - first, parent_row=row) for one, row in zip(part, rows, strict=True)]
-
-
 def with_ancestors(services: Sequence[Service], found: Sequence[Service]) -> list[Service]:
-    """Return some services with all that they came from, in the order of the whole."""
+    """Return those of `services` that were found, with their ancestors."""
     by_id = {service.id: service for service in services}
     kept: set[str] = set()
     for service in found:
@@ -73,72 +65,47 @@ def with_ancestors(services: Sequence[Service], found: Sequence[Service]) -> lis
 
 
 def tree(services: Sequence[Service], now: datetime) -> list[Node]:
-    """Return all services in the order of the tree, parents before their forks, older before younger."""
+    """Return the nodes of services and of deleted parents, parents before their forks, older before younger."""
     known = {service.id for service in services}
-    children: dict[str, list[Service]] = {}
-    roots: list[tuple[Service | None, str, str]] = []
+    items: list[Service | Origin] = []
     for service in services:
-        origin = service.origin
-        if origin is None:
-            roots.append((service, service.id, service.name))
-            continue
-        if origin.service_id not in known and origin.service_id not in children:
-            roots.append((None, origin.service_id, origin.name))
-        children.setdefault(origin.service_id, []).append(service)
-    layout = _Layout(children, _scale(services, now))
-    for root, service_id, name in roots:
-        layout.add(root, service_id, name)
-    return layout.nodes
+        if service.origin is not None and service.origin.service_id not in known:
+            known.add(service.origin.service_id)
+            items.append(service.origin)
+        items.append(service)
+    times = [at for service in services for at in (service.created_at, data_as_of(service)) if at is not None]
+    scale = TimeScale(min(times, default=now), now, _LEFT_EDGE, _RIGHT_EDGE)
+    return [_node(number, row, scale) for number, row in enumerate(tree_rows(items, _id_of, _parent_of))]
 
 
-@dataclass(frozen=True)
-class _Scale:
-    earliest: datetime
-    latest: datetime
-
-    def x(self, at: datetime) -> float:
-        share = (at - self.earliest) / max(self.latest - self.earliest, _SHORTEST)
-        return round(_LEFT_EDGE + (_RIGHT_EDGE - _LEFT_EDGE) * min(1.0, max(0.0, share)), 2)
+def renumbered(nodes: Sequence[Node]) -> list[Node]:
+    """Return consecutive nodes of a tree with their rows counted from 0; parents before the first have no row."""
+    first = nodes[0].row if nodes else 0
+    rows = [None if one.parent_row is None or one.parent_row < first else one.parent_row - first for one in nodes]
+    return [replace(one, row=one.row - first, parent_row=row) for one, row in zip(nodes, rows, strict=True)]
 
 
-class _Layout:
-    """Walks down the tree without recursion: a line of forks may be longer than the interpreter's stack."""
-
-    def __init__(self, children: dict[str, list[Service]], scale: _Scale) -> None:
-        self.nodes: list[Node] = []
-        self._children = children
-        self._scale = scale
-
-    def add(self, root: Service | None, service_id: str, name: str) -> None:
-        """Add a root and all that came from it."""
-        waiting: list[tuple[Service | None, str, str, int, int | None]] = [(root, service_id, name, 0, None)]
-        while waiting:
-            service, its_id, its_name, depth, parent_row = waiting.pop()
-            row = len(self.nodes)
-            self.nodes.append(self._node(service, its_name, depth, parent_row))
-            for child in reversed(self._children.get(its_id, [])):
-                waiting.append((child, child.id, child.name, depth + 1, row))
-
-    def _node(self, service: Service | None, name: str, depth: int, parent_row: int | None) -> Node:
-        row = len(self.nodes)
-        if service is None:
-            return Node(depth, row, name, None)
-        moment = data_as_of(service)
-        return Node(
-            depth,
-            row,
-            name,
-            service,
-            service.origin,
-            moment,
-            self._scale.x(service.created_at),
-            None if moment is None else self._scale.x(moment),
-            parent_row,
-        )
+def _id_of(item: Service | Origin) -> str:
+    return item.id if isinstance(item, Service) else item.service_id
 
 
-def _scale(services: Sequence[Service], now: datetime) -> _Scale:
-    moments = [
-        moment for service in services for moment in (service.created_at, data_as_of(service)) if moment is not None
-    ]
-    return _Scale(min(moments, default=now), now)
+def _parent_of(item: Service | Origin) -> str | None:
+    return item.origin.service_id if isinstance(item, Service) and item.origin is not None else None
+
+
+def _node(number: int, row: TreeRow[Service | Origin], scale: TimeScale) -> Node:
+    service = row.item
+    if not isinstance(service, Service):
+        return Node(row.depth, number, service.name, None)
+    at = data_as_of(service)
+    return Node(
+        row.depth,
+        number,
+        service.name,
+        service,
+        service.origin,
+        at,
+        scale.x(service.created_at),
+        None if at is None else scale.x(at),
+        row.parent_row,
+    )

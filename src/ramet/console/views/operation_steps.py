@@ -1,4 +1,4 @@
-"""What an operation's steps are called for people, and how far it is."""
+"""Titles of operations and their steps, and how far each step is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Step:
 
 
 def steps_of(past: Past) -> Sequence[Step]:
-    """Return the steps of an operation, those to come too where they are known beforehand."""
+    """Return the steps of an operation, including later ones where they are known."""
     spec = SPECS.get(past.procedure)
     names = dict.fromkeys(spec.steps if spec is not None and spec.creates else ())
     names.update(dict.fromkeys(event.step for event in past.events))
@@ -31,39 +31,39 @@ def steps_of(past: Past) -> Sequence[Step]:
 
 
 def grouped(listed: Sequence[Past], most: int | None = None) -> Sequence[tuple[Past, int]]:
-    """Return operations, newest first, with how many equal ones that went well stand together before each."""
+    """Return operations, newest first; successive successes of a kind are one entry, with the number of the others."""
     groups: list[tuple[Past, int]] = []
     for past in listed:
         last, more = groups[-1] if groups else (None, 0)
-        if last is not None and _went_well(last, last.procedure) and _went_well(past, last.procedure):
+        if last is not None and _succeeded(last, last.procedure) and _succeeded(past, last.procedure):
             groups[-1] = (last, more + 1)
         else:
             groups.append((past, 0))
     return groups[:most]
 
 
-def _went_well(past: Past, procedure: str) -> bool:
+def _succeeded(past: Past, procedure: str) -> bool:
     return past.procedure == procedure and past.status is OperationStatus.SUCCEEDED
 
 
 def title_of(past: Past) -> str:
-    """Return an operation's name for people."""
+    """Return the title of an operation."""
     return SPECS[past.procedure].title if past.procedure in SPECS else _in_words(past.procedure)
 
 
 def step_title(procedure: str, step: str) -> str:
-    """Return a step's name for people."""
+    """Return the title of a step."""
     titles = SPECS[procedure].steps if procedure in SPECS else {}
     return titles.get(step, _in_words(step))
 
 
 def _in_words(stored_name: str) -> str:
-    """Return a name that only another release knows."""
+    """Return a title for a name that only another release knows."""
     return stored_name.replace("_", " ").capitalize()
 
 
 def seconds_of(past: Past) -> float | None:
-    """Return how long an operation took; None while it is under way."""
+    """Return how long an operation took; None until it has finished."""
     return None if past.finished_at is None else (past.finished_at - past.created_at).total_seconds()
 
 

@@ -1,8 +1,8 @@
-"""The past of a service as pages show it: window, snapshots, time line. A host that cannot tell spoils no page."""
+"""The restore window of a service with its snapshots and timeline. Pages work even when the host cannot report it."""
 
 from dataclasses import dataclass, field
 
-from ramet.console.views.timeline import Timeline, draw, stretch_of
+from ramet.console.views.timeline import Timeline, draw, shown_period
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
 from ramet.control.metrics import wal_growth
 from ramet.control.plane import Plane
@@ -15,7 +15,7 @@ from ramet.model.window import RestoreSettings, RestoreWindow
 
 @dataclass(frozen=True)
 class RestoreView:
-    """What a service can be forked as of; snapshots newest first, and those that are being made by hand."""
+    """The restore points of a service: its snapshots, newest first, and manual ones that are being taken."""
 
     timeline: Timeline | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
@@ -30,26 +30,26 @@ class RestoreView:
 
 
 def restore_view(plane: Plane, service: Service, span_seconds: int | None = None) -> RestoreView:
-    """Return the past of a service, or of its last seconds; none while it is being made."""
+    """Return the restore window of a service, or its last seconds; an empty one while the service is being created."""
     if service.ready_at is None:
         return RestoreView()
     try:
-        found = get_restore_window(plane, service.project_id, service.id)
-        known = sorted(found.snapshots, key=lambda one: one.taken_at, reverse=True)
+        window = get_restore_window(plane, service.project_id, service.id)
+        snapshots = sorted(window.snapshots, key=lambda one: one.taken_at, reverse=True)
         listed = list_snapshots(plane, service.project_id, service.id)
         pending = [one for one in listed if isinstance(one, PendingSnapshot)]
-        drawn = draw(found, _writes(plane, service, found, span_seconds), span_seconds)
-        return RestoreView(drawn, known, pending, found.settings)
+        timeline = draw(window, _volumes(plane, service, window, span_seconds), span_seconds)
+        return RestoreView(timeline, snapshots, pending, window.settings)
     except NotFound:
         raise
     except (Error, OSError) as error:
-        return RestoreView(problem=f"Its past cannot be told now: {error}")
+        return RestoreView(problem=f"The restore window cannot be read: {error}")
 
 
-def _writes(plane: Plane, service: Service, found: RestoreWindow, span_seconds: int | None) -> list[WalVolume]:
-    stretch = stretch_of(found, span_seconds)
-    if stretch is None:
+def _volumes(plane: Plane, service: Service, window: RestoreWindow, span_seconds: int | None) -> list[WalVolume]:
+    period = shown_period(window, span_seconds)
+    if period is None:
         return []
-    growth = wal_growth(plane, service.id, *stretch)
-    snapshots = sorted(found.snapshots, key=lambda one: one.taken_at)
-    return wal_volume_over_time(snapshots, growth, written_bytes(plane, service, newest(snapshots)), stretch[1])
+    growth = wal_growth(plane, service.id, *period)
+    snapshots = sorted(window.snapshots, key=lambda one: one.taken_at)
+    return wal_volume_over_time(snapshots, growth, written_bytes(plane, service, newest(snapshots)), period[1])

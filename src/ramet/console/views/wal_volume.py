@@ -1,4 +1,4 @@
-"""When how much was written: as samples measured it; where there are none, the rest between two snapshots evenly."""
+"""How much WAL was written when: as sampled, and where there are no samples, spread evenly between two snapshots."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ramet.model.snapshot import Snapshot, lsn_number
 
 @dataclass(frozen=True)
 class WalVolume:
-    """WAL that was written between two moments; `measured`: nothing finer is hidden behind an average."""
+    """The WAL written in a period; `measured` says that it was sampled and is not an average over a longer one."""
 
     begins_at: datetime
     ends_at: datetime
@@ -20,11 +20,11 @@ class WalVolume:
 
     @property
     def seconds(self) -> float:
-        """How long that took."""
+        """The length of the period."""
         return (self.ends_at - self.begins_at).total_seconds()
 
     def within(self, begins_at: datetime, ends_at: datetime) -> "WalVolume | None":
-        """Return the part between two moments; None when there is none."""
+        """Return the part within another period; None when there is none."""
         begin, end = max(self.begins_at, begins_at), min(self.ends_at, ends_at)
         if end <= begin:
             return None
@@ -35,9 +35,9 @@ class WalVolume:
 def wal_volume_over_time(
     snapshots: Sequence[Snapshot], growth: Sequence[Growth], since_newest: int | None, latest: datetime
 ) -> list[WalVolume]:
-    """Return the writes in order of time. `snapshots` are oldest first; `since_newest` was written after the last.
+    """Return the volumes, oldest first. `snapshots` are oldest first; `since_newest` bytes follow the newest one.
 
-    Between two snapshots the bytes are known exactly. Samples tell how they were spread, as far as they lie between.
+    The total between two snapshots is known from their LSNs; samples say when it was written.
     """
     measured = [WalVolume(one.begins_at, one.ends_at, one.size_bytes, True) for one in growth]
     if not snapshots:
@@ -47,29 +47,24 @@ def wal_volume_over_time(
         ends.append((latest, ends[-1][1] + since_newest))
     found = [one for one in measured if one.ends_at <= ends[0][0]]
     for (begin, before), (end, after) in pairwise(ends):
-        found += _filled(
-            [one for one in measured if begin <= one.begins_at and one.ends_at <= end], begin, end, after - before
-        )
+        sampled = [one for one in measured if begin <= one.begins_at and one.ends_at <= end]
+        found += _filled(sampled, begin, end, after - before)
     return found + [one for one in measured if one.begins_at >= ends[-1][0]]
 
 
-def _filled(parts: Sequence[WalVolume], begin: datetime, end: datetime, total: int) -> list[WalVolume]:
-    """Return what was measured between two moments, and what is missing to the total, spread over the holes."""
-    rest = max(0.0, total - sum(part.size_bytes for part in parts))
-    holes = list(_holes(parts, begin, end))
+def _filled(sampled: Sequence[WalVolume], begin: datetime, end: datetime, total: int) -> list[WalVolume]:
+    """Return the samples of a period, and the rest of its total spread over the time without samples."""
+    rest = max(0.0, total - sum(one.size_bytes for one in sampled))
+    holes = list(_holes(sampled, begin, end)) if rest else []
     seconds = sum((until - since).total_seconds() for since, until in holes)
-    even = [
-        WalVolume(since, until, rest * (until - since).total_seconds() / seconds, False)
-        for since, until in holes
-        if rest
-    ]
-    return sorted([*parts, *even], key=lambda part: part.begins_at)
+    even = [WalVolume(since, until, rest * (until - since).total_seconds() / seconds, False) for since, until in holes]
+    return sorted([*sampled, *even], key=lambda one: one.begins_at)
 
 
-def _holes(parts: Sequence[WalVolume], begin: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
-    for part in parts:
-        if begin < part.begins_at:
-            yield begin, part.begins_at
-        begin = part.ends_at
+def _holes(sampled: Sequence[WalVolume], begin: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
+    for one in sampled:
+        if begin < one.begins_at:
+            yield begin, one.begins_at
+        begin = one.ends_at
     if begin < end:
         yield begin, end

@@ -1,16 +1,12 @@
-"""A fork's report as a story: what was asked for, what it holds, what it left behind, and where the time went."""
+"""The report of a fork as sentences: its restore point, contents, what was left out, and the duration of each step."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from litestar import Response
-
-from ramet.console.context import Context, ServiceId, SignedIn, read
-from ramet.console.rendering import page
 from ramet.console.views.format import bytes_text, counted
 from ramet.console.views.operation_steps import step_title
-from ramet.control.fork_reports import ForkReport, checks_of, cut_of, fork_report, left_behind
+from ramet.control.fork_reports import ForkReport, checks_of, cut_of, left_behind
 from ramet.model.fork import ForkStrategy, parse_target_time, shown
 from ramet.model.neutralised import listed, neutralised_lines
 from ramet.model.procedures import ProcedureName
@@ -20,7 +16,7 @@ Lines = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class StepShare:
-    """The part of the whole time that a step took; `begin` and `width` are percent."""
+    """A step's share of the total time; `begin` and `width` are percent."""
 
     title: str
     seconds: float
@@ -30,7 +26,7 @@ class StepShare:
 
 @dataclass(frozen=True)
 class ReportView:
-    """A report in sentences, with times as `shown` writes them; `total_seconds` lead from request to READY."""
+    """A report in sentences, with times as `shown` writes them. `total_seconds` pass from the request to READY."""
 
     asked: str
     holds: Lines
@@ -41,15 +37,8 @@ class ReportView:
     checks: Sequence[str]
 
 
-@read("/services/{service_id:str}/report", sync_to_thread=True)
-def report_page(context: Context, session: SignedIn, service_id: ServiceId) -> Response[str]:
-    """Tell how a fork was made."""
-    report = fork_report(context.plane, session.project_id, service_id)
-    return page("fork_report.html", context, session, service=report.service, story=report_view(report))
-
-
 def report_view(report: ForkReport) -> ReportView:
-    """Return a report as people read it."""
+    """Return a report in sentences."""
     ready_at = report.service.ready_at or report.service.created_at
     total_seconds = (ready_at - report.service.created_at).total_seconds()
     return ReportView(
@@ -66,28 +55,29 @@ def report_view(report: ForkReport) -> ReportView:
 def _asked(report: ForkReport) -> str:
     origin = report.origin
     if origin.strategy == ForkStrategy.PITR and origin.target_time is not None:
-        return f"Everything committed up to {shown(parse_target_time(origin.target_time))}."
+        return f"Everything committed at or before {shown(parse_target_time(origin.target_time))}."
     if origin.strategy == ForkStrategy.LAST_SNAPSHOT:
         taken_at = report.base.taken_at if report.base else origin.data_time
-        return "A snapshot." if taken_at is None else f"The snapshot of {shown(taken_at)}."
-    return f"Everything committed by {shown(report.service.created_at)}, when it was asked for, or a moment later."
+        return "A snapshot." if taken_at is None else f"The snapshot taken {shown(taken_at)}."
+    requested_at = shown(report.service.created_at)
+    return f"Everything committed when the fork was requested, {requested_at}, or shortly afterwards."
 
 
 def _holds(report: ForkReport) -> Iterable[tuple[str, str]]:
     cut, captured, recovered = cut_of(report), report.facts["capture"], report.facts["recovery"]
     if last := cut.get("last_included"):
-        yield "The last transaction", _mark(last)
+        yield "Last transaction included", _mark(last)
     if first := cut.get("first_excluded"):
-        yield "The first left out", _mark(first)
+        yield "First transaction left out", _mark(first)
     elif cut:
-        yield "The first left out", "none: nothing was committed after it yet"
+        yield "First transaction left out", "none: nothing had been committed after it"
     if behind := cut.get("behind_with_earlier_time"):
         several = counted(len(behind), "transaction")
         numbers = listed([str(xid) for xid in behind])
-        yield "Left out as well", f"{several} of an earlier time, which the WAL has behind the border: {numbers}"
+        yield "Also left out", f"{several} with an earlier commit time but a later position in the WAL: {numbers}"
     if base_time := captured.get("base_time"):
         kind = "the snapshot" if report.origin.snapshot_id else "a copy"
-        yield "Grown from", f"{kind} of {base_time}, {bytes_text(captured.get('size_bytes'))}"
+        yield "Base", f"{kind} taken {base_time}, {bytes_text(captured.get('size_bytes'))}"
     if replayed := recovered.get("wal_replayed_bytes"):
         stop = recovered.get("stop_lsn", "the end")
         yield "Replayed", f"{bytes_text(replayed)} of WAL, from {captured.get('start_lsn', 'the start')} to {stop}"
@@ -96,11 +86,11 @@ def _holds(report: ForkReport) -> Iterable[tuple[str, str]]:
 
 
 def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[StepShare]:
-    """Return the steps and what lies between them: together they are the whole time."""
+    """Return the shares of the steps and of the time between them; together they are the total time."""
     parts = {step_title(ProcedureName.FORK, step): seconds for step, seconds in step_seconds.items()}
     between = total_seconds - sum(parts.values())
     if between > 0:
-        parts["Between the steps"] = between
+        parts["Between steps"] = between
     whole, begin, shares = sum(parts.values()) or 1.0, 0.0, []
     for title, seconds in parts.items():
         width = 100 * seconds / whole
@@ -110,7 +100,7 @@ def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[Ste
 
 
 def _mark(mark: Mapping[str, Any]) -> str:
-    return f"{mark['xid']}, of {mark['time']}, at {mark['lsn']}"
+    return f"{mark['xid']}, committed {mark['time']}, at {mark['lsn']}"
 
 
 def _sentence(text: str) -> str:
