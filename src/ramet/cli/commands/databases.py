@@ -9,8 +9,8 @@ import click
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.connection import connection_string, speaks_tls
-from ramet.cli.ui.options import service_argument, with_service
-from ramet.cli.user_files.passwords import find_password, passwords_path, save_password
+from ramet.cli.ui.options import parent_of_replica, service_argument, with_service
+from ramet.cli.user_files.passwords import find_password, password_variables, passwords_path, save_password
 from ramet.client import Client
 from ramet.endpoints import ADMIN, address
 from ramet.errors import Error, Failed, Invalid, NotFound
@@ -86,33 +86,18 @@ def connect(
     """
     endpoint = endpoint_of(client, service, pooled)
     if service.status is Status.PAUSED:
-        raise Invalid("SERVICE_PAUSED", f"{service.name} is PAUSED", _resume(service))
-    if read_only and pooled and not _is_replica(service):
-        raise _shared_sessions(service)
+        remedy = f"Resume it first: ramet service start {parent_of_replica(service) or service.service_id}"
+        raise Invalid("SERVICE_PAUSED", f"{service.name} is PAUSED", remedy)
+    if read_only and pooled and parent_of_replica(service) is None:
+        raise Invalid(
+            "POOLED_READ_ONLY",
+            f"--read-only cannot be used with --pooled: clients of the pooler of {service.name} share sessions",
+            f"Omit --pooled; or create a read-only role ('ramet db create role {service.service_id} NAME --read-only') "
+            "and connect with --pooled --role NAME.",
+        )
     program = find_psql(needs_tls=speaks_tls(endpoint))
-    environ = {**os.environ, **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
-    if find_password(endpoint) is not None:
-        environ["PGPASSFILE"] = str(passwords_path())
+    environ = {**os.environ, **password_variables(endpoint), **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
     os.execve(program, ["psql", connection_string(endpoint, role=role), *psql_arguments], environ)  # noqa: S606 - no shell is meant
-
-
-def _resume(service: Service) -> str:
-    origin = service.forked_from
-    stopped = origin.service_id if origin is not None and origin.is_standby else service.service_id
-    return f"Resume it first: ramet service start {stopped}"
-
-
-def _shared_sessions(service: Service) -> Invalid:
-    return Invalid(
-        "POOLED_READ_ONLY",
-        f"--read-only cannot be used with --pooled: clients of the pooler of {service.name} share sessions",
-        f"Omit --pooled; or create a read-only role ('ramet db create role {service.service_id} NAME --read-only') and "
-        "connect with --pooled --role NAME.",
-    )
-
-
-def _is_replica(service: Service) -> bool:
-    return service.forked_from is not None and service.forked_from.is_standby
 
 
 def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoint:
@@ -129,8 +114,8 @@ def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoin
                 f"To enable it: ramet service pooler enable {found.service_id}",
             )
         endpoint = found.connection_pooler.endpoint
-    origin = found.forked_from
-    owner = client.get_service(origin.service_id).endpoint if origin and origin.is_standby else found.endpoint
+    parent = parent_of_replica(found)
+    owner = found.endpoint if parent is None else client.get_service(parent).endpoint
     password = find_password(owner)
     if password is not None and endpoint != owner:
         save_password(endpoint, password)

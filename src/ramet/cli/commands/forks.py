@@ -58,8 +58,11 @@ class NewService:
         password = accepted.initial_password if isinstance(accepted.initial_password, str) else None
         if password is not None and not self.no_save_password:
             save_password(accepted.endpoint, password)
+        doing = "Creating" if accepted.forked_from is None else "Forking"
         try:
-            ready = self._wait(client, accepted)
+            ready = self.waiting.follow(
+                client.wait_ready, accepted.service_id, f"{doing} {accepted.name}", f"{accepted.name} is READY"
+            )
         except (Error, click.Abort):
             if self.no_save_password and password is not None:
                 say(f"The password of {accepted.name} is not saved in a file: {password}")
@@ -72,11 +75,6 @@ class NewService:
         if password is None:
             return "changed since the service was created; to set another one: ramet service update-password"
         return password if self.no_save_password else f"saved in {passwords_path()}"
-
-    def _wait(self, client: Client, accepted: Service) -> Service | None:
-        doing = "Creating" if accepted.forked_from is None else "Forking"
-        name, wait = accepted.name, client.wait_ready
-        return self.waiting.follow(wait, accepted.service_id, f"{doing} {name}", f"{name} is READY")
 
 
 def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

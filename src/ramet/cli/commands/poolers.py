@@ -4,7 +4,7 @@ import click
 
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
-from ramet.cli.ui.options import service_argument, with_service
+from ramet.cli.ui.options import parent_of_replica, service_argument, with_service
 from ramet.cli.ui.output import say
 from ramet.client import Client
 
@@ -27,11 +27,9 @@ def enable(client: Client, service: Service) -> None:
     Example:
       ramet service pooler enable shop
     """
-    if service.forked_from is not None and service.forked_from.is_standby:
-        message = client.enable_replica_pooler(service.forked_from.service_id, service.service_id)
-    else:
-        message = client.enable_pooler(service.service_id)
-    pooler = client.get_service(service.service_id).connection_pooler
+    parent, service_id = parent_of_replica(service), service.service_id
+    message = client.enable_replica_pooler(parent, service_id) if parent else client.enable_pooler(service_id)
+    pooler = client.get_service(service_id).connection_pooler
     say(message, "green")
     if pooler is not None:
         click.echo(connection_string(pooler.endpoint))
@@ -47,8 +45,9 @@ def disable(client: Client, service: Service) -> None:
     Example:
       ramet service pooler disable shop
     """
-    if service.forked_from is not None and service.forked_from.is_standby:
-        client.disable_replica_pooler(service.forked_from.service_id, service.service_id)
-    else:
+    parent = parent_of_replica(service)
+    if parent is None:
         client.disable_pooler(service.service_id)
+    else:
+        client.disable_replica_pooler(parent, service.service_id)
     say(f"The pooler of {service.name} is disabled.", "green")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -11,6 +10,7 @@ from ramet.app import open_store
 from ramet.cli.host import instance
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.host.serving import default_url
+from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.options import FILE, data_option, find_named, output_option
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
 from ramet.cli.user_files.credentials import Credentials, write_credentials
@@ -43,7 +43,7 @@ def list_projects(output: str, data_dir: Path | None) -> None:
     """
     with _projects(data_dir) as projects:
         found = projects.list_projects()
-    rows = [(one.id, one.name, _shown(one.created_at)) for one in found]
+    rows = [(one.id, one.name, local_time(one.created_at)) for one in found]
     print_result([_project(one) for one in found], output, lambda: print_rows(("id", "name", "created"), rows))
 
 
@@ -79,7 +79,7 @@ def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
     with _projects(data_dir) as projects:
         found = projects.list_keys(_project_id(projects, project))
     columns = ("public key", "name", "created", "revoked")
-    rows = [(one.public_key, one.name, _shown(one.created_at), _shown(one.revoked_at)) for one in found]
+    rows = [(one.public_key, one.name, local_time(one.created_at), local_time(one.revoked_at)) for one in found]
     print_result([_key(one) for one in found], output, lambda: print_rows(columns, rows))
 
 
@@ -161,7 +161,3 @@ def _key(key: ApiKey) -> dict[str, str | None]:
         "created": key.created_at.isoformat(),
         "revoked": revoked,
     }
-
-
-def _shown(moment: datetime | None) -> str:
-    return "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

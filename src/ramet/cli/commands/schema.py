@@ -12,7 +12,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.commands.databases import endpoint_of
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.options import service_argument, with_service
-from ramet.cli.user_files.passwords import find_password, passwords_path
+from ramet.cli.user_files.passwords import password_variables
 from ramet.client import Client
 from ramet.endpoints import ADMIN
 from ramet.errors import Failed
@@ -34,9 +34,7 @@ def show_schema(client: Client, service: Service, dump_arguments: tuple[str, ...
       ramet db schema shop -- --table orders
     """
     endpoint = endpoint_of(client, service)
-    environ = dict(os.environ)
-    if find_password(endpoint) is not None:
-        environ["PGPASSFILE"] = str(passwords_path())
+    environ = {**os.environ, **password_variables(endpoint)}
     dump_schema(service.name, connection_string(endpoint), environ, dump_arguments)
 
 

@@ -51,6 +51,11 @@ def absolute_time(text: str, now: datetime) -> str:
         return text
 
 
+def local_time(time: datetime | None) -> str:
+    """Return a time for a person, in the time zone of this host; "" for None."""
+    return "" if time is None else time.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
 def shown_duration(seconds: float) -> str:
     """Return a duration for a person."""
     if seconds < 1:

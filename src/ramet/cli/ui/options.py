@@ -123,6 +123,12 @@ def find_service(client: Client, service: str) -> Service:
     return find_named(client.list_services(), service, "service", "See 'ramet service list'.", id_field="service_id")
 
 
+def parent_of_replica(service: Service) -> str | None:
+    """Return the id of the service that a read replica set belongs to, or None for any other service."""
+    origin = service.forked_from
+    return origin.service_id if origin is not None and origin.is_standby else None
+
+
 def find_named(known: Sequence[Named], wanted: str, thing: str, remedy: str, id_field: str = "id") -> Named:
     """Return what has the id `wanted`, or is the only `thing` with that name. Raises NotFound, or Invalid."""
     ids = [getattr(one, id_field) for one in known]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from ramet.api.schemas.services import Service
+from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.output import print_data, print_pairs, print_rows, say, status_text
 from ramet.endpoints import address
 
@@ -33,7 +34,7 @@ def row_of(service: Service, branch: str = "") -> list[str | Text]:
         shown_size(service),
         shown_endpoint(service),
         shown_space(service),
-        service.created.astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+        local_time(service.created),
     ]
 
 

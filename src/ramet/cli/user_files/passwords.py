@@ -14,7 +14,7 @@ from ramet.endpoints import ADMIN, DATABASE
 
 
 def passwords_path() -> Path:
-    """Return the file; PGPASSFILE may name it."""
+    """Return the file of the passwords."""
     return config_dir() / "pgpass"
 
 
@@ -30,6 +30,11 @@ def find_password(endpoint: Endpoint) -> str | None:
         if line.startswith(prefix):
             return re.sub(r"\\(.)", r"\1", line[len(prefix) :])
     return None
+
+
+def password_variables(endpoint: Endpoint) -> dict[str, str]:
+    """Return the variables with which libpq finds the saved password of an endpoint; none if it was not saved."""
+    return {} if find_password(endpoint) is None else {"PGPASSFILE": str(passwords_path())}
 
 
 def forget_password(endpoint: Endpoint) -> None:
