@@ -74,7 +74,7 @@ def connect(
 ) -> None:
     """Run psql on a service with the saved password. Further arguments are passed to psql.
 
-    --read-only cannot be used with --pooled, except on a read replica set: use a read-only role there.
+    --read-only cannot be used with --pooled, except on a read replica set. Create a read-only role for that.
 
     \b
     Examples:

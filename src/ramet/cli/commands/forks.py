@@ -97,7 +97,7 @@ def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[
             type=ENVIRONMENT,
             default="DEV",
             show_default=True,
-            help="PROD (protected) or DEV (neutralized when forked).",
+            help="Environment: PROD (protected) or DEV (neutralized when forked).",
         )
         return cpu(memory(environment(key(password_option(waiting_options(output_option(with_new)))))))
 

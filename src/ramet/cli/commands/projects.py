@@ -66,7 +66,7 @@ def create_project(name: str, output: str, data_dir: Path | None) -> None:
 
 
 @key_group.command("list")
-@click.option("--project", help="The project's name or id.  [default: the only one]")
+@click.option("--project", help="Project, by name or id.  [default: the only one]")
 @output_option
 @data_option
 def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
@@ -84,7 +84,7 @@ def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
 
 
 @key_group.command("create")
-@click.option("--project", help="The project's name or id.  [default: the only one]")
+@click.option("--project", help="Project, by name or id.  [default: the only one]")
 @click.option("--name", default="ramet key create", help="Name of the key.")
 @click.option("--credentials-file", type=FILE, help="Write the key to this file instead of printing it.")
 @output_option

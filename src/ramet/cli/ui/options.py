@@ -97,7 +97,7 @@ def setting_option(name: str) -> Callable[[Command], Command]:
 def password_option(command: Command) -> Command:
     """Add --no-save-password."""
     return click.option(
-        "--no-save-password", is_flag=True, help="Show the password instead of keeping it for 'ramet db connect'."
+        "--no-save-password", is_flag=True, help="Print the password instead of saving it for 'ramet db connect'."
     )(command)
 
 
