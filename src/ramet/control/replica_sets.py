@@ -45,10 +45,12 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
     size = _parse_size(plane, request.cpu_millis, request.memory_gbs)
     if request.nodes > 1:
         plane.backend.poolers.check()
+    with plane.store.read() as tx:
+        primary = server_of(find_service(plane, tx, project_id, service_id))
+    plane.backend.replicas.check_room(primary)  # it may read a whole tree: no transaction waits for it
     with plane.store.write() as tx:
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         _check_nodes(tx, parent, request.nodes)
-        plane.backend.replicas.check_room(server_of(parent))
         made = _plan(plane, tx, parent, request, size)
         replicas.insert_set(tx, made)
         submit_for_set(tx, made, ProcedureName.CREATE_REPLICAS, Restartable())
