@@ -71,9 +71,9 @@ def test_a_refusal_carries_status_code_and_words_of_the_server(client: Client) -
 
 @pytest.mark.parametrize("nothing", ["", ".", ".."])
 def test_an_identifier_that_is_none_is_refused(client: Client, nothing: str) -> None:
-    with pytest.raises(Invalid, match="id is needed"):
+    with pytest.raises(Invalid, match="id must not be empty"):
         client.get_service(nothing)
-    with pytest.raises(Invalid, match="id is needed"):
+    with pytest.raises(Invalid, match="id must not be empty"):
         client.list_operations(nothing)
 
 

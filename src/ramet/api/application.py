@@ -1,4 +1,4 @@
-"""The HTTP application: routes, guards, limits and errors put together over the verbs that it is given."""
+"""The HTTP application: routes, guards, limits and errors over the given verbs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,8 +61,7 @@ def create_app(
 ) -> Litestar:
     """Return the ASGI application over these verbs; `version` is what its openapi.json says.
 
-    `beside` are routes that stand beside the interface, with errors of their own; `refuse_beside` answers what no
-    route takes, neither theirs nor the interface's.
+    `beside` are further routes with errors of their own; `refuse_beside` responds to what no route matches.
     """
     interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects), check_parameters])
     application = Application(
@@ -82,7 +81,7 @@ def create_app(
 
 
 def _by_place(handlers: ExceptionHandlersMap, refuse_beside: Refusal | None) -> ExceptionHandlersMap:
-    """Return the handlers, with what no route takes answered by whom the path belongs to."""
+    """Return the handlers; what no route matches is refused by the side that the path belongs to."""
     if refuse_beside is None:
         return handlers
 
@@ -110,7 +109,7 @@ def openapi_json(version: str) -> bytes:
 
 
 def _document_handler(content: bytes) -> HTTPRouteHandler:
-    """Return the handler that gives the document to everybody."""
+    """Return the handler of the document, which needs no credentials."""
 
     @get(f"{BASE_PATH}/openapi.json")
     async def openapi() -> Response[bytes]:

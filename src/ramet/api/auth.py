@@ -1,4 +1,4 @@
-"""Credentials: who calls, and whether the project in the path is theirs."""
+"""Credentials: the API key of a request, and whether it belongs to the project in the path."""
 
 import asyncio
 import base64
@@ -17,11 +17,11 @@ AnyConnection = ASGIConnection[Any, Any, Any, Any]
 
 
 def key_guard(projects: Projects) -> Guard:
-    """Return the guard that lets a request through with a key of the project in its path, and keeps the key."""
+    """Return the guard that requires a key of the project in the path, and keeps the key for the handler."""
 
     async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
-        # Nothing else waits on the way of a read: without this turn of the loop, connections that were served
-        # already go before those that are not accepted yet.
+        # Reads never wait otherwise. Without this turn of the event loop, connections that are being served would
+        # delay those that are not accepted yet.
         await asyncio.sleep(0)
         public_key, secret = credentials(connection.headers.get("authorization", ""))
         key = projects.authenticate(public_key, secret)
@@ -30,8 +30,8 @@ def key_guard(projects: Projects) -> Guard:
             # The same answer whether that project exists or not.
             raise Forbidden(
                 "FORBIDDEN",
-                f"This API key does not open project {project_id[:64]!r}",
-                "Use a key of that project; GET /projects shows the one that a key opens.",
+                f"This API key does not belong to project {project_id[:64]!r}",
+                "Use a key of that project; GET /projects returns the project of a key.",
             )
         connection.scope["auth"] = key
 
@@ -53,7 +53,7 @@ def credentials(header: str) -> tuple[str, Secret]:
     if not colon or not (public_key.isascii() and public_key.isprintable()):
         raise Unauthorized(
             "UNAUTHORIZED",
-            "The request carries no API key" if not header else "The Authorization header holds no API key",
+            "The request carries no API key" if not header else "The Authorization header contains no API key",
             "Send 'Authorization: Basic' with base64 of public_key:secret_key, or Bearer with the same.",
         )
     return public_key, Secret(secret)

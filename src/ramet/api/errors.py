@@ -1,6 +1,6 @@
-"""Errors to HTTP, in one place: which status, the one shape of every error, and what is logged.
+"""The HTTP responses to errors: their statuses, their one form, and what is logged.
 
-Whatever is not an error of the family becomes 500 INTERNAL with a reference; the trace goes to the log only.
+Any other exception becomes 500 INTERNAL with a reference; its traceback goes to the log only.
 """
 
 import logging
@@ -70,7 +70,7 @@ def _unavailable(request: Request[Any, Any, Any], body: ErrorBody) -> Response[E
 
 
 def on_http_exception(request: Request[Any, Any, Any], exception: HTTPException) -> Response[ErrorBody]:
-    """Answer what the framework refuses, without its own shapes."""
+    """Respond to what Litestar refuses, with an ErrorBody."""
     if exception.status_code >= 500:
         return _on_fault(request, exception)
     headers = {name: value for name, value in (exception.headers or {}).items() if name.lower() == "allow"}
@@ -98,7 +98,7 @@ def _refusal(request: Request[Any, Any, Any], exception: HTTPException) -> Error
             definition = query_parameters(request.route_handler)[argument]
             return invalid_parameter(definition, request.query_params.getall(definition.name or argument, []))
         case _ if isinstance(exception, ValidationException):
-            return Error("INVALID_JSON", "The request has no body", "Send one JSON object.")
+            return Error("INVALID_JSON", "The body is empty", "Send one JSON object.")
         case _:
             return Error("INVALID_REQUEST", exception.detail)
 
@@ -112,7 +112,7 @@ def _refused_argument(exception: ValidationException) -> str:
 def _on_fault(request: Request[Any, Any, Any], fault: Exception) -> Response[ErrorBody]:
     reference = new_id()
     _log.error("%s %s failed, reference %s", request.method, request.url.path, reference, exc_info=fault)
-    message = "Something went wrong inside the server; its log has the reason"
+    message = "Internal error; the server's log contains the reason"
     return _answer(500, ErrorBody("INTERNAL", message, f"reference {reference}"))
 
 

@@ -1,4 +1,4 @@
-"""The methods that every path has beside its own: HEAD, answered as GET is, and OPTIONS, which names them all."""
+"""HEAD, which is answered like GET, and OPTIONS, which names the methods of a path."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -15,8 +15,8 @@ from ramet.api.errors import POLLED, REFUSES
 from ramet.api.schemas.shared import ErrorBody
 
 _DESCRIPTION = (
-    "Ramet manages PostgreSQL services on machines of your own; its first verb is fork. "
-    "Every error has one shape. An answer with status 202 accepts work that goes on: poll the service to see its end."
+    "Ramet manages PostgreSQL services on your own machines. "
+    "Every error is an ErrorBody. A response with status 202 accepts an operation: poll the service until it is done."
 )
 _TAGS = (
     "Services", "Restore", "Observation", "Operations", "VPCs", "Projects", "Authentication", "Analytics",
@@ -58,29 +58,33 @@ def _error(description: str, code: str, message: str, details: str = "") -> dict
 
 _ERRORS = {
     400: _error(
-        "The request cannot succeed as it stands, or the service is in a state that does not allow it.",
+        "The request is invalid, or the state of the service does not allow it.",
         "TARGET_TIME_REQUIRED",
         "fork_strategy PITR needs target_time, and it is missing",
         "Send target_time as RFC 3339 with an offset, for example 2026-01-15T10:30:00Z.",
     ),
     401: _error(
-        "No API key, or one that is unknown or revoked.",
+        "The API key is missing, unknown or revoked.",
         "UNAUTHORIZED",
         "The API key is unknown, revoked, or its secret is wrong",
     ),
     403: _error(
-        "The API key does not open this project.", "FORBIDDEN", "This API key does not open project 'rp1pz7uyae'"
+        "The API key belongs to another project.", "FORBIDDEN", "This API key does not belong to project 'rp1pz7uyae'"
     ),
     404: _error("No such service.", "SERVICE_NOT_FOUND", "no service with that id exists", "service_id 'd1k5vk7hf2'"),
     413: _error("The body is too large.", "BODY_TOO_LARGE", "The body is larger than 1 MiB"),
-    415: _error("The body is no JSON.", "UNSUPPORTED_MEDIA_TYPE", "Content-Type 'text/plain' is not understood"),
-    500: _error("A fault of the server.", "INTERNAL", "Something went wrong inside the server"),
+    415: _error(
+        "The body is not JSON.",
+        "UNSUPPORTED_MEDIA_TYPE",
+        "Unsupported Content-Type 'text/plain': send application/json",
+    ),
+    500: _error("An internal error.", "INTERNAL", "Internal error; the server's log contains the reason"),
     503: _error("Try again soon; see Retry-After.", "STORE_UNAVAILABLE", "The store cannot be reached now"),
 }
 
 
 def document(resources: Sequence[ControllerRouterHandler], base_path: str, version: str) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these resources; its paths begin after `base_path`, as generators expect."""
+    """Return the OpenAPI 3.1 document; its paths are relative to `base_path`, as generators expect."""
     described = Litestar(
         resources,
         # This application is described, never served, so its dependencies provide nothing.
@@ -162,7 +166,7 @@ def _schemas(described: Litestar) -> dict[str, Any]:
 
 
 def _say_absent(schema: dict[str, Any]) -> None:
-    """Turn a property that is null by default, so never sent as null, into one that may be absent."""
+    """Document a property that is null by default, and therefore never sent as null, as one that may be absent."""
     if schema.get("default", ...) is not None:
         return
     del schema["default"]
@@ -171,7 +175,7 @@ def _say_absent(schema: dict[str, Any]) -> None:
 
 
 def _finish(operation: dict[str, Any]) -> None:
-    """Put right what the framework cannot know, and leave out what says nothing: flags unset, empty bodies."""
+    """Correct what Litestar cannot know, and remove unset flags and empty bodies."""
     operation.pop("deprecated")
     for parameter in operation.get("parameters", []):
         parameter.pop("deprecated")

@@ -7,7 +7,10 @@ with Client(base_url, project_id, public_key, secret_key) as ramet:
 
 from ramet.client.account import Account
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
-from ramet.client.observation import Observation
+from ramet.client.forks import Forks
+from ramet.client.logs import Logs
+from ramet.client.metrics import Metrics
+from ramet.client.operations import Operations
 from ramet.client.replica_sets import ReplicaSets
 from ramet.client.restore import Restore
 from ramet.client.services import Services
@@ -17,5 +20,5 @@ from ramet.client.waiting import Waiting
 __all__ = ["ApiError", "Client", "TimedOut", "WaitFailed"]
 
 
-class Client(Account, Services, Restore, Observation, ReplicaSets, Vpcs, Waiting):
+class Client(Account, Services, Forks, Restore, Logs, Metrics, Operations, ReplicaSets, Vpcs, Waiting):
     """One project, through one API key. May be shared between threads."""

@@ -1,4 +1,4 @@
-"""Whose key it is, and what clients of other servers tell about themselves; Ramet records none of that."""
+"""The API key and its project, and analytics, which Ramet does not record."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ from ramet.client.connection import Connection
 
 
 class Account(Connection):
-    """The verbs over the key and its project."""
+    """The operations on the key and its project."""
 
     def auth_info(self) -> AuthInfo:
-        """Return whose key this is."""
+        """Return the API key and its project."""
         return self.call("GET", "/auth/info", AuthInfo)
 
     def logout(self) -> None:
@@ -20,13 +20,13 @@ class Account(Connection):
         self.send("POST", "/auth/logout")
 
     def list_projects(self) -> list[Project]:
-        """Return the project that the key opens."""
+        """Return the project of the key."""
         return self.call("GET", "/projects", list[Project])
 
     def identify_user(self, properties: Mapping[str, object] | None = None) -> AnalyticsResult:
-        """Say who uses the client; it is forgotten at once."""
+        """Report who uses the client; the server discards it."""
         return self.call("POST", "/analytics/identify", AnalyticsResult, {"properties": properties or {}})
 
     def track_event(self, event: str, properties: Mapping[str, object] | None = None) -> AnalyticsResult:
-        """Say what the client is used for; it is forgotten at once."""
+        """Report what the client is used for; the server discards it."""
         return self.call("POST", "/analytics/track", AnalyticsResult, {"event": event, "properties": properties or {}})

@@ -29,9 +29,9 @@ class Connection:
         timeout_seconds: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`base_url` ends in /public/api/v1; raises Invalid when it is no address.
+        """`base_url` ends in /public/api/v1; raises Invalid when it is not a URL.
 
-        A `transport` of one's own replaces the network, in tests.
+        Tests pass a `transport` that replaces the network.
         """
         secret = secret_key.reveal() if isinstance(secret_key, Secret) else secret_key
         self.base_url = checked_address(base_url)
@@ -61,7 +61,7 @@ class Connection:
     def project_path(self, *parts: str) -> str:
         """Return the path of a part of the project. Raises Invalid where a part would lead elsewhere."""
         if any(part in ("", ".", "..") for part in (self.project_id, *parts)):
-            raise Invalid("BAD_ID", "An id is needed, not an empty text or dots", "See list_services() for ids.")
+            raise Invalid("BAD_ID", "An id must not be empty or dots", "See list_services() for ids.")
         return "/".join(("/projects", *(quote(part, safe="") for part in (self.project_id, *parts))))
 
     def call(
@@ -78,7 +78,7 @@ class Connection:
             return msgspec.json.decode(answer.content, type=shape)
         except msgspec.DecodeError as error:
             raise ApiError(
-                answer.status_code, "UNKNOWN_ANSWER", f"{self.base_url} answered in another shape", str(error)
+                answer.status_code, "UNKNOWN_ANSWER", f"{self.base_url} sent an unexpected response", str(error)
             ) from error
 
     def send(
@@ -102,7 +102,7 @@ class Connection:
 
 
 def checked_address(base_url: str) -> str:
-    """Return the address of an interface without a slash at its end. Raises Invalid when it is none."""
+    """Return a base URL without its final slash. Raises Invalid when it is not one."""
     try:
         address = httpx.URL(base_url)
     except httpx.InvalidURL:
@@ -110,7 +110,7 @@ def checked_address(base_url: str) -> str:
     if address.scheme not in ("http", "https") or not address.host:
         raise Invalid(
             "BAD_BASE_URL",
-            f"{base_url[:200]!r} is no address of a Ramet",
+            f"{base_url[:200]!r} is not the URL of a Ramet server",
             "It looks like http://127.0.0.1:8080/public/api/v1.",
         )
     return base_url.rstrip("/")
@@ -121,8 +121,8 @@ def _refusal(answer: httpx.Response) -> ApiError:
         body = msgspec.json.decode(answer.content, type=ErrorBody)
     except msgspec.DecodeError:
         is_page = "html" in answer.headers.get("content-type", "")
-        told = "It looks like a page for browsers: check the address." if is_page else answer.text[:200].strip()
-        return ApiError(answer.status_code, "UNKNOWN_ANSWER", f"The server answered {answer.status_code}", told)
+        details = "It looks like a page for browsers: check the address." if is_page else answer.text[:200].strip()
+        return ApiError(answer.status_code, "UNKNOWN_ANSWER", f"The server answered {answer.status_code}", details)
     return ApiError(answer.status_code, body.code, body.message, body.details)
 
 

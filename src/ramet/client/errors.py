@@ -1,10 +1,10 @@
-"""What goes wrong between a client and a server, beside what the server itself says."""
+"""The errors of the client."""
 
 from ramet.errors import Error
 
 
 class ApiError(Error):
-    """The server refused a request: `status` is that of HTTP, the rest is its own words."""
+    """The server refused a request: `status` is that of HTTP, the rest is the server's error."""
 
     def __init__(self, status: int, code: str, message: str, details: str = "") -> None:
         super().__init__(code, message, details)
@@ -12,8 +12,8 @@ class ApiError(Error):
 
 
 class TimedOut(Error):
-    """Something took longer than the caller wanted to wait. It goes on all the same."""
+    """Something took longer than the time limit. The operation continues on the server."""
 
 
 class WaitFailed(Error):
-    """A service went another way than the one that was waited for."""
+    """A service reached another status than the awaited one."""

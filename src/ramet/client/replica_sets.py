@@ -7,7 +7,7 @@ from ramet.model.service import Environment
 
 
 class ReplicaSets(Connection):
-    """The verbs over the read replica sets of a service."""
+    """The operations on the read replica sets of a service."""
 
     def list_replica_sets(self, service_id: str) -> list[ReadReplicaSet]:
         """Return the read replica sets of a service, oldest first."""
@@ -16,28 +16,28 @@ class ReplicaSets(Connection):
     def create_replica_set(
         self, service_id: str, name: str, *, nodes: int = 1, cpu_millis: str | int, memory_gbs: str | int
     ) -> ReadReplicaSet:
-        """Ask for read-only copies that follow a service. Wait for their id as for a service's."""
+        """Create read-only copies that follow a service. Wait for their id as for a service's."""
         body = {"name": name, "nodes": nodes, "cpu_millis": cpu_millis, "memory_gbs": memory_gbs}
         return self.call("POST", self.path(service_id, "replicaSets"), ReadReplicaSet, body)
 
     def delete_replica_set(self, service_id: str, set_id: str) -> None:
-        """Ask for a read replica set to be deleted."""
+        """Delete a read replica set."""
         self.send("DELETE", self.path(service_id, "replicaSets", set_id))
 
     def resize_replica_set(self, service_id: str, set_id: str, cpu_millis: str, memory_gbs: str) -> None:
-        """Ask for another size of each node of a set."""
+        """Resize each node of a set."""
         body = {"cpu_millis": cpu_millis, "memory_gbs": memory_gbs}
         self.send("POST", self.path(service_id, "replicaSets", set_id, "resize"), body)
 
     def set_replica_environment(self, service_id: str, set_id: str, environment: Environment) -> None:
-        """Say how much is at stake in a set."""
+        """Set the environment of a set: PROD or DEV."""
         path = self.path(service_id, "replicaSets", set_id, "setEnvironment")
         self.send("POST", path, {"environment": environment})
 
     def enable_replica_pooler(self, service_id: str, set_id: str) -> str:
-        """Give a read replica set a pooler, and return what is said of it."""
+        """Enable the pooler of a read replica set, and return the server's message."""
         return self.call("POST", self.path(service_id, "replicaSets", set_id, "enablePooler"), Success).message
 
     def disable_replica_pooler(self, service_id: str, set_id: str) -> None:
-        """Take the pooler of a read replica set away."""
+        """Disable the pooler of a read replica set."""
         self.send("POST", self.path(service_id, "replicaSets", set_id, "disablePooler"))

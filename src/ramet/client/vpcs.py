@@ -1,4 +1,4 @@
-"""Private networks and their peerings; the backend of one host has none, and says so."""
+"""Private networks and their peerings, which the server refuses: no backend has them."""
 
 from ramet.api.schemas.shared import Success
 from ramet.api.schemas.vpcs import VPC, Peering
@@ -6,14 +6,14 @@ from ramet.client.connection import Connection
 
 
 class Vpcs(Connection):
-    """The verbs over private networks."""
+    """The operations on private networks."""
 
     def list_vpcs(self) -> list[VPC]:
         """Return the private networks of the project."""
         return self.call("GET", self.project_path("vpcs"), list[VPC])
 
     def create_vpc(self, name: str, cidr: str, region_code: str) -> VPC:
-        """Make a private network."""
+        """Create a private network."""
         body = {"name": name, "cidr": cidr, "region_code": region_code}
         return self.call("POST", self.project_path("vpcs"), VPC, body)
 
@@ -22,7 +22,7 @@ class Vpcs(Connection):
         return self.call("GET", self.project_path("vpcs", vpc_id), VPC)
 
     def rename_vpc(self, vpc_id: str, name: str) -> None:
-        """Give a private network another name."""
+        """Rename a private network."""
         self.send("POST", self.project_path("vpcs", vpc_id, "rename"), {"name": name})
 
     def delete_vpc(self, vpc_id: str) -> None:
@@ -47,9 +47,9 @@ class Vpcs(Connection):
         self.send("DELETE", self.project_path("vpcs", vpc_id, "peerings", peering_id))
 
     def attach_to_vpc(self, service_id: str, vpc_id: str) -> str:
-        """Give a service an endpoint in a private network; return what is said of it."""
+        """Give a service an endpoint in a private network; return the server's message."""
         return self.call("POST", self.path(service_id, "attachToVPC"), Success, {"vpc_id": vpc_id}).message
 
     def detach_from_vpc(self, service_id: str, vpc_id: str) -> str:
-        """Take the endpoint of a service in a private network away; return what is said of it."""
+        """Take the endpoint of a service in a private network away; return the server's message."""
         return self.call("POST", self.path(service_id, "detachFromVPC"), Success, {"vpc_id": vpc_id}).message

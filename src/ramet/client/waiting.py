@@ -1,4 +1,4 @@
-"""Waiting until a service, or a read replica set as one, has come where it is going."""
+"""Waiting until a service, or a read replica set, has reached a status."""
 
 import time
 from collections.abc import Callable
@@ -22,12 +22,12 @@ _TOLERATED_OUTAGE_SECONDS = 15.0
 
 
 class Waiting(Connection):
-    """Waits that survive a restart of the server, and tell every look."""
+    """Waits that survive a restart of the server."""
 
     def wait_ready(
         self, service_id: str, timeout_seconds: float = 1800.0, seen: Callable[[Service], None] | None = None
     ) -> Service:
-        """Wait until a service is READY. Raises TimedOut, or WaitFailed with the reason; `seen` gets each look."""
+        """Wait until a service is READY. Raises TimedOut, or WaitFailed with the reason; `seen` gets each response."""
         return self._wait(service_id, Status.READY, timeout_seconds, seen)
 
     def wait_paused(
@@ -39,7 +39,7 @@ class Waiting(Connection):
     def wait_deleted(
         self, service_id: str, timeout_seconds: float = 1800.0, seen: Callable[[Service], None] | None = None
     ) -> None:
-        """Wait until a service is gone. Raises as `wait_ready` does."""
+        """Wait until a service is deleted. Raises as `wait_ready` does."""
         try:
             self._wait(service_id, Status.DELETED, timeout_seconds, seen)
         except ApiError as error:
@@ -92,5 +92,5 @@ def _timed_out(service_id: str, wanted: Status, timeout_seconds: float, service:
     return TimedOut(
         "WAIT_TIMED_OUT",
         f"Service {service_id} is {now} after {timeout_seconds:g} s, and not {wanted} yet",
-        f"It continues; look again with 'ramet service get {service_id}'.",
+        f"The operation continues; check with 'ramet service get {service_id}'.",
     )

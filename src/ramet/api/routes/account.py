@@ -1,4 +1,4 @@
-"""Who a client is: its key and project. Sessions do not exist, so ending one does nothing."""
+"""The API key of a request, and the end of a session, which does nothing: keys have no sessions."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from ramet.model.project import ApiKey, Project
     sync_to_thread=False,
 )
 def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[AuthInfo]:
-    """The key that the request is made with, and its project."""
+    """The API key of the request, and its project."""
     return answer(_auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))
 
 
@@ -35,7 +35,7 @@ async def logout(data: JSONBody[Logout | None] = None) -> Response[None]:
 
 
 def _auth_info_shape(key: ApiKey, project: Project) -> AuthInfo:
-    """Return what clients learn of the key they use. The key stands for its holder: Ramet has no users."""
+    """Return what clients see of their key. Ramet has no users, so the issuing user is the key itself."""
     holder = AuthInfoIssuingUser(key.public_key, key.name, f"{key.public_key.lower()}@keys.ramet.invalid")
     shape = AuthInfoApiKey(
         public_key=key.public_key,

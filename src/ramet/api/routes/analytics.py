@@ -1,4 +1,4 @@
-"""What clients want to tell about themselves: accepted, recorded nowhere, sent nowhere."""
+"""Analytics of clients: accepted, neither recorded nor sent anywhere."""
 
 from litestar import Response, post
 from litestar.params import JSONBody
@@ -17,7 +17,7 @@ _THANKS = AnalyticsResult("success")
     status_code=200,
 )
 async def identify_user(data: JSONBody[IdentifyUser | None] = None) -> Response[AnalyticsResult]:
-    """Forget it at once."""
+    """Accept and discard it."""
     return answer(_THANKS)
 
 
@@ -29,5 +29,5 @@ async def identify_user(data: JSONBody[IdentifyUser | None] = None) -> Response[
     status_code=200,
 )
 async def track_event(data: JSONBody[TrackEvent]) -> Response[AnalyticsResult]:
-    """Forget it at once."""
+    """Accept and discard it."""
     return answer(_THANKS)

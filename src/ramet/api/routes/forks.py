@@ -28,9 +28,13 @@ from ramet.model.service import Environment
 
 DryRun = Annotated[
     bool,
-    QueryParameter(name="dry_run", required=False, description="Check the request and tell what would be made."),
+    QueryParameter(
+        name="dry_run",
+        required=False,
+        description="Check the request and return the plan of the fork without creating it.",
+    ),
 ]
-_PLANNED = ResponseSpec(ForkPlan, generate_examples=False, description="With dry_run: what would be made.")
+_PLANNED = ResponseSpec(ForkPlan, generate_examples=False, description="With dry_run: the plan of the fork.")
 
 
 @post(
@@ -50,9 +54,9 @@ def fork_service(
     idempotency_key: IdempotencyKey = None,
     dry_run: DryRun = False,
 ) -> Response[Service]:
-    """Accept a new service with the data of this one: as of now, of its last snapshot, or of a past moment.
+    """Accept a fork: a new service with the data of this one as of now, of its last snapshot, or of a past time.
 
-    With dry_run the answer is 200 and tells what would be made; nothing is.
+    With dry_run nothing is created, and the response is 200 with the plan of the fork.
     """
     request = ForkRequest(
         strategy=data.fork_strategy,
@@ -79,12 +83,12 @@ def fork_service(
     sync_to_thread=False,
 )
 def get_fork_report(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[ForkReport]:
-    """What a fork holds: the exact border of its history, how it was made, and what was checked."""
+    """What a fork contains: where its history ends, how it was created, and what was checked."""
     return answer(report_shape(fork_reports.fork_report(plane, project_id, service_id)))
 
 
 def _plan_shape(plan: fork_plans.ForkPlan) -> ForkPlan:
-    """Return what clients see of a fork that was not asked for yet."""
+    """Return what clients see of the plan of a fork."""
     fork, point = plan.fork, plan.point
     if fork.origin is None:
         raise AssertionError("BUG: a fork has an origin")

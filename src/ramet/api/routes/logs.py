@@ -1,4 +1,4 @@
-"""A service's log over HTTP."""
+"""Logs of services."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -70,7 +70,7 @@ def get_logs(
     search: Search = None,
     severities: Severities = None,
 ) -> Response[ServiceLogs]:
-    """What the server of the service wrote, newest first, up to 500 entries; last_cursor leads to older ones."""
+    """Up to 500 entries of the server's log, newest first; send last_cursor as cursor to get older ones."""
     query = LogQuery(
         since=None if since is None else parse_moment("since", since),
         until=None if until is None else parse_moment("until", until),

@@ -1,4 +1,4 @@
-"""A service's metrics over HTTP."""
+"""Metrics of services."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from ramet.model.moments import parse_moment
     sync_to_thread=False,
 )
 def list_series(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[str]]:
-    """The names of what is measured; those that end in _total are counters, the others gauges."""
+    """The names of the series. Those that end in _total are counters, the others gauges."""
     return answer(metrics.available_series(plane, project_id, service_id))
 
 
@@ -38,7 +38,7 @@ def read_series(
     service_id: ServiceId,
     data: JSONBody[MetricsSeriesRequest],
 ) -> Response[list[MetricSeries]]:
-    """One series for each combination of labels, in buckets; a bucket in which nothing was measured is null."""
+    """One series for each combination of labels, in buckets; the value of a bucket without measurements is null."""
     found = metrics.read_series(
         plane,
         project_id,
@@ -59,10 +59,14 @@ def _labels(filters: Sequence[MetricLabelFilter]) -> dict[str, str]:
     for one in filters:
         for part, text in (("key", one.key), ("value", one.value)):
             if not text.strip():
-                raise Invalid("INVALID_FILTER", f"filters has a {part} that is empty", "Send the name of a label.")
+                raise Invalid(
+                    "INVALID_FILTER", f"filters contains an empty {part}", "Send the name and the value of a label."
+                )
         if found.setdefault(one.key, one.value) != one.value:
             raise Invalid(
-                "INVALID_FILTER", f"filters names {one.key[:40]!r} twice, with two values", "Ask for each by itself."
+                "INVALID_FILTER",
+                f"filters contains {one.key[:40]!r} twice, with different values",
+                "Send one request for each.",
             )
     return found
 

@@ -1,4 +1,4 @@
-"""What runs, ran and failed, over HTTP."""
+"""Operations: running, finished and failed ones."""
 
 from typing import Annotated
 
@@ -43,7 +43,7 @@ def list_project_operations(
     cursor: Cursor = None,
     everything: All = False,
 ) -> Response[Operations]:
-    """What runs, ran and failed on all services of the project, those that are gone included, newest first."""
+    """The operations on all services of the project, newest first, including those on deleted services."""
     page = operations.list_operations(plane, project_id, None, limit, cursor, everything=everything)
     return answer(_page_shape(page))
 
@@ -62,7 +62,7 @@ def list_service_operations(
     cursor: Cursor = None,
     everything: All = False,
 ) -> Response[Operations]:
-    """What runs, ran and failed on a service, with the seconds of each step; also when the service is gone."""
+    """The operations on a service, with the seconds of each step; also after the service was deleted."""
     page = operations.list_operations(plane, project_id, service_id, limit, cursor, everything=everything)
     return answer(_page_shape(page))
 

@@ -1,4 +1,4 @@
-"""The pooler of a service over HTTP. The answers wait for it a moment, since clients connect right after them."""
+"""Poolers of services. Responses wait until the pooler has started, since clients connect right after them."""
 
 from litestar import Response, Router, post
 
@@ -8,7 +8,7 @@ from ramet.api.schemas.shared import Success
 from ramet.control import poolers
 from ramet.control.plane import Plane
 
-PATIENCE_SECONDS = 10.0
+WAIT_SECONDS = 10.0
 
 
 @post(
@@ -19,9 +19,9 @@ PATIENCE_SECONDS = 10.0
     sync_to_thread=True,
 )
 def enable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
-    """Give the service a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
+    """Start PgBouncer for the service: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
     operation_id = poolers.enable_pooler(plane, project_id, service_id)
-    poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
+    poolers.await_end(plane.store, operation_id, WAIT_SECONDS)
     return answer(Success(enabled(plane, f"service {service_id}")))
 
 
@@ -33,14 +33,14 @@ def enable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: Ser
     sync_to_thread=True,
 )
 def disable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
-    """Take the pooler away, and end the sessions of its clients. The endpoint stays as it is."""
+    """Remove the pooler and close the connections of its clients. The endpoint of the server does not change."""
     operation_id = poolers.disable_pooler(plane, project_id, service_id)
-    poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
+    poolers.await_end(plane.store, operation_id, WAIT_SECONDS)
     return answer(Success(f"The pooler of service {service_id} is disabled."))
 
 
 def enabled(plane: Plane, whose: str) -> str:
-    """Return the sentence that answers an enabled pooler, with what its clients must heed."""
+    """Return the message for an enabled pooler, with the limits that its clients must know."""
     return f"The pooler of {whose} is enabled. {plane.backend.poolers.check()}".strip()
 
 

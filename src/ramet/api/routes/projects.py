@@ -1,4 +1,4 @@
-"""The projects that a key opens: exactly one."""
+"""Projects. An API key belongs to exactly one."""
 
 from typing import Any
 
@@ -17,6 +17,6 @@ from ramet.model.project import ApiKey
     sync_to_thread=False,
 )
 def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[list[Project]]:
-    """The project of the key that the request is made with."""
+    """The project of the request's API key."""
     project = projects.get_project(request.auth.project_id)
     return answer([Project(project.id, project.name)])

@@ -5,7 +5,7 @@ from litestar.params import JSONBody
 
 from ramet.api.parameters import ProjectId, ServiceId, SetId
 from ramet.api.responses import PlaneDependency, answer, empty
-from ramet.api.routes.poolers import PATIENCE_SECONDS, enabled
+from ramet.api.routes.poolers import WAIT_SECONDS, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate, ReplicaSetMetadata
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
 from ramet.api.schemas.shared import ConnectionPooler, Endpoint, Success
@@ -29,7 +29,7 @@ def create_set(
     service_id: ServiceId,
     data: JSONBody[ReadReplicaSetCreate],
 ) -> Response[ReadReplicaSet]:
-    """Accept a set of read-only copies that follow the service. With several nodes its endpoint takes them in turns."""
+    """Accept a set of read-only copies that follow the service. Its endpoint distributes connections over the nodes."""
     request = verbs.ReplicaSetRequest(data.name, data.nodes, data.cpu_millis, data.memory_gbs)
     return answer(replica_set_shape(verbs.create_set(plane, project_id, service_id, request)), 202)
 
@@ -41,7 +41,7 @@ def create_set(
 def delete_set(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[None]:
-    """Accept the deletion of a set. The service is not touched."""
+    """Accept the deletion of a set. The service is not affected."""
     verbs.delete_set(plane, project_id, service_id, replica_set_id)
     return empty(202)
 
@@ -57,7 +57,7 @@ def resize_set(
     replica_set_id: SetId,
     data: JSONBody[ResizeInput],
 ) -> Response[Success]:
-    """Accept another size for every node of the set, which restarts for a moment."""
+    """Accept a new size for every node of the set; the nodes restart."""
     verbs.resize_set(plane, project_id, service_id, replica_set_id, data.cpu_millis, data.memory_gbs)
     return answer(Success(f"Read replica set {replica_set_id} is being resized."), 202)
 
@@ -74,9 +74,9 @@ def set_environment(
     replica_set_id: SetId,
     data: JSONBody[SetEnvironmentInput],
 ) -> Response[Success]:
-    """Say how much is at stake. Memory settings that depend on it follow at the next start of the nodes."""
+    """Set the environment: PROD or DEV. Memory settings that depend on it take effect when the nodes start again."""
     changed = verbs.set_environment(plane, project_id, service_id, replica_set_id, data.environment)
-    return answer(Success(f"Read replica set {changed.id} is a {changed.environment} one now."))
+    return answer(Success(f"Read replica set {changed.id} is {changed.environment} now."))
 
 
 @post(
@@ -87,9 +87,9 @@ def set_environment(
 def enable_pooler(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[Success]:
-    """Give the set a PgBouncer: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
+    """Start PgBouncer for the set: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
     operation_id = verbs.enable_pooler(plane, project_id, service_id, replica_set_id)
-    poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
+    poolers.await_end(plane.store, operation_id, WAIT_SECONDS)
     return answer(Success(enabled(plane, f"read replica set {replica_set_id}")))
 
 
@@ -101,9 +101,9 @@ def enable_pooler(
 def disable_pooler(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[Success]:
-    """Take the pooler away, and end the sessions of its clients. The endpoint stays as it is."""
+    """Remove the pooler and close the connections of its clients. The endpoint of the server does not change."""
     operation_id = verbs.disable_pooler(plane, project_id, service_id, replica_set_id)
-    poolers.await_end(plane.store, operation_id, PATIENCE_SECONDS)
+    poolers.await_end(plane.store, operation_id, WAIT_SECONDS)
     return answer(Success(f"The pooler of read replica set {replica_set_id} is disabled."))
 
 

@@ -70,7 +70,7 @@ def create_service(
     data: JSONBody[ServiceCreate],
     idempotency_key: IdempotencyKey = None,
 ) -> Response[Service]:
-    """Accept a new, empty service. It is READY later; its password is in this answer only."""
+    """Accept a new, empty service. Poll it until it is READY. Only this response contains its password."""
     request = CreateRequest(
         name=data.name,
         service_type=_service_type(data),
@@ -105,7 +105,7 @@ def get_service(plane: PlaneDependency, project_id: ProjectId, service_id: Servi
     sync_to_thread=True,
 )
 def delete_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[None]:
-    """Accept the deletion of a service with its snapshots and its archive. Forks of it live on."""
+    """Accept the deletion of a service with its snapshots and its archive. Its forks are not affected."""
     services.delete_service(plane, project_id, service_id)
     return empty(202)
 
@@ -130,7 +130,7 @@ def start_service(plane: PlaneDependency, project_id: ProjectId, service_id: Ser
     sync_to_thread=True,
 )
 def stop_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
-    """Accept the pause of a service: its server stops, its data stays, and it can be forked all the same."""
+    """Accept the pause of a service: its server stops, its data is kept, and it can still be forked."""
     return answer(service_shape(services.stop_service(plane, project_id, service_id)), 202)
 
 
@@ -144,7 +144,7 @@ def stop_service(plane: PlaneDependency, project_id: ProjectId, service_id: Serv
 def rename_service(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceRename]
 ) -> Response[Service]:
-    """Give the service another name. Its endpoint, its forks and who is connected do not notice."""
+    """Rename the service. Its endpoint, forks and connections are not affected."""
     return answer(service_shape(services.rename_service(plane, project_id, service_id, data.name)))
 
 
@@ -158,7 +158,7 @@ def rename_service(
 def resize_service(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ResizeInput]
 ) -> Response[Service]:
-    """Accept another size. It is in force without a break where PostgreSQL can do that, else after a short restart."""
+    """Accept a new size. It takes effect without a restart where PostgreSQL allows that."""
     return answer(
         service_shape(services.resize_service(plane, project_id, service_id, data.cpu_millis, data.memory_gbs)), 202
     )
@@ -172,7 +172,7 @@ def resize_service(
     sync_to_thread=True,
 )
 def optimize_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
-    """Accept the collection of fresh statistics for the planner. The service is OPTIMIZING, and serves meanwhile."""
+    """Accept an ANALYZE of all databases. The service is OPTIMIZING and still accepts connections."""
     return answer(service_shape(services.optimize_service(plane, project_id, service_id)), 202)
 
 
@@ -188,7 +188,7 @@ def update_extensions(
 ) -> Response[list[ExtensionUpdate]]:
     """Update extensions, in all databases, to the versions that are installed on the host, as the platform.
 
-    The answer names each one that was not at that version; one with a problem stays as it was.
+    The response lists each extension that was not at that version; one with a problem was not updated.
     """
     made = services.update_extensions(plane, project_id, service_id, data.extension)
     return answer(
@@ -218,7 +218,7 @@ def update_password(
     service_id: ServiceId,
     data: JSONBody[UpdatePasswordInput],
 ) -> Response[None]:
-    """Change the password of tsdbadmin. Sessions go on; from the answer on only the new one opens new ones."""
+    """Change the password of tsdbadmin. Open sessions continue; new ones need the new password."""
     services.update_password(plane, project_id, service_id, Secret(data.password))
     return empty(204)
 
@@ -236,7 +236,9 @@ def set_environment(
     service_id: ServiceId,
     data: JSONBody[SetEnvironmentInput],
 ) -> Response[Success]:
-    """Say how much is at stake. Memory settings that depend on it follow at the next start of the server."""
+    """Set the environment: PROD (protected) or DEV (neutralized when forked).
+
+    Memory settings that depend on it take effect when the server starts again."""
     changed = services.set_environment(plane, project_id, service_id, data.environment)
     return answer(Success(f"Service {changed.id} is a {changed.environment} service now."))
 
@@ -251,7 +253,7 @@ def set_environment(
 def set_ha(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[SetHAReplicaInput]
 ) -> Response[Service]:
-    """Accept zero, which is what every service on one host has, and refuse more."""
+    """Accept zero replicas, and refuse more: one host has no high availability."""
     given = {"sync_replica_count": data.sync_replica_count, "replica_count": data.replica_count}
     counts = {name: count for name, count in given.items() if count is not None}
     return answer(service_shape(services.set_ha(plane, project_id, service_id, counts)), 202)
@@ -263,7 +265,7 @@ def accepted_service(accepted: Accepted) -> Response[Any]:
 
 
 def _service_type(data: JSONBody[ServiceCreate]) -> ServiceType:
-    """Return the type that addons ask for; time series include vectors, so both together are TIMESERIESDB."""
+    """Return the type that addons request; time series include vectors, so both together are TIMESERIESDB."""
     addons = data.addons
     if Addon.TIME_SERIES in (addons or []):
         meant = ServiceType.TIMESERIESDB

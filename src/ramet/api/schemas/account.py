@@ -16,7 +16,7 @@ class AuthInfoProject(Struct, frozen=True):
 
 
 class AuthInfoIssuingUser(Struct, frozen=True):
-    """Who made a key. Ramet has no users: the key stands for its holder."""
+    """The issuer of a key. Ramet has no users, so it is the key itself."""
 
     id: str
     name: str
@@ -24,7 +24,7 @@ class AuthInfoIssuingUser(Struct, frozen=True):
 
 
 class AuthInfoApiKey(Struct, frozen=True):
-    """The key that a request was made with."""
+    """The API key of a request."""
 
     public_key: str
     name: str
@@ -34,7 +34,7 @@ class AuthInfoApiKey(Struct, frozen=True):
 
 
 class AuthInfo(Struct, frozen=True):
-    """Whose credentials a request carried."""
+    """The credentials of a request."""
 
     type: str
     api_key: AuthInfoApiKey

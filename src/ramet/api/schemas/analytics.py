@@ -6,19 +6,19 @@ from ramet.api.schemas.shared import Body, Ignored, Properties
 
 
 class AnalyticsResult(Struct, frozen=True):
-    """The answer to what is not recorded anywhere."""
+    """The response to analytics, which are not recorded."""
 
     status: str
 
 
 class IdentifyUser(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client would tell about its user."""
+    """What a client reports about its user; ignored."""
 
     properties: Properties | None = None
 
 
 class TrackEvent(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client would tell about its use."""
+    """What a client reports about its use; ignored."""
 
     event: Ignored
     properties: Properties | None = None

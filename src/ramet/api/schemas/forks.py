@@ -11,9 +11,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.service import Environment
 from ramet.model.snapshot import SnapshotKind
 
-ParentRegion = Annotated[str, Meta(description="The parent's region code as a string; may be left out.")]
-
-
+ParentRegion = Annotated[str, Meta(description="The parent's region code as a string; optional.")]
 TargetTime = Annotated[
     str,
     Meta(
@@ -21,23 +19,18 @@ TargetTime = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-
-
 SnapshotWanted = Annotated[
-    str, Meta(description="With LAST_SNAPSHOT: the id of the snapshot to take instead of the newest, a string.")
+    str, Meta(description="With LAST_SNAPSHOT: the id of the snapshot to restore instead of the newest, a string.")
 ]
-
-
 Quiet = Annotated[
-    bool, Meta(description="true or false: whether jobs, credentials and the like are disabled; for DEV they are.")
+    bool,
+    Meta(description="true or false: whether to disable jobs, foreign credentials and the like; by default for DEV."),
 ]
-
-
 Strategy = Annotated[ForkStrategy, Meta(description="One of LAST_SNAPSHOT, NOW, PITR.")]
 
 
 class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fork of a service. Type, region and storage are the parent's; name and size too unless they are given."""
+    """A fork of a service. Type, region and storage are the parent's; name and size too, unless given."""
 
     inherited: ClassVar[frozenset[str]] = frozenset(
         ("service_type", "storage", "storage_gbs", "volume_type", "disk_gbs", "addons")
@@ -55,7 +48,7 @@ class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class TransactionMark(Struct, frozen=True):
-    """The end of one transaction, in the WAL and in time."""
+    """The commit of a transaction: its WAL location and its time."""
 
     xid: int
     lsn: str
@@ -63,7 +56,7 @@ class TransactionMark(Struct, frozen=True):
 
 
 class WalRange(Struct, frozen=True):
-    """The WAL that a fork grew from. Every transaction whose end lies before stop_lsn is in the fork, no other is."""
+    """The WAL that a fork replayed. The fork contains exactly the transactions that ended before stop_lsn."""
 
     first_segment: str | None
     last_segment: str | None
@@ -73,7 +66,7 @@ class WalRange(Struct, frozen=True):
 
 
 class BaseSnapshot(Struct, frozen=True):
-    """The image that a fork grew from; without an id it was made for this fork alone."""
+    """The base backup of a fork; it has no id if it was taken for this fork alone."""
 
     id: str | None
     time: str
@@ -81,14 +74,14 @@ class BaseSnapshot(Struct, frozen=True):
 
 
 class StepSeconds(Struct, frozen=True):
-    """One step of the work."""
+    """The duration of one step."""
 
     step: str
     seconds: float
 
 
 class NotCarriedOver(Struct, frozen=True):
-    """Something of the parent that PostgreSQL cannot bring along, and what was done about it."""
+    """Something of the parent that PostgreSQL does not copy, and what to do about it."""
 
     what: str
     names: list[str]
@@ -96,48 +89,51 @@ class NotCarriedOver(Struct, frozen=True):
 
 
 class ForkReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What exactly a fork holds, how it was made, and what was checked."""
+    """What a fork contains, how it was created, and what was checked."""
 
     service_id: Identifier
     parent_service_id: str
     parent_name: str
     strategy: str
-    requested_target: Annotated[str | None, Meta(description="As the caller wrote it.")]
+    requested_target: Annotated[str | None, Meta(description="As written in the request.")]
     base: BaseSnapshot
     wal: WalRange
     timeline: int
     last_included: TransactionMark | None = None
     first_excluded: Annotated[
-        TransactionMark | None, Meta(description="Absent while nothing committed on the parent after the border.")
+        TransactionMark | None, Meta(description="Absent if nothing was committed on the parent after stop_lsn.")
     ] = None
     excluded_with_earlier_time: Annotated[
         list[int],
-        Meta(description="Transactions behind the border whose time is not after the target: clocks and WAL disagree."),
+        Meta(description="Transactions after stop_lsn with a commit time up to the target: the clock went back."),
     ]
     size_bytes: int
     total_seconds: float | None
     steps: list[StepSeconds]
-    phases: Annotated[dict[str, float], Meta(description="Seconds of the parts of the first step.")]
-    neutralised: Annotated[dict[str, Any], Meta(description="What was kept from acting on the outside world.")]
+    phases: Annotated[dict[str, float], Meta(description="Seconds of each part of the first step.")]
+    neutralised: Annotated[
+        dict[str, Any], Meta(description="What was disabled so that the fork does not act on other systems.")
+    ]
     not_carried_over: list[NotCarriedOver]
-    checks: Annotated[list[str], Meta(description="What was proven before the fork was READY.")]
+    checks: Annotated[list[str], Meta(description="What was verified before the fork became READY.")]
 
 
 class ForkPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a fork would be: the answer to a dry run. Nothing was made, and no name, port or moment is reserved."""
+    """The response to a dry run: the fork that would be created. Nothing is created or reserved."""
 
     parent_service_id: Identifier
     name: str
     strategy: ForkStrategy
-    target_time: Annotated[datetime | None, Meta(description="The moment that the fork would hold; null without PITR.")]
+    target_time: Annotated[datetime | None, Meta(description="The recovery target; null without PITR.")]
     base_snapshot: Annotated[
-        Snapshot | None, Meta(description="The parent's snapshot that it would grow from; absent for a copy of now.")
+        Snapshot | None,
+        Meta(description="The parent's snapshot that would be restored; absent if the fork copies the present state."),
     ] = None
     environment: Environment
     cpu_millis: int | None
     memory_gbs: int | None
-    wal_bytes: Annotated[int | None, Meta(description="About how much WAL would be replayed; null for none.")]
+    wal_bytes: Annotated[int | None, Meta(description="About how much WAL would be replayed; null if none.")]
     estimated_seconds: Annotated[
         float,
-        Meta(description="The median of the last forks here, and the redo of the WAL at 120 MB a second on top."),
+        Meta(description="The median of the latest forks on this host, plus WAL replay at 120 MB a second."),
     ]

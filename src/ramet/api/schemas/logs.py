@@ -16,7 +16,7 @@ class ServiceLogEntry(Struct, frozen=True):
 
 
 class ServiceLogs(Struct, frozen=True, omit_defaults=True):
-    """Log entries, newest first; without last_cursor it is the last page."""
+    """A page of log entries, newest first; the last page has no last_cursor."""
 
     logs: Annotated[
         list[str], Meta(description="The messages alone, for older clients.", extra_json_schema={"deprecated": True})

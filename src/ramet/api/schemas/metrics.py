@@ -10,8 +10,6 @@ from ramet.model.metrics import SERIES, Function
 SeriesName = Annotated[
     str, Meta(description="One of the series that available-series lists.", examples=[next(iter(SERIES))])
 ]
-
-
 Bound = Annotated[
     str,
     Meta(
@@ -19,8 +17,6 @@ Bound = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-
-
 BucketSeconds = Annotated[
     int,
     Meta(
@@ -28,8 +24,6 @@ BucketSeconds = Annotated[
         extra_json_schema={"minimum": 60},
     ),
 ]
-
-
 FunctionName = Annotated[
     Function,
     Meta(description=f"One of {', '.join(Function)}; by default AVG for gauges and RATE for counters."),
@@ -44,7 +38,7 @@ class MetricLabelFilter(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MetricsSeriesRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which series, of which time, in which buckets."""
+    """A query for a series: its name, time range and buckets."""
 
     name: SeriesName
     begin: Bound = field(name="from")
@@ -61,7 +55,7 @@ class MetricsSeriesRequest(Body, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class MetricDataPoint(Struct, frozen=True):
-    """A bucket by its beginning; value is null when nothing was measured in it."""
+    """A bucket, named by its start; value is null if nothing was measured in it."""
 
     time: Timestamp
     value: float | None

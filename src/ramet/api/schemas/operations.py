@@ -8,11 +8,11 @@ from msgspec import Meta, Struct
 from ramet.api.schemas.shared import Identifier, Timestamp
 from ramet.model.status import OperationStatus
 
-Finished = Annotated[datetime | None, Meta(description="RFC 3339, in UTC; null while it is under way.")]
+Finished = Annotated[datetime | None, Meta(description="RFC 3339, in UTC; null while it is running.")]
 
 
 class OperationStep(Struct, frozen=True):
-    """One entry of an operation's history: a step that was done, tried again, given up or undone."""
+    """An entry of an operation's history: a step that succeeded, was retried, failed or was undone."""
 
     step: str
     outcome: str
@@ -22,24 +22,24 @@ class OperationStep(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """Work on a service: what it is, how far it is, and why it failed if it did."""
+    """An operation on a service: its kind, its progress, and its error if it failed."""
 
     id: Identifier
     service_id: Identifier
     service_name: str
     operation: str
     status: OperationStatus
-    step: Annotated[str, Meta(description="The present step, or the last one.")]
-    progress: Annotated[str, Meta(description="What the step waits for; empty when it does not wait.")]
+    step: Annotated[str, Meta(description="The current step, or the last one.")]
+    progress: Annotated[str, Meta(description="What the step waits for; empty if it does not wait.")]
     error: str | None
     created: Timestamp
     finished: Finished
-    seconds: Annotated[float | None, Meta(description="From the request to the end; null while it is under way.")]
+    seconds: Annotated[float | None, Meta(description="From the request to the end; null while it is running.")]
     steps: list[OperationStep]
 
 
 class Operations(Struct, frozen=True, omit_defaults=True):
-    """Operations, newest first; without last_cursor it is the last page."""
+    """A page of operations, newest first; the last page has no last_cursor."""
 
     operations: list[Operation]
     last_cursor: str | None = None

@@ -10,14 +10,14 @@ from ramet.model.status import ReplicaSetStatus
 
 
 class ReplicaSetMetadata(Struct, frozen=True, omit_defaults=True):
-    """More about a read replica set."""
+    """Further properties of a read replica set."""
 
     environment: Environment
-    status_reason: Annotated[str, Meta(description="Why the set does not serve.")] | None = None
+    status_reason: Annotated[str, Meta(description="Why the set does not accept connections.")] | None = None
 
 
 class ReadReplicaSet(Struct, frozen=True, omit_defaults=True):
-    """A group of read-only copies of a service behind one endpoint."""
+    """A set of read-only copies of a service behind one endpoint."""
 
     id: Identifier
     name: str
@@ -37,13 +37,9 @@ Nodes = Annotated[
         extra_json_schema={"minimum": 1, "maximum": 4},
     ),
 ]
-
-
 CpuAmount = Annotated[
     str | int, Meta(description="Thousandths of a core of each node, such as 500.", extra_json_schema={"minimum": 1})
 ]
-
-
 MemoryAmount = Annotated[
     str | int, Meta(description="Gigabytes of each node, such as 2.", extra_json_schema={"minimum": 1})
 ]

@@ -9,23 +9,19 @@ from ramet.api.schemas.shared import Body, Identifier, Name, OptionalTimestamp, 
 from ramet.model.snapshot import SnapshotKind
 
 Days = Annotated[int, Meta(description="An integer, days from 1 to 365; null for the default.")]
-
-
 Seconds = Annotated[int, Meta(description="An integer, seconds from 60 to 604800; null for the default.")]
-
-
 Bytes = Annotated[int, Meta(description="An integer, bytes from 16777216 to 1099511627776; null for the default.")]
 
 
 class SnapshotStatus(StrEnum):
-    """How far a snapshot is."""
+    """Whether a snapshot can be used yet."""
 
     CREATING = "CREATING"
     AVAILABLE = "AVAILABLE"
 
 
 class Snapshot(Struct, frozen=True):
-    """An image of a service that a fork can grow from. While it is being made, time, lsn and size are null."""
+    """A snapshot that a fork can be restored from. While it is being taken, time, lsn and size_bytes are null."""
 
     id: Identifier
     service_id: Identifier
@@ -38,7 +34,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True, rename={"begins_at": "from", "ends_at": "to"}):
-    """Moments that cannot be had, between two that can; `to` is null for a gap that reaches until now."""
+    """Times that the service cannot be restored to; `to` is null for a gap that has not ended."""
 
     begins_at: Timestamp
     ends_at: OptionalTimestamp
@@ -46,16 +42,16 @@ class Gap(Struct, frozen=True, rename={"begins_at": "from", "ends_at": "to"}):
 
 
 class ClockStep(Struct, frozen=True):
-    """The clock of the service went back, as two snapshots show that follow each other."""
+    """The clock of the service went back between two consecutive snapshots."""
 
     before: Timestamp
     after: Timestamp
 
 
 class RestoreWindow(Struct, frozen=True):
-    """Forks can be made of the moments from earliest to latest, but for the gaps.
+    """The service can be restored to any time from earliest to latest, except those in gaps.
 
-    Where the clock went back a moment occurs twice; it means its last occurrence.
+    Where the clock went back, a time occurred twice; it means the last occurrence.
     """
 
     earliest: OptionalTimestamp
@@ -69,7 +65,7 @@ class RestoreWindow(Struct, frozen=True):
 
 
 class RestoreSettings(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out stays as it is; null takes the default of the installation."""
+    """Absent settings are kept; null restores the default of the installation."""
 
     window_days: Days | UnsetType | None = UNSET
     snapshot_interval_seconds: Seconds | UnsetType | None = UNSET
@@ -77,6 +73,6 @@ class RestoreSettings(Body, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SnapshotCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A snapshot made by hand; it stays until it is deleted."""
+    """A manual snapshot; it is kept until it is deleted."""
 
     name: Name | UnsetType | None = UNSET

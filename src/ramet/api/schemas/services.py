@@ -23,44 +23,30 @@ from ramet.api.schemas.shared import (
 from ramet.model.service import Environment, ServiceType
 from ramet.model.status import Status
 
-Password = Annotated[str, Meta(description="Shown this once.", extra_json_schema={"format": "password"})]
-
-
+Password = Annotated[
+    str,
+    Meta(
+        description="The password of tsdbadmin, in the responses to create and fork only.",
+        extra_json_schema={"format": "password"},
+    ),
+]
 Reason = Annotated[str, Meta(description="Why the service is UNSTABLE.")]
-
-
-StrategyUsed = Annotated[str, Meta(description="Of a fork: the strategy it was made with.")]
-
-
-TargetUsed = Annotated[str, Meta(description="Of a PITR fork: the target as the caller wrote it.")]
-
-
-DataTime = Annotated[datetime, Meta(tz=True, description="Of a fork: the moment whose data it holds, once known.")]
-
-
-SnapshotUsed = Annotated[str, Meta(description="Of a fork: the parent's snapshot it grew from.")]
-
-
-ProvenRestore = Annotated[datetime, Meta(tz=True, description="The newest moment that a restore drill has recovered.")]
-
-
-RestoreWarning = Annotated[str, Meta(description="What is wrong with restoring the service.")]
-
-
-StorageWarning = Annotated[str, Meta(description="Why sessions are read-only at present: the storage is nearly full.")]
-
-
-ParentName = Annotated[str, Meta(description="Of a fork: its parent's name at that time.")]
-
-
-Region = Annotated[str, Meta(description="The region code of this host as a string; may be left out.")]
-
-
+StrategyUsed = Annotated[str, Meta(description="Of a fork: the strategy that it was created with.")]
+TargetUsed = Annotated[str, Meta(description="Of a PITR fork: the target as written in the request.")]
+DataTime = Annotated[datetime, Meta(tz=True, description="Of a fork: the time that its data is from, once known.")]
+SnapshotUsed = Annotated[str, Meta(description="Of a fork: the parent's snapshot that it was restored from.")]
+ProvenRestore = Annotated[
+    datetime, Meta(tz=True, description="The newest time to which a restore drill has recovered the service.")
+]
+RestoreWarning = Annotated[str, Meta(description="Why the service may not be restorable.")]
+StorageWarning = Annotated[str, Meta(description="Why sessions are read-only now: the storage is nearly full.")]
+ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
+Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
 ReplicaCount = Annotated[int, Meta(description="The integer 0, since one host has no high availability.")]
 
 
 class VpcEndpoint(Struct, frozen=True):
-    """An address inside a private network; no backend has one yet."""
+    """An address inside a private network; no backend offers one."""
 
     host: str
     port: int
@@ -106,7 +92,7 @@ class ServiceMetrics(Struct, frozen=True):
 
 
 class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
-    """More about a service. What does not apply is left out."""
+    """Further properties of a service. Those that do not apply are absent."""
 
     environment: Environment
     status_reason: Reason | None = None
@@ -121,7 +107,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A PostgreSQL service. What does not apply is absent. Only answers to create and fork have `initial_password`."""
+    """A PostgreSQL service. Properties that do not apply are absent; only create and fork return `initial_password`."""
 
     service_id: Identifier
     project_id: str
@@ -145,7 +131,7 @@ class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
 
 class Addon(StrEnum):
-    """What a new service is to be able to do."""
+    """Capabilities of a new service."""
 
     TIME_SERIES = "time-series"
     AI = "ai"
@@ -161,7 +147,7 @@ class ServiceTypeWanted(StrEnum):
 
 
 class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new, empty service. Without a size it is a shared one."""
+    """A new, empty service. Without a size it shares the host's resources."""
 
     name: Name
     addons: Annotated[list[Addon], Meta(description="An array of 'time-series' and 'ai'.")] | None = None
@@ -185,15 +171,13 @@ class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 NewPassword = Annotated[
     str, Meta(description="A string of 1 to 1000 printable characters.", extra_json_schema={"format": "password"})
 ]
-
-
 Count = Annotated[
     int, Meta(description="The integer 0, since one host has no high availability.", extra_json_schema={"minimum": 0})
 ]
 
 
 class ServiceRename(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Another name for a service."""
+    """A new name for a service."""
 
     name: Name
 
@@ -201,40 +185,40 @@ class ServiceRename(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class ExtensionsInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which extensions of a service to update."""
 
-    extension: Annotated[str, Meta(description="The name of one extension; without it, all.")] | None = None
+    extension: Annotated[str, Meta(description="The name of one extension; all of them by default.")] | None = None
 
 
 class ExtensionUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An extension of a database that was not at the version that is installed."""
+    """An extension of a database whose version was not the installed one."""
 
     database: str
     extension: str
     from_version: str
     to_version: str
-    problem: Annotated[str, Meta(description="A sentence: why it stays at its version.")] | None = None
+    problem: Annotated[str, Meta(description="Why it was not updated.")] | None = None
 
 
 class ResizeInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Another size for a service."""
+    """A new size for a service."""
 
     cpu_millis: Cpu
     memory_gbs: Memory
 
 
 class UpdatePasswordInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Another password for the admin of a service."""
+    """A new password for tsdbadmin."""
 
     password: NewPassword
 
 
 class SetEnvironmentInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much is at stake from now on."""
+    """The environment: PROD (protected) or DEV (neutralized when forked)."""
 
     environment: EnvironmentName
 
 
 class SetHAReplicaInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many high-availability replicas a service is to have."""
+    """The wanted number of high-availability replicas."""
 
     sync_replica_count: Count | None = None
     replica_count: Count | None = None

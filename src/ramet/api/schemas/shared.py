@@ -9,36 +9,22 @@ from ramet.model.service import Environment
 
 
 def twin_of(name: str, go_name: str) -> Meta:
-    """Return what is documented of an older name of a field; generators for Go would name both fields alike."""
+    """Return the documentation of a deprecated twin of a field, with a Go name that differs from the field's."""
     return Meta(description=f"Same as {name}.", extra_json_schema={"deprecated": True, "x-go-name": go_name})
 
 
 Identifier = Annotated[str, Meta(pattern="^[a-z0-9]{10}$")]
-
-
 Timestamp = Annotated[datetime, Meta(tz=True, description="RFC 3339, in UTC.")]
-
-
 Name = Annotated[
     str,
     Meta(
         description="A string of 1 to 128 printable characters.", extra_json_schema={"minLength": 1, "maxLength": 128}
     ),
 ]
-
-
 Cpu = Annotated[str | int, Meta(description="Thousandths of a core as a numeric string, such as '500', or 'shared'.")]
-
-
 Memory = Annotated[str | int, Meta(description="Gigabytes as a numeric string, such as '2', or 'shared'.")]
-
-
 Tag = Annotated[Environment, Meta(description="One of DEV, PROD; DEV by default.")]
-
-
 Properties = Annotated[dict[str, Any], Meta(description="An object; ignored.")]
-
-
 Ignored = Annotated[str, Meta(description="A string; ignored.")]
 
 
@@ -56,7 +42,7 @@ class ConnectionPooler(Struct, frozen=True):
 
 
 class ErrorBody(Struct, frozen=True, omit_defaults=True):
-    """The one shape of every error: a code for programs, a sentence for a person, and details or the remedy."""
+    """Every error: a code for programs, a message for people, and details or what to do."""
 
     code: Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")]
     message: str
@@ -64,7 +50,7 @@ class ErrorBody(Struct, frozen=True, omit_defaults=True):
 
 
 class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request. `inherited` names what a client may expect to set and cannot."""
+    """A request body. `inherited` names fields that a fork takes from its parent and a request cannot set."""
 
     inherited: ClassVar[frozenset[str]] = frozenset()
 
@@ -73,7 +59,7 @@ EnvironmentName = Annotated[Environment, Meta(description="One of DEV, PROD.")]
 
 
 class Success(Struct, frozen=True):
-    """A sentence that says what was done."""
+    """What was done."""
 
     message: str
 

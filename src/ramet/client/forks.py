@@ -1,0 +1,50 @@
+"""Forks, their plans and their reports."""
+
+from ramet.api.schemas.forks import ForkPlan, ForkReport
+from ramet.api.schemas.services import Service
+from ramet.client.connection import Connection, given
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Environment
+
+
+class Forks(Connection):
+    """The operations on forks."""
+
+    def fork_service(
+        self,
+        service_id: str,
+        strategy: ForkStrategy,
+        *,
+        target_time: str | None = None,
+        snapshot_id: str | None = None,
+        name: str | None = None,
+        cpu_millis: str | None = None,
+        memory_gbs: str | None = None,
+        environment: Environment = Environment.DEV,
+        quiet: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Service:
+        """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited.
+
+        `target_time` goes with PITR; `snapshot_id` with LAST_SNAPSHOT: that one instead of the newest.
+        `quiet` disables its scheduled jobs and foreign credentials; by default for DEV forks only.
+        """
+        fields = given(
+            target_time=target_time,
+            snapshot_id=snapshot_id,
+            name=name,
+            cpu_millis=cpu_millis,
+            memory_gbs=memory_gbs,
+            quiet=quiet,
+        )
+        body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
+        return self.call("POST", self.path(service_id, "forkService"), Service, body, idempotency_key)
+
+    def fork_report(self, service_id: str) -> ForkReport:
+        """Return what a READY fork contains."""
+        return self.call("GET", self.path(service_id, "forkReport"), ForkReport)
+
+    def plan_fork(self, service_id: str, strategy: ForkStrategy, **fields: str | None) -> ForkPlan:
+        """Return the plan of a fork with these fields of a request; nothing is created."""
+        body = {"fork_strategy": strategy, **given(**fields)}
+        return self.call("POST", self.path(service_id, "forkService") + "?dry_run=true", ForkPlan, body)
