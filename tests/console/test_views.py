@@ -13,13 +13,12 @@ from ramet.control.metrics import Growth
 from ramet.model.credentials import Secret
 from ramet.model.fork import shown
 from ramet.model.metrics import Series
+from ramet.model.operation_record import Event, OperationRecord
 from ramet.model.resources import Size
 from ramet.model.service import Environment, Origin, Service, ServiceType
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus
 from ramet.model.window import Gap, RestoreSettings, RestoreWindow
-from ramet.store.history import Past
-from ramet.store.operations import Event
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -192,8 +191,8 @@ def test_a_chart_sums_labels_and_has_gaps_where_values_are_missing() -> None:
     assert chart(METRICS[0], [Series({}, [(_at(0), None)])]) is None
 
 
-def _past(status: OperationStatus, step: str, *events: Event) -> Past:
-    return Past("op", "s", "shop", "fork", status, step, "redo 0/5", None, _at(0), None, events)
+def _past(status: OperationStatus, step: str, *events: Event) -> OperationRecord:
+    return OperationRecord("op", "s", "shop", "fork", status, step, "redo 0/5", None, _at(0), None, events)
 
 
 def test_steps_are_done_active_waiting_undone_or_failed() -> None:

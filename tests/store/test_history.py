@@ -5,9 +5,9 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from ramet.ids import new_id
+from ramet.model.operation_record import Event
 from ramet.store import history, operations, services
 from ramet.store.database import Store
-from ramet.store.operations import Event
 from ramet.store.tables import operation, operation_event
 from tests.store.values import NOW, a_project, a_service
 

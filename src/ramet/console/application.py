@@ -13,15 +13,14 @@ from litestar.middleware.compression import CompressionMiddleware
 from litestar.types import ControllerRouterHandler
 
 from ramet.console import static_files
-from ramet.console.auth import sign_in
 from ramet.console.auth.csrf import CsrfTokens
 from ramet.console.auth.sign_in_links import SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.console.context import AnyRequest, ConsoleContext, dependencies, read
 from ramet.console.error_pages import exception_handlers, on_http_exception
-from ramet.console.live import events
 from ramet.console.live.change_feed import ChangeFeed
 from ramet.console.pages import (
+    events,
     forks,
     help,
     lineage,
@@ -32,6 +31,7 @@ from ramet.console.pages import (
     service,
     service_changes,
     services,
+    sign_in,
     snapshots,
 )
 from ramet.console.rendering import redirect

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
+from ramet.model.operation_record import OperationRecord
 from ramet.store import history
-from ramet.store.history import Past, Position
+from ramet.store.history import Position
 
 PAGE = 50
 LARGEST_PAGE = 500
@@ -17,7 +18,7 @@ LARGEST_PAGE = 500
 class OperationPage:
     """Operations, newest first. `cursor` asks for the next page; None on the last one."""
 
-    operations: list[Past]
+    operations: list[OperationRecord]
     cursor: str | None
 
 
@@ -46,7 +47,7 @@ def list_operations(
     return OperationPage(page, _cursor(page[-1]) if len(found) > limit else None)
 
 
-def _cursor(last: Past) -> str:
+def _cursor(last: OperationRecord) -> str:
     return base64.urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode().rstrip("=")
 
 

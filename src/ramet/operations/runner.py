@@ -12,6 +12,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
+from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Changes, Done, Next, Procedure, StateUnreadable, Work
 from ramet.operations.transitions import (
@@ -26,7 +27,7 @@ from ramet.operations.transitions import (
 from ramet.operations.words import in_words
 from ramet.store import operations
 from ramet.store.database import Store
-from ramet.store.operations import Event, LeaseLost, Operation
+from ramet.store.operations import LeaseLost, Operation
 
 _log = logging.getLogger(__name__)
 _COMMIT_ATTEMPTS = 5

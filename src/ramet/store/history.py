@@ -1,39 +1,18 @@
 """Queries on the operations of a project's services, deleted ones included."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.model.operation_record import Event, OperationRecord
 from ramet.model.procedures import SPECS
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.status import OperationStatus
-from ramet.store.operations import Event
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 
 Position = tuple[datetime, str]
-
-
-@dataclass(frozen=True)
-class Past:
-    """An operation with its events. `step` is the present one, or the last.
-
-    Those on a read replica set belong to its service, and carry the set's name.
-    """
-
-    id: str
-    service_id: str
-    service_name: str
-    procedure: str
-    status: OperationStatus
-    step: str
-    progress: str
-    error: str | None
-    created_at: datetime
-    finished_at: datetime | None
-    events: tuple[Event, ...] = ()
 
 
 _BACKGROUND = [spec.name.value for spec in SPECS.values() if spec.background]
@@ -52,7 +31,7 @@ def list_past(
     before: Position | None,
     *,
     everything: bool,
-) -> list[Past]:
+) -> list[OperationRecord]:
     """Return up to `limit` operations of a project, of a service or of a set, newest first, with all their events.
 
     `before` is where the last page ended: the time and the id of its last operation. Unless `everything` is wanted,
@@ -123,8 +102,8 @@ def _events_of(tx: sa.Connection, operation_ids: Sequence[str]) -> dict[str, tup
     return found
 
 
-def _past(row: sa.Row[Any], events: tuple[Event, ...]) -> Past:
-    return Past(
+def _past(row: sa.Row[Any], events: tuple[Event, ...]) -> OperationRecord:
+    return OperationRecord(
         id=row.id,
         service_id=row.service_id,
         service_name=row.name,

@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
@@ -54,18 +55,6 @@ class Operation:
     error: str | None
     created_at: datetime
     finished_at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Event:
-    """One entry of an operation's history. `seconds` is the time since the step began."""
-
-    operation_id: str
-    step: str
-    outcome: str
-    at: datetime
-    seconds: float
-    error: str | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ramet.api.responses import PlaneDependency, answer
 from ramet.api.schemas.operations import Operation, Operations, OperationStep
 from ramet.control import operations
 from ramet.control.operations import OperationPage
-from ramet.store.history import Past
+from ramet.model.operation_record import OperationRecord
 
 Limit = Annotated[
     int,
@@ -72,7 +72,7 @@ def _page_shape(page: OperationPage) -> Operations:
     return Operations(shapes, page.cursor)
 
 
-def _operation_shape(past: Past) -> Operation:
+def _operation_shape(past: OperationRecord) -> Operation:
     finished = past.finished_at
     return Operation(
         id=past.id,

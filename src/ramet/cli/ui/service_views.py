@@ -8,6 +8,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.output import print_data, print_pairs, print_rows, say, status_text
 from ramet.endpoints import address
+from ramet.model.lineage import tree_rows
 
 COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
 
@@ -70,23 +71,18 @@ def _status(service: Service) -> Text:
 
 def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:
     """Return the services as trees of forks, with its branch drawn; forks of deleted parents are at the top level."""
-    known = {service.service_id for service in services}
-    children: dict[str | None, list[Service]] = {}
-    for service in services:
-        origin = service.forked_from
-        parent = origin.service_id if origin is not None and origin.service_id in known else None
-        children.setdefault(parent, []).append(service)
-    rows: list[tuple[str, Service]] = []
-    # A stack instead of recursion: forks may be nested deeply.
-    stack = [("", "", service) for service in reversed(children.get(None, []))]
-    while stack:
-        branch, below, service = stack.pop()
-        rows.append((branch, service))
-        forks = children.get(service.service_id, [])
-        for place, fork in reversed(list(enumerate(forks, 1))):
-            is_last = place == len(forks)
-            stack.append((below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  "), fork))
-    return rows
+    drawn: list[tuple[str, Service]] = []
+    below: list[str] = []  # of each row: what is drawn before the branches of its forks
+    for row in tree_rows(services, lambda one: one.service_id, _parent_id):
+        indent = "" if row.parent_row is None else below[row.parent_row]
+        branch = "" if row.parent_row is None else indent + ("└─ " if row.is_last else "├─ ")
+        drawn.append((branch, row.item))
+        below.append("" if row.parent_row is None else indent + ("   " if row.is_last else "│  "))
+    return drawn
+
+
+def _parent_id(service: Service) -> str | None:
+    return None if service.forked_from is None else service.forked_from.service_id
 
 
 def shown_size(service: Service) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ramet.model.operation_record import OperationRecord
 from ramet.model.procedures import SPECS
 from ramet.model.status import OperationStatus
-from ramet.store.history import Past
 
 _STATES = {"DONE": "done", "UNDONE": "undone", "ABANDONED": "failed", "RETRIED": "retried"}
 
@@ -20,35 +20,35 @@ class Step:
     note: str = ""
 
 
-def steps_of(past: Past) -> Sequence[Step]:
+def steps_of(operation: OperationRecord) -> Sequence[Step]:
     """Return the steps of an operation, including later ones where they are known."""
-    spec = SPECS.get(past.procedure)
+    spec = SPECS.get(operation.procedure)
     names = dict.fromkeys(spec.steps if spec is not None and spec.creates else ())
-    names.update(dict.fromkeys(event.step for event in past.events))
-    if past.status is OperationStatus.RUNNING:
-        names[past.step] = None
-    return [_step(past, name) for name in names]
+    names.update(dict.fromkeys(event.step for event in operation.events))
+    if operation.status is OperationStatus.RUNNING:
+        names[operation.step] = None
+    return [_step(operation, name) for name in names]
 
 
-def grouped(listed: Sequence[Past], most: int | None = None) -> Sequence[tuple[Past, int]]:
+def grouped(listed: Sequence[OperationRecord], most: int | None = None) -> Sequence[tuple[OperationRecord, int]]:
     """Return operations, newest first; successive successes of a kind are one entry, with the number of the others."""
-    groups: list[tuple[Past, int]] = []
-    for past in listed:
+    groups: list[tuple[OperationRecord, int]] = []
+    for operation in listed:
         last, more = groups[-1] if groups else (None, 0)
-        if last is not None and _succeeded(last, last.procedure) and _succeeded(past, last.procedure):
+        if last is not None and _succeeded(last, last.procedure) and _succeeded(operation, last.procedure):
             groups[-1] = (last, more + 1)
         else:
-            groups.append((past, 0))
+            groups.append((operation, 0))
     return groups[:most]
 
 
-def _succeeded(past: Past, procedure: str) -> bool:
-    return past.procedure == procedure and past.status is OperationStatus.SUCCEEDED
+def _succeeded(operation: OperationRecord, procedure: str) -> bool:
+    return operation.procedure == procedure and operation.status is OperationStatus.SUCCEEDED
 
 
-def title_of(past: Past) -> str:
+def title_of(operation: OperationRecord) -> str:
     """Return the title of an operation."""
-    return SPECS[past.procedure].title if past.procedure in SPECS else _in_words(past.procedure)
+    return SPECS[operation.procedure].title if operation.procedure in SPECS else _in_words(operation.procedure)
 
 
 def step_title(procedure: str, step: str) -> str:
@@ -62,18 +62,18 @@ def _in_words(stored_name: str) -> str:
     return stored_name.replace("_", " ").capitalize()
 
 
-def seconds_of(past: Past) -> float | None:
+def seconds_of(operation: OperationRecord) -> float | None:
     """Return how long an operation took; None until it has finished."""
-    return None if past.finished_at is None else (past.finished_at - past.created_at).total_seconds()
+    return None if operation.finished_at is None else (operation.finished_at - operation.created_at).total_seconds()
 
 
-def _step(past: Past, name: str) -> Step:
-    title = step_title(past.procedure, name)
-    own = [event for event in past.events if event.step == name]
+def _step(operation: OperationRecord, name: str) -> Step:
+    title = step_title(operation.procedure, name)
+    own = [event for event in operation.events if event.step == name]
     last = next((event for event in reversed(own) if event.outcome == "ABANDONED"), own[-1] if own else None)
     error = "" if last is None else last.error or ""
-    if past.status is OperationStatus.RUNNING and name == past.step:
-        return Step(title, "active", None, past.progress or error)
+    if operation.status is OperationStatus.RUNNING and name == operation.step:
+        return Step(title, "active", None, operation.progress or error)
     if last is None:
         return Step(title, "waiting")
     return Step(title, _STATES.get(last.outcome, "failed"), last.seconds, error)
