@@ -28,7 +28,7 @@ from ramet.client import Client
 from ramet.errors import Error
 from ramet.model.service import Environment, ServiceType
 
-_TYPE = click.Choice([one.value for one in ServiceType], case_sensitive=False)
+_TYPE = click.Choice(ServiceType, case_sensitive=False)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class NewService:
 
     cpu: str | None
     memory: str | None
-    environment: str
+    environment: Environment
     idempotency_key: str | None
     no_save_password: bool
     waiting: Waiting
@@ -49,7 +49,7 @@ class NewService:
         return {
             "cpu_millis": self.cpu,
             "memory_gbs": self.memory,
-            "environment": Environment(self.environment.upper()),
+            "environment": self.environment,
             "idempotency_key": self.idempotency_key,
         }
 
@@ -116,7 +116,7 @@ def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[
 )
 @new_service_options("shared", both=True)
 @with_client
-def create_service(client: Client, name: str, service_type: str, new: NewService) -> None:
+def create_service(client: Client, name: str, service_type: ServiceType, new: NewService) -> None:
     """Create a service with an empty database.
 
     \b
@@ -125,8 +125,7 @@ def create_service(client: Client, name: str, service_type: str, new: NewService
       ramet service create shop --cpu 1000 --memory 4 --environment PROD
       ramet service create vectors --type VECTOR --no-wait -o json
     """
-    kind = ServiceType(service_type.upper())
-    new.follow(client, client.create_service(name, service_type=kind, **new.fields))
+    new.follow(client, client.create_service(name, service_type=service_type, **new.fields))
 
 
 @click.command("fork")
@@ -168,8 +167,7 @@ def fork_service(
     chosen = point.fields(client, parent_id)
     if dry_run:
         fields = {**chosen, "name": name, "cpu_millis": new.cpu, "memory_gbs": new.memory}
-        tag = new.environment.upper()
-        plan = client.plan_fork(parent_id, point.strategy, environment_tag=tag, **fields)
+        plan = client.plan_fork(parent_id, point.strategy, environment_tag=new.environment, **fields)
         print_result(plan, new.output, lambda: print_pairs(plan_pairs(plan)))
         return
     new.follow(client, client.fork_service(parent_id, point.strategy, name=name, quiet=quiet, **chosen, **new.fields))

@@ -12,7 +12,7 @@ from ramet.cli.ui.output import print_pairs, print_result, print_rows
 from ramet.client import Client
 from ramet.model.metrics import Function
 
-_FUNCTION = click.Choice([one.value for one in Function], case_sensitive=False)
+_FUNCTION = click.Choice(Function, case_sensitive=False)
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -39,7 +39,7 @@ def show_metrics(
     series: str | None,
     since: float,
     bucket: int | None,
-    function: str | None,
+    function: Function | None,
     labels: tuple[str, ...],
     output: str,
 ) -> None:
@@ -53,7 +53,7 @@ def show_metrics(
     """
     now = datetime.now(UTC)
     more: dict[str, object] = {} if bucket is None else {"bucket_seconds": bucket}
-    more |= {} if function is None else {"fn": function.upper()}
+    more |= {} if function is None else {"fn": function}
     more["filters"] = [_filter(label) for label in labels]
     if series is None:
         usage, names = service.metrics, client.list_series(service.service_id)

@@ -86,7 +86,7 @@ def resize(client: Client, service: Service, replica_set: str, cpu: str, memory:
 @_set_argument
 @click.argument("environment", type=ENVIRONMENT)
 @with_service
-def set_environment(client: Client, service: Service, replica_set: str, environment: str) -> None:
+def set_environment(client: Client, service: Service, replica_set: str, environment: Environment) -> None:
     """Set the environment of a read replica set: PROD or DEV.
 
     \b
@@ -94,8 +94,8 @@ def set_environment(client: Client, service: Service, replica_set: str, environm
       ramet service replica set-environment shop reports PROD
     """
     found = _find(client, service, replica_set)
-    client.set_replica_environment(service.service_id, found.id, Environment(environment.upper()))
-    say(f"{found.name} is now a {environment.upper()} replica set.", "green")
+    client.set_replica_environment(service.service_id, found.id, environment)
+    say(f"{found.name} is now a {environment} replica set.", "green")
 
 
 @replica_group.command("delete")

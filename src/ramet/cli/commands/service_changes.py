@@ -56,15 +56,15 @@ def resize(client: Client, service: Service, cpu: str, memory: str, waiting: Wai
 @service_argument
 @click.argument("environment", type=ENVIRONMENT)
 @with_service
-def set_environment(client: Client, service: Service, environment: str) -> None:
+def set_environment(client: Client, service: Service, environment: Environment) -> None:
     """Set the environment of a service: PROD (protected) or DEV (neutralized when forked).
 
     \b
     Example:
       ramet service set-environment shop PROD
     """
-    client.set_environment(service.service_id, Environment(environment.upper()))
-    say(f"{service.name} is now a {environment.upper()} service.", "green")
+    client.set_environment(service.service_id, environment)
+    say(f"{service.name} is now a {environment} service.", "green")
 
 
 @click.command("update-password")

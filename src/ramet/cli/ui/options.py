@@ -30,7 +30,7 @@ Named = TypeVar("Named", bound=HasName)
 _COMPLETION_SECONDS = 2.0
 
 FILE = click.Path(dir_okay=False, path_type=Path)
-ENVIRONMENT = click.Choice([one.value for one in Environment], case_sensitive=False)
+ENVIRONMENT = click.Choice(Environment, case_sensitive=False)
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
