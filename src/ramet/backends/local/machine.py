@@ -64,7 +64,7 @@ class LocalHost:
 
     def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
         """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
-        self.instances.check_service_type(service_type, pg_major)
+        self.instances.installations.of(pg_major).check_service_type(service_type)
 
     def check_room(self) -> None:
         """Raise Exhausted when the storage has no room for a new service."""

@@ -215,10 +215,6 @@ class Servers:
         with contextlib.suppress(OSError):
             self.layout.sockets.rmdir()  # with the last service
 
-    def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
-        """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
-        self.installations.of(pg_major).check_service_type(service_type)
-
     def features(self, server: Server) -> Features:
         """Return what the installation can do for a server."""
         installation = self._installation(server)
