@@ -105,13 +105,13 @@ def _tour(page: Page, shop: str, suffix: str) -> None:
     page.get_by_role("link", name="Full report").click()
     _shoot(page, f"console-report{suffix}")
     page.goto(f"{origin}/console/services/{shop}/fork?strategy=PITR")
-    expect(page.locator("#preview")).to_contain_text("READY in about")
-    before = page.locator("#preview").inner_text()
+    expect(page.locator("#plan")).to_contain_text("READY in about")
+    before = page.locator("#plan").inner_text()
     page.get_by_label("Position in the restore window").evaluate(
         "one => { one.value = Number(one.min) + 0.62 * (one.max - one.min);"
         " for (const kind of ['input', 'change']) one.dispatchEvent(new Event(kind, {bubbles: true})); }"
     )
-    expect(page.locator("#preview")).not_to_have_text(before, use_inner_text=True)
+    expect(page.locator("#plan")).not_to_have_text(before, use_inner_text=True)
     _shoot(page, f"console-fork{suffix}")
 
 

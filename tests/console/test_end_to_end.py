@@ -51,7 +51,7 @@ def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Instance, brows
     page.get_by_role("link", name="Point-in-time fork").click()
     page.get_by_label("Target time").fill(moment[0].isoformat())
     page.get_by_label("Target time").press("Tab")
-    expect(page.locator("#preview")).to_contain_text("READY in about")
+    expect(page.locator("#plan")).to_contain_text("READY in about")
     page.get_by_role("button", name="Fork", exact=True).click()
     fork = _uri(page)
     with psycopg.connect(fork) as client:

@@ -24,7 +24,7 @@ def test_the_keyboard_alone_forks_a_moment(visitor: Visitor, context: BrowserCon
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30", latest)
     page.keyboard.press("ArrowLeft")
     expect(exact).not_to_have_value(latest)
-    expect(page.locator("#preview")).to_contain_text("READY in about")
+    expect(page.locator("#plan")).to_contain_text("READY in about")
     page.keyboard.press("End")
     expect(exact).to_have_value(latest)
     page.get_by_role("button", name="Fork", exact=True).focus()
@@ -67,7 +67,7 @@ def test_an_unknown_choice_is_no_fault_of_the_script(visitor: Visitor, context: 
     complaints = watch(page)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork?strategy=XX")
     expect(page.get_by_label("Now")).to_be_checked()
-    expect(page.locator("#preview")).to_contain_text("READY in about")
+    expect(page.locator("#plan")).to_contain_text("READY in about")
     assert complaints == []
 
 
@@ -92,7 +92,7 @@ def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers
         exact.fill(typed)
         exact.press("Tab")
         expect(exact).to_have_value(understood)
-    expect(page.locator("#preview")).to_contain_text("yesterday")
+    expect(page.locator("#plan")).to_contain_text("yesterday")
     for nowhere in ("2026-02-30 10:00", "2026-02-03 24:30"):
         exact.fill(nowhere)
         exact.press("Tab")
@@ -158,7 +158,7 @@ def test_the_summary_follows_what_is_typed(visitor: Visitor, context: BrowserCon
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
-    summary = page.locator("#preview")
+    summary = page.locator("#plan")
     expect(summary).to_contain_text("shop-fork will be")
     name = page.get_by_label("Name")
     name.fill("")

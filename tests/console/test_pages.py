@@ -69,7 +69,7 @@ def test_forms_speak_of_their_own_fields(visitor: Visitor) -> None:
         said = re.findall(r'class="wrong"[^>]*>(.*?)</span>', answer.text)
         assert said, fields
         assert not re.search(r"[a-z]_[a-z]|PITR|Send ", said[0]), said
-    assert "target_time" not in visitor.see(f"{base}/fork/preview?strategy=PITR").replace('name="target_time"', "")
+    assert "target_time" not in visitor.see(f"{base}/fork/plan?strategy=PITR").replace('name="target_time"', "")
 
 
 def test_an_unknown_choice_begins_with_now(visitor: Visitor) -> None:
@@ -208,7 +208,7 @@ def test_what_only_looks_like_a_time_is_shown_as_it_was_typed(visitor: Visitor) 
 def test_a_dry_run_tells_what_would_happen(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
-    preview = f"/console/services/{service.id}/fork/preview"
+    preview = f"/console/services/{service.id}/fork/plan"
     assert "when you submit this form" in visitor.see(f"{preview}?strategy=NOW&environment=DEV")
     moment = (utc_now() - timedelta(milliseconds=1)).isoformat().replace("+00:00", "Z")
     assert "READY in about" in visitor.see(f"{preview}?strategy=PITR&target_time={moment}")

@@ -60,7 +60,7 @@ _PAGES = (
     help.help_page,
     events.events,
     forks.fork_page,
-    forks.fork_preview,
+    forks.fork_plan,
     forks.fork,
     service.service_page,
     forks.report_page,

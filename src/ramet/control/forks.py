@@ -1,9 +1,8 @@
-"""The verb fork: what a request means is chosen without I/O, what it depends on is gathered before the transaction.
+"""The verb fork. What a request depends on is gathered before the transaction; the restore point is chosen without I/O.
 
-The transaction rechecks only what can change meanwhile: the parent's state and its snapshots.
+The transaction checks again only what can have changed by then: the parent's state and its snapshots.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,105 +10,96 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
-from ramet.control.last_snapshot import is_behind, take_another
 from ramet.control.lineage import ancestors_of
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_port
 from ramet.control.requests import Accepted, ForkRequest, is_quiet
+from ramet.control.restore import gaps_of
 from ramet.control.services import accept, check_region
-from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy, check_target
 from ramet.model.procedures import ProcedureName
 from ramet.model.resources import parse_size
 from ramet.model.restore_point import Parent, RestorePoint, choose
 from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of
-from ramet.model.snapshot import base_for, newest, rollable
+from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest
 from ramet.model.status import Status
-from ramet.model.window import Gap
-from ramet.procedures.servers import source_of
+from ramet.procedures.servers import source_of, submit_snapshot
 from ramet.procedures.state import ForkState
-from ramet.store import snapshots
+from ramet.store import services, snapshots
 
 
 @dataclass(frozen=True)
-class Decision:
-    """A fork that could be made of a parent as it is: the restore point, and the service without port and password."""
+class ForkPlan:
+    """What a request comes to: the restore point, and the fork as a service without port and password.
+
+    `known` is what was known of the parent when the restore point was chosen.
+    """
 
     parent: Service
+    known: Parent
     point: RestorePoint
-    child: Service
+    fork: Service
 
 
 def fork_service(
     plane: Plane, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
 ) -> Accepted:
-    """Accept a fork: check it, fix the restore point, hold the parent until its data is captured."""
+    """Accept a fork: check it, choose the restore point, and hold the parent until its data is captured."""
     asked = (service_id, request)
     if (earlier := earlier_answer(plane, project_id, idempotency_key, asked)) is not None:
         return earlier
+    plan = plan_fork(plane, project_id, service_id, request)
     new = new_identity(plane, idempotency_key)
-    gaps = _host_facts(plane, project_id, service_id, request)
     with plane.store.write() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
             return replayed
-        plan = _decide(plane, tx, project_id, service_id, request, gaps, lock=True)
-        child = replace(plan.child, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
-        accepted = accept(plane, tx, child, ProcedureName.FORK, new.password, _state(tx, plan, request), plan.parent.id)
-        remember(plane, tx, project_id, idempotency_key, asked, child.id)
+        plan = _recheck(plane, tx, plan, request)
+        fork = replace(plan.fork, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
+        accepted = accept(plane, tx, fork, ProcedureName.FORK, new.password, _state(tx, plan, request), plan.parent.id)
+        remember(plane, tx, project_id, idempotency_key, asked, fork.id)
     plane.wake()
     return accepted
 
 
-def decide(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> Decision:
-    """Return what a request would come to, checked against the store and the host. Raises what the request would."""
-    gaps = _host_facts(plane, project_id, service_id, request)
-    with plane.store.read() as tx:
-        return _decide(plane, tx, project_id, service_id, request, gaps)
+def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> ForkPlan:
+    """Check a request against the store and the host, and return what it comes to. Nothing is changed.
 
-
-def _host_facts(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> Sequence[Gap]:
-    """Ask the host whether the fork can be made; return the gaps in the WAL of its parent.
-
-    The host may have to read WAL or walk a tree for that: no transaction waits for it.
+    The host may have to read WAL or walk a directory tree for that: no transaction waits for it.
     """
-    with plane.store.read() as tx:
-        plan = _decide(plane, tx, project_id, service_id, request, ())
-        known = rollable(snapshots.list_snapshots(tx, plan.parent.id))
-    gaps = () if plan.point.target is None else plane.backend.restore.gaps(plan.parent.id, known)
-    base, target = plan.point.base, plan.point.target
-    as_of = target or (None if base is None else base.taken_at)
-    plane.backend.restore.check_fork(source_of(plan.parent, None if base is None else base.id, target), as_of)
-    return gaps
-
-
-def _decide(
-    plane: Plane,
-    tx: sa.Connection,
-    project_id: str,
-    service_id: str,
-    request: ForkRequest,
-    gaps: Sequence[Gap],
-    *,
-    lock: bool = False,
-) -> Decision:
-    """Check a request against its parent and the gaps that are known; return what it means."""
     now = plane.clock()
-    parent = find_service(plane, tx, project_id, service_id, lock=lock)
-    target = check_target(request.strategy, request.target_time, now)
+    with plane.store.read() as tx:
+        parent = find_service(plane, tx, project_id, service_id)
+        target = check_target(request.strategy, request.target_time, now)
+        known = _known_of(tx, parent, request.strategy, target)
     check_region(request.region_code, parent.region_code)
-    child = _inheriting(plane, parent, request, now)
+    fork = _child_of(plane, parent, request, now)
+    _check_state(parent)
+    if target is not None:
+        known = known.with_gaps(gaps_of(plane, parent.id, known.snapshots))
+    point = choose(request.strategy, target, request.snapshot_id, known, now)
+    base_id = None if point.base is None else point.base.id
+    as_of = point.target or (None if point.base is None else point.base.taken_at)
+    plane.backend.restore.check_fork(source_of(parent, base_id, point.target), as_of)
+    return ForkPlan(parent, known, point, replace(fork, origin=_origin(parent, request, point)))
+
+
+def _recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkPlan:
+    """Lock the parent, and choose again: its state and its snapshots may have changed since the plan was made."""
+    parent = find_service(plane, tx, plan.parent.project_id, plan.parent.id, lock=True)
+    _check_state(parent)
+    known = _known_of(tx, parent, request.strategy, plan.point.target).with_gaps(plan.known.gaps)
+    point = choose(request.strategy, plan.point.target, request.snapshot_id, known, plane.clock())
+    return ForkPlan(parent, known, point, replace(plan.fork, origin=_origin(parent, request, point)))
+
+
+def _check_state(parent: Service) -> None:
     allowed = (Status.READY, Status.PAUSED)
     if status_of(parent) not in allowed and not is_down(parent):
         raise wrong_state(parent, "fork", allowed)
-    known = _known_of(tx, parent, request.strategy, target, gaps)
-    point = choose(request.strategy, target, request.snapshot_id, known, now)
-    return Decision(parent, point, replace(child, origin=_origin(parent, request, point)))
 
 
-def _known_of(
-    tx: sa.Connection, parent: Service, strategy: ForkStrategy, target: datetime | None, gaps: Sequence[Gap]
-) -> Parent:
+def _known_of(tx: sa.Connection, parent: Service, strategy: ForkStrategy, target: datetime | None) -> Parent:
     known = snapshots.list_snapshots(tx, parent.id)
     is_unreached = target is not None and base_for(known, target) is None
     return Parent(
@@ -117,16 +107,28 @@ def _known_of(
         created_at=parent.created_at,
         is_fork=parent.origin is not None,
         snapshots=known,
-        gaps=gaps,
-        is_behind=strategy is ForkStrategy.LAST_SNAPSHOT and is_behind(tx, parent, newest(known)),
+        is_behind=strategy is ForkStrategy.LAST_SNAPSHOT and _is_behind(tx, parent, newest(known)),
         ancestors=ancestors_of(tx, parent) if is_unreached else (),
     )
 
 
-def _inheriting(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:
-    """Return the service that a request means: what it inherits from its parent, and what it says itself."""
+def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None) -> bool:
+    """Tell whether a fork as of now holds more than the newest snapshot, and a newer one can be taken.
+
+    A fork of the last snapshot must hold at least what every earlier fork as of now holds (docs/compatibility.md, 27).
+    The published interface says that NOW creates a snapshot. Taking one with each fork would double its cost, so it is
+    taken when somebody asks for the last one.
+    """
+    if status_of(parent) not in (Status.READY, Status.PAUSED):
+        return False
+    held = (-1, -1) if last is None else (last.timeline, lsn_number(last.end_lsn))
+    return any((timeline, lsn_number(lsn)) > held for timeline, lsn in services.ends_of_forks_of_now(tx, parent.id))
+
+
+def _child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:
+    """Return the fork of a parent: what it inherits, and what the request says itself."""
     return Service(
-        id=new_id(),
+        id="",
         project_id=parent.project_id,
         name=fork_name(parent.name) if request.name is None else check_name(request.name),
         region_code=parent.region_code,
@@ -155,14 +157,14 @@ def _origin(parent: Service, request: ForkRequest, point: RestorePoint) -> Origi
     )
 
 
-def _state(tx: sa.Connection, plan: Decision, request: ForkRequest) -> ForkState:
+def _state(tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkState:
     """Return what the operation has to know; a snapshot that the fork waits for is submitted."""
     point = plan.point
-    base_id = take_another(tx, plan.parent) if point.awaits_snapshot else None if point.base is None else point.base.id
+    base_id = None if point.base is None else point.base.id
     return ForkState(
         quiet=is_quiet(request),
         parent_id=plan.parent.id,
         strategy=point.strategy,
-        base_id=base_id,
+        base_id=submit_snapshot(tx, plan.parent.id, SnapshotKind.SCHEDULED) if point.awaits_snapshot else base_id,
         target=point.target,
     )

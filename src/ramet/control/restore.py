@@ -1,6 +1,6 @@
 """The verbs over a service's past: its restore window and the settings of that, its snapshots."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,7 +14,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, check_name, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, rollable
 from ramet.model.status import Status
-from ramet.model.window import RestoreWindow, restore_window, settings_of, with_settings
+from ramet.model.window import Gap, RestoreWindow, restore_window, settings_of, with_settings
 from ramet.procedures.servers import server_of, submit_snapshot
 from ramet.procedures.spec import submit
 from ramet.procedures.state import OneSnapshotState, SnapshotState
@@ -35,9 +35,14 @@ def get_restore_window(plane: Plane, project_id: str, service_id: str) -> Restor
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
-    leading = rollable(known)
-    gaps = plane.backend.restore.gaps(service.id, leading) if leading else []
+    gaps = gaps_of(plane, service.id, known)
     return restore_window(known, gaps, settings_of(service.settings, plane.restore), plane.clock())
+
+
+def gaps_of(plane: Plane, service_id: str, known: Sequence[Snapshot]) -> Sequence[Gap]:
+    """Return the gaps in the restore window that the snapshots of a service open. Reads WAL on the host."""
+    leading = rollable(list(known))
+    return plane.backend.restore.gaps(service_id, leading) if leading else ()
 
 
 def change_restore_settings(

@@ -1,7 +1,7 @@
 """Which data state a fork request means: chosen from what is known of the parent, without any I/O."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ramet.errors import Invalid
@@ -50,6 +50,10 @@ class Parent:
     gaps: Sequence[Gap] = ()
     is_behind: bool = False
     ancestors: Sequence[Ancestor] = ()
+
+    def with_gaps(self, gaps: Sequence[Gap]) -> "Parent":
+        """Return the same with the gaps in its restore window."""
+        return replace(self, gaps=gaps)
 
 
 def choose(

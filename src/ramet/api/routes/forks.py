@@ -22,7 +22,7 @@ from ramet.api.schemas.forks import (
     WalRange,
 )
 from ramet.api.schemas.services import Service
-from ramet.control import fork_plans, fork_reports, forks
+from ramet.control import fork_estimates, fork_reports, forks
 from ramet.control.requests import ForkRequest
 from ramet.model.service import Environment
 
@@ -70,7 +70,8 @@ def fork_service(
         quiet=data.quiet,
     )
     if dry_run:
-        return answer(_plan_shape(fork_plans.plan_fork(plane, project_id, service_id, request)))
+        plan = forks.plan_fork(plane, project_id, service_id, request)
+        return answer(_plan_shape(plan, fork_estimates.estimate_fork(plane, plan)))
     return accepted_service(forks.fork_service(plane, project_id, service_id, request, checked_key(idempotency_key)))
 
 
@@ -87,7 +88,7 @@ def get_fork_report(plane: PlaneDependency, project_id: ProjectId, service_id: S
     return answer(report_shape(fork_reports.fork_report(plane, project_id, service_id)))
 
 
-def _plan_shape(plan: fork_plans.ForkPlan) -> ForkPlan:
+def _plan_shape(plan: forks.ForkPlan, estimate: fork_estimates.Estimate) -> ForkPlan:
     """Return what clients see of the plan of a fork."""
     fork, point = plan.fork, plan.point
     if fork.origin is None:
@@ -101,8 +102,8 @@ def _plan_shape(plan: fork_plans.ForkPlan) -> ForkPlan:
         environment=fork.environment,
         cpu_millis=fork.size.cpu_millis,
         memory_gbs=fork.size.memory_gbs,
-        wal_bytes=plan.wal_bytes,
-        estimated_seconds=round(plan.seconds, 3),
+        wal_bytes=estimate.wal_bytes,
+        estimated_seconds=round(estimate.seconds, 3),
     )
 
 

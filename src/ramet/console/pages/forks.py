@@ -11,9 +11,9 @@ from ramet.console.rendering import page
 from ramet.console.views.fork_report import report_view
 from ramet.console.views.forms import Form, environment_of, new_key, refused, sentence_of, sizes, split_size
 from ramet.console.views.restore_window import restore_view
-from ramet.control.fork_plans import plan_fork
+from ramet.control.fork_estimates import estimate_fork
 from ramet.control.fork_reports import fork_report
-from ramet.control.forks import fork_service
+from ramet.control.forks import fork_service, plan_fork
 from ramet.control.requests import ForkRequest
 from ramet.control.services import get_service
 from ramet.errors import Error, Invalid
@@ -35,15 +35,15 @@ def fork_page(request: AnyRequest, context: Context, session: SignedIn, service_
     return _fork_page(context, session, parent, Form(values), span=_span(query.get("span", "")))
 
 
-@read("/services/{service_id:str}/fork/preview", sync_to_thread=True)
-def fork_preview(request: AnyRequest, context: Context, session: SignedIn, service_id: ServiceId) -> Response[str]:
+@read("/services/{service_id:str}/fork/plan", sync_to_thread=True)
+def fork_plan(request: AnyRequest, context: Context, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Describe the fork that the form would make now."""
     values = {name: str(value).strip() for name, value in request.query_params.items()}
     try:
-        preview = plan_fork(context.plane, session.project_id, service_id, _fork_request(values))
+        plan = plan_fork(context.plane, session.project_id, service_id, _fork_request(values))
     except Error as error:
-        return page("fork_preview.html", preview=None, problem=sentence_of(error))
-    return page("fork_preview.html", preview=preview, problem="")
+        return page("fork_plan.html", plan=None, problem=sentence_of(error))
+    return page("fork_plan.html", plan=plan, estimate=estimate_fork(context.plane, plan), problem="")
 
 
 @post("/services/{service_id:str}/fork", sync_to_thread=True, status_code=200)
