@@ -22,7 +22,7 @@ from prove.faketime import WITH_SERVERS, Faketime, library, sweep
 from prove.journal import Journal, rows_of
 from prove.made import FAULTS, Made
 from ramet.backends.local.process.identity import find_server
-from ramet.model.fork import shown
+from ramet.model.timestamps import rfc3339
 
 HOUR_SECONDS = 3600.0
 _SOME_ROWS = 40
@@ -105,7 +105,7 @@ class Trial:
 
     def _pitr(self, target: datetime) -> list[str]:
         try:
-            with self._forked({"fork_strategy": "PITR", "target_time": shown(target)}) as fork:
+            with self._forked({"fork_strategy": "PITR", "target_time": rfc3339(target)}) as fork:
                 held = self._rows(fork)
         except AssertionError as refusal:
             self.refused += 1
@@ -116,7 +116,7 @@ class Trial:
         possible = {count: [number for number, _ in committed[:count]] for count in counts_at(committed, target)}
         if held in possible.values():
             return []
-        return [f"{shown(target)} holds {len(held)} rows up to {held[-1:]}, not {sorted(possible)}"]
+        return [f"{rfc3339(target)} holds {len(held)} rows up to {held[-1:]}, not {sorted(possible)}"]
 
     @contextmanager
     def _forked(self, request: dict[str, str]) -> Iterator[Made]:

@@ -21,9 +21,9 @@ from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.errors import NotFound
+from ramet.model.restore_window import RestoreSettings
 from ramet.model.service import Service, status_of, status_reason
 from ramet.model.status import Status
-from ramet.model.window import RestoreSettings
 from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures

@@ -18,7 +18,8 @@ from prove.quiet import ACTS, Quiet
 from prove.results import Results, Trial
 from ramet.control import services
 from ramet.control.requests import ForkRequest
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
+from ramet.model.timestamps import rfc3339
 
 _QUIET_TURN = 3
 _MICROSECOND = timedelta(microseconds=1)
@@ -42,7 +43,7 @@ def prove_pitr(ground: Ground, parent: Running, ledger: Ledger, results: Results
 
 def _trial(ground: Ground, parent: Running, ledger: Ledger, kind: str, choose: random.Random) -> Trial:
     target = _target(parent, ledger.began_at, kind, choose)
-    fork = ground.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=shown(target)))
+    fork = ground.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=rfc3339(target)))
     difference = compare(transactions_until(parent, target), all_transactions(fork))
     behind = _behind_the_border(ground, fork)
     inverted = difference.missing & behind

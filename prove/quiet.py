@@ -15,7 +15,8 @@ import psycopg
 from prove.ground import Ground, Running
 from prove.results import Trial
 from ramet.control.requests import ForkRequest
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
+from ramet.model.timestamps import rfc3339
 
 Session = psycopg.Connection[tuple[object, ...]]
 
@@ -91,7 +92,7 @@ class Quiet:
             moment = datetime.now(UTC)
             ACTS[name](session)
         try:
-            fork = self.ground.fork(self.running, ForkRequest(ForkStrategy.PITR, target_time=shown(moment)))
+            fork = self.ground.fork(self.running, ForkRequest(ForkStrategy.PITR, target_time=rfc3339(moment)))
             faults = _differences(before, fork)
             self.ground.delete(fork)
         finally:

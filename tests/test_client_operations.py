@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from ramet.client import ApiError, Client
-from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
+from ramet.model.passwords import Secret
 from ramet.model.service import Environment
 
 INTERFACE = Path(__file__).parents[1] / "openapi.json"

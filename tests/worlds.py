@@ -13,8 +13,8 @@ from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
-from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
+from ramet.model.passwords import Secret
 from ramet.model.project import ApiKey, Project
 from ramet.model.service import Service
 from ramet.operations.procedure import Procedure

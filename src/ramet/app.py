@@ -32,7 +32,7 @@ from ramet.control.duties.upgrades import Upgrades
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
-from ramet.model.window import RestoreSettings
+from ramet.model.restore_window import RestoreSettings
 from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures

@@ -9,8 +9,8 @@ import pytest
 from ramet.api.application import BASE_PATH
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.errors import Failed, Invalid
-from ramet.model.fork import shown
 from ramet.model.service import FAILED_SHOWN_FOR
+from ramet.model.timestamps import rfc3339
 from tests.api.world import JsonObject, World
 
 FIELDS = {
@@ -207,7 +207,7 @@ def test_rule_12_both_addons_are_refused_where_one_extension_is_missing(
 
 def test_rule_13_target_time_keeps_the_offset_of_its_caller(world: World) -> None:
     parent = world.ready()
-    target = shown(datetime.now(UTC) + timedelta(hours=2)).replace("Z", "+02:00")
+    target = rfc3339(datetime.now(UTC) + timedelta(hours=2)).replace("Z", "+02:00")
     fork = world.fork(parent, fork_strategy="PITR", target_time=target)
     assert fork["metadata"]["target_time"] == target
 
@@ -217,9 +217,9 @@ def test_rule_13_target_time_goes_with_pitr_and_only_with_pitr(world: World) -> 
     now = datetime.now(UTC)
     refused = {
         "TARGET_TIME_REQUIRED": {"fork_strategy": "PITR"},
-        "TARGET_TIME_NOT_ALLOWED": {"fork_strategy": "NOW", "target_time": shown(now)},
-        "INVALID_TARGET_TIME": {"fork_strategy": "PITR", "target_time": shown(now).removesuffix("Z")},
-        "TARGET_TIME_IN_FUTURE": {"fork_strategy": "PITR", "target_time": shown(now + timedelta(hours=1))},
+        "TARGET_TIME_NOT_ALLOWED": {"fork_strategy": "NOW", "target_time": rfc3339(now)},
+        "INVALID_TARGET_TIME": {"fork_strategy": "PITR", "target_time": rfc3339(now).removesuffix("Z")},
+        "TARGET_TIME_IN_FUTURE": {"fork_strategy": "PITR", "target_time": rfc3339(now + timedelta(hours=1))},
         "OUTSIDE_RESTORE_WINDOW": {"fork_strategy": "PITR", "target_time": "2001-01-01T00:00:00Z"},
     }
     for code, body in refused.items():

@@ -9,8 +9,8 @@ from ramet.backends.interface.values import Server
 from ramet.control.duties import retention
 from ramet.control.duties.sampling import Sampling
 from ramet.control.subjects import servers_of
-from ramet.model.fork import shown
 from ramet.model.metric_names import NOT_MEASURED
+from ramet.model.timestamps import rfc3339
 from ramet.store import metrics
 from tests.api.world import JsonObject, World
 
@@ -47,7 +47,7 @@ def test_samples_are_taken_though_the_clock_stepped_back(world: World, service: 
 
 def read(world: World, service: JsonObject, name: str, **fields: object) -> list[JsonObject]:
     now = world.clock()
-    body = {"name": name, "from": shown(now - timedelta(minutes=10)), "to": shown(now), **fields}
+    body = {"name": name, "from": rfc3339(now - timedelta(minutes=10)), "to": rfc3339(now), **fields}
     answer = world.post(world.path(service["service_id"], "metrics/series"), body)
     assert answer.status_code == 200, answer.text
     return list(answer.json())
@@ -71,7 +71,7 @@ def test_all_listed_series_can_be_read(world: World, service: JsonObject) -> Non
 def test_filters_that_say_nothing_or_contradict_each_other_are_refused(
     world: World, service: JsonObject, filters: list[JsonObject]
 ) -> None:
-    now = shown(world.clock())
+    now = rfc3339(world.clock())
     body = {"name": "ramet_connections", "from": now, "to": now, "filters": filters}
     answer = world.post(world.path(service["service_id"], "metrics/series"), body)
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_FILTER")
@@ -207,7 +207,12 @@ def test_a_replica_set_has_series_and_usage_of_its_own_with_a_node_on_each_value
 )
 def test_bad_requests_are_refused(world: World, service: JsonObject, fields: JsonObject) -> None:
     now = world.clock()
-    body = {"name": "ramet_memory_bytes", "from": shown(now - timedelta(hours=1)), "to": shown(now), **fields}
+    body = {
+        "name": "ramet_memory_bytes",
+        "from": rfc3339(now - timedelta(hours=1)),
+        "to": rfc3339(now),
+        **fields,
+    }
     assert world.post(world.path(service["service_id"], "metrics/series"), body).status_code == 400
 
 
@@ -221,8 +226,8 @@ def test_what_is_wrong_with_a_span_is_told_with_its_values(
     now = world.clock()
     body = {
         "name": "ramet_memory_bytes",
-        "from": shown(now - timedelta(hours=hours)),
-        "to": shown(now),
+        "from": rfc3339(now - timedelta(hours=hours)),
+        "to": rfc3339(now),
         "bucket_seconds": bucket_seconds,
     }
     refused = world.post(world.path(service["service_id"], "metrics/series"), body)

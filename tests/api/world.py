@@ -14,7 +14,7 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.project import ApiKey, Project
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures

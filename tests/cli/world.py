@@ -14,7 +14,7 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.cli.host.serving import base_url, listen
 from ramet.client import Client
 from ramet.control.plane import utc_now
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.project import Project
 from ramet.settings import load_settings, make_data_dir
 

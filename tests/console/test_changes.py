@@ -10,11 +10,11 @@ from ramet.console.views.restore_settings import AMOUNTS
 from ramet.control import restore
 from ramet.control.restore import list_snapshots
 from ramet.model.replica import ReplicaSet, replica_status
-from ramet.model.resources import Size
+from ramet.model.restore_window import BOUNDS, RestoreSettings
 from ramet.model.service import Environment, Service
+from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import ReplicaSetStatus
-from ramet.model.window import BOUNDS, RestoreSettings
 from ramet.store import services
 from tests.console.visitor import Visitor
 

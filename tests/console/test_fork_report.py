@@ -10,7 +10,8 @@ from msgspec.structs import replace as with_changes
 from ramet.console.views.fork_report import report_view
 from ramet.control.fork_reports import ForkReport, fork_report
 from ramet.control.requests import ForkRequest
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
+from ramet.model.timestamps import rfc3339
 from tests.console.visitor import Visitor
 from tests.worlds import make_world
 
@@ -91,9 +92,9 @@ def test_a_report_lists_what_was_neutralized(tmp_path: Path) -> None:
 def test_a_report_gives_the_time_of_the_snapshot_or_of_the_request(tmp_path: Path) -> None:
     report = _report(tmp_path, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert report.base is not None
-    assert report_view(report).asked == f"The snapshot taken {shown(report.base.taken_at)}."
+    assert report_view(report).asked == f"The snapshot taken {rfc3339(report.base.taken_at)}."
     reported = report_view(replace(report, origin=with_changes(report.origin, strategy="NOW"))).asked
-    assert shown(report.service.created_at) in reported
+    assert rfc3339(report.service.created_at) in reported
 
 
 def test_only_forks_have_a_report_page(visitor: Visitor) -> None:

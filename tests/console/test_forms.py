@@ -14,11 +14,11 @@ SOURCES = Path(ramet.__file__).parent
 
 
 def _raised_codes() -> set[str]:
-    """Return the codes that the code under src gives to errors, those of parse_moment with the names of its fields."""
+    """Return the codes that the code under src gives to errors, those of `parse_timestamp` by field."""
     texts = [path.read_text() for path in SOURCES.rglob("*.py") if path != Path(forms.__file__)]
     texts.append(Path(forms.__file__).read_text().partition("class InvalidField")[2])
     code = re.compile(r'[A-Za-z]+\(\s*"([A-Z][A-Z_]+)",')
-    field = re.compile(r'parse_moment\("(\w+)"')
+    field = re.compile(r'parse_timestamp\("(\w+)"')
     literal = {found for text in texts for found in code.findall(text)}
     return literal | {f"INVALID_{found.upper()}" for text in texts for found in field.findall(text)}
 

@@ -15,9 +15,9 @@ from ramet.control.plane import utc_now
 from ramet.control.restore import list_snapshots
 from ramet.control.services import list_services
 from ramet.errors import Failed
-from ramet.model.fork import shown
 from ramet.model.service import Environment, status_of
 from ramet.model.status import Status
+from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import submit
 from ramet.store import services
 from ramet.store.tables import operation, snapshot
@@ -352,7 +352,7 @@ def test_the_lineage_tells_when_a_fork_was_made_and_as_of_when(visitor: Visitor)
     moments = re.findall(r'<time datetime="([^"]+)"', visitor.see("/console/lineage?q=copy").split(">copy</a>")[1])
     assert fork.origin is not None
     assert fork.origin.data_time is not None
-    assert moments == [shown(fork.created_at), shown(fork.origin.data_time)]
+    assert moments == [rfc3339(fork.created_at), rfc3339(fork.origin.data_time)]
 
 
 def test_every_operation_can_be_reached_also_of_what_is_gone(visitor: Visitor) -> None:

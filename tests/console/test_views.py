@@ -10,15 +10,15 @@ from ramet.console.views.operation_steps import grouped, steps_of
 from ramet.console.views.timeline import draw
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
 from ramet.control.metrics import Growth
-from ramet.model.credentials import Secret
-from ramet.model.fork import shown
 from ramet.model.metrics import Series
 from ramet.model.operation_record import Event, OperationRecord
-from ramet.model.resources import Size
+from ramet.model.passwords import Secret
+from ramet.model.restore_window import Gap, RestoreSettings, RestoreWindow
 from ramet.model.service import Environment, Origin, Service, ServiceType
+from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus
-from ramet.model.window import Gap, RestoreSettings, RestoreWindow
+from ramet.model.timestamps import rfc3339
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -130,7 +130,7 @@ def test_a_tree_has_forks_below_their_parents_with_the_time_of_their_data() -> N
     listed = [
         _service("shop", 0),
         _service("blog", 10),
-        _service("fork", 50, _origin("shop", "PITR", shown(_at(20)))),
+        _service("fork", 50, _origin("shop", "PITR", rfc3339(_at(20)))),
         _service("fork2", 60, _origin("fork", "NOW")),
     ]
     nodes = tree(listed, _at(100))

@@ -11,10 +11,11 @@ from ramet.control.placement import Placement
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
 from ramet.ids import new_id
-from ramet.model.fork import ForkStrategy, shown
-from ramet.model.resources import Size
+from ramet.model.fork import ForkStrategy
 from ramet.model.service import Environment, Service, status_of
+from ramet.model.size import Size
 from ramet.model.status import Status
+from ramet.model.timestamps import rfc3339
 from tests.worlds import World
 
 NOW = ForkRequest(ForkStrategy.NOW)
@@ -125,7 +126,7 @@ def test_a_fork_of_a_last_snapshot_that_cannot_be_taken_fails_and_hands_over_no_
 def test_a_fork_of_a_moment_holds_exactly_the_rows_committed_by_then(world: World) -> None:
     parent = world.create()
     rows = [world.backend.commit(parent.id, str(number)) for number in range(3)]
-    target = shown(rows[1].committed_at)
+    target = rfc3339(rows[1].committed_at)
     fork = world.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=target))
     assert world.backend.values(fork.id) == ["0", "1"]
     assert fork.origin is not None

@@ -28,10 +28,10 @@ from ramet.control.services import (
 )
 from ramet.errors import Invalid, NotFound, Unseen, WrongState
 from ramet.model.fork import ForkStrategy
+from ramet.model.restore_window import RestoreSettings
 from ramet.model.service import Service, status_of, status_reason
 from ramet.model.snapshot import Snapshot
 from ramet.model.status import Status
-from ramet.model.window import RestoreSettings
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools

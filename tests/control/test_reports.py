@@ -7,13 +7,14 @@ from ramet.control.fork_reports import fork_report
 from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
 from ramet.errors import NotFound, WrongState
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
+from ramet.model.timestamps import rfc3339
 from tests.worlds import World
 
 
 def test_a_fork_has_a_report_of_its_strategy_target_and_steps(world: World) -> None:
     parent = world.create()
-    target = shown(world.backend.commit(parent.id, "row").committed_at)
+    target = rfc3339(world.backend.commit(parent.id, "row").committed_at)
     fork = world.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=target))
     report = report_shape(fork_report(world.plane, world.project.id, fork.id))
     assert (report.strategy, report.requested_target, report.parent_service_id) == ("PITR", target, parent.id)

@@ -15,10 +15,11 @@ from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import new_id
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
+from ramet.model.restore_window import Gap
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from ramet.model.window import Gap
+from ramet.model.timestamps import rfc3339
 from ramet.store import snapshots
 from tests.worlds import World, make_world
 
@@ -51,11 +52,11 @@ def test_a_moment_in_a_gap_is_refused_with_the_bounds_of_the_gap(world: World) -
     gap = Gap(begins_at, inside + SECOND, "WAL segment X is missing")
     world.backend.volumes[service.id].gaps.append(gap)
     with pytest.raises(Invalid) as refused:
-        fork_service(world.plane, world.project.id, service.id, at(shown(ends_at)))
+        fork_service(world.plane, world.project.id, service.id, at(rfc3339(ends_at)))
     assert refused.value.code == "OUTSIDE_RESTORE_WINDOW"
     assert "WAL segment X is missing" in refused.value.message
-    assert shown(gap.begins_at) in refused.value.message
-    assert shown(inside + SECOND) in refused.value.message
+    assert rfc3339(gap.begins_at) in refused.value.message
+    assert rfc3339(inside + SECOND) in refused.value.message
     assert restore.get_restore_window(world.plane, world.project.id, service.id).gaps == [gap]
 
 
@@ -176,7 +177,7 @@ def test_a_snapshot_is_deleted_after_the_forks_that_grow_from_it(world: World) -
 
 def test_before_the_birth_of_a_fork_the_error_names_the_ancestor_to_ask(world: World) -> None:
     root = world.create("root")
-    moment = shown(world.backend.commit(root.id, "row").committed_at)
+    moment = rfc3339(world.backend.commit(root.id, "row").committed_at)
     fork = root
     for _ in range(10):
         fork = world.fork(fork)
@@ -190,7 +191,7 @@ def test_before_the_birth_of_a_fork_the_error_names_the_ancestor_to_ask(world: W
 
 def test_a_deleted_ancestor_is_named_as_such(world: World) -> None:
     root = world.create("root")
-    moment = shown(world.backend.commit(root.id, "row").committed_at)
+    moment = rfc3339(world.backend.commit(root.id, "row").committed_at)
     fork = world.fork(root)
     services.delete_service(world.plane, world.project.id, root.id)
     world.worker.run_until_idle()
@@ -204,4 +205,4 @@ def test_before_the_first_ancestor_there_was_nothing(world: World) -> None:
     root = world.create("root")
     fork = world.fork(root)
     with pytest.raises(Invalid, match="Not even its ancestor 'root'"):
-        fork_service(world.plane, world.project.id, fork.id, at(shown(root.created_at - SECOND)))
+        fork_service(world.plane, world.project.id, fork.id, at(rfc3339(root.created_at - SECOND)))

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ramet.errors import Invalid
-from ramet.model.credentials import Secret
-from ramet.model.resources import Size
+from ramet.model.passwords import Secret
 from ramet.model.service import (
     FAILED_SHOWN_FOR,
     Activity,
@@ -20,6 +19,7 @@ from ramet.model.service import (
     status_of,
     status_reason,
 )
+from ramet.model.size import Size
 from ramet.model.status import OperationStatus, Status
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -27,9 +27,9 @@ from ramet.control.services import (
 )
 from ramet.errors import NotFound
 from ramet.model.fork import ForkStrategy
+from ramet.model.restore_window import RestoreSettings
 from ramet.model.service import status_of
 from ramet.model.status import Status
-from ramet.model.window import RestoreSettings
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 from prove.ground import Ground, Running
 from ramet.control.requests import ForkRequest
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
+from ramet.model.timestamps import rfc3339
 
 
 def make_ledger(running: Running) -> None:
@@ -49,7 +50,7 @@ def has_ledger(running: Running) -> bool:
 
 def at(moment: datetime | str, **fields: str) -> ForkRequest:
     """Return a request for a moment, given as such or as a caller writes it."""
-    text = moment if isinstance(moment, str) else shown(moment)
+    text = moment if isinstance(moment, str) else rfc3339(moment)
     return ForkRequest(ForkStrategy.PITR, target_time=text, **fields)  # type: ignore[arg-type]
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from prove.ground import Ground, Running
 from ramet.control.requests import ForkRequest
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
+from ramet.model.timestamps import rfc3339
 from tests.proofs.ledgers import append, at, has_ledger, make_ledger, rows, rows_at, rows_until
 from tests.proofs.test_pitr_targets import earliest
 
@@ -71,7 +72,7 @@ def snapshot_time(fork: Running) -> datetime:
 @pytest.mark.parametrize("strategy", list(ForkStrategy))
 def test_a_second_size(ground: Ground, sized_parent: Running, strategy: ForkStrategy, size: tuple[str, str]) -> None:
     moment = append(sized_parent, len(rows(sized_parent)) + 1)[0]
-    target_time = shown(moment) if strategy is ForkStrategy.PITR else None
+    target_time = rfc3339(moment) if strategy is ForkStrategy.PITR else None
     cpu_millis, memory_gbs = size
     fork = ground.fork(
         sized_parent,

@@ -11,9 +11,9 @@ from ramet.control.forks import fork_service
 from ramet.control.restore import get_restore_window
 from ramet.control.services import resize_service
 from ramet.errors import Invalid
-from ramet.model.fork import shown
 from ramet.model.service import status_of
 from ramet.model.status import Status
+from ramet.model.timestamps import rfc3339
 from tests.proofs.ledgers import append, at, make_ledger, rows_at
 
 MICROSECOND = timedelta(microseconds=1)
@@ -57,7 +57,7 @@ def test_one_microsecond_around_a_commit(ground: Ground, parent: Running, offset
 def test_before_the_oldest_restore_point(ground: Ground, parent: Running) -> None:
     error = refused(ground, parent, earliest(ground, parent) - MICROSECOND)
     assert error.code == "OUTSIDE_RESTORE_WINDOW"
-    assert shown(earliest(ground, parent)) in error.message
+    assert rfc3339(earliest(ground, parent)) in error.message
 
 
 def test_on_the_oldest_restore_point(ground: Ground) -> None:

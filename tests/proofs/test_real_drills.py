@@ -13,8 +13,9 @@ from ramet.backends.local.wal import digests
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.fork_reports import fork_report
 from ramet.control.requests import ForkRequest
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
+from ramet.model.timestamps import rfc3339
 from ramet.store import operations
 from tests.proofs.ledgers import append, at, rows
 
@@ -83,5 +84,8 @@ def test_every_fork_has_a_report_with_its_exact_border(ground: Ground, parent: R
         assert rows(fork) == [1, 2]
         assert report.last_included is not None
         assert report.first_excluded is not None
-        assert (report.last_included.time, report.first_excluded.time) == (shown(times[1]), shown(times[2]))
+        assert (report.last_included.time, report.first_excluded.time) == (
+            rfc3339(times[1]),
+            rfc3339(times[2]),
+        )
     ground.delete(fork)

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from ramet.ids import new_id
 from ramet.model.replica import Node, ReplicaSet
-from ramet.model.resources import Size
 from ramet.model.service import FAILED_SHOWN_FOR, Environment, Service
+from ramet.model.size import Size
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import submit
 from ramet.store import replicas, services

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.ids import new_id
-from ramet.model.resources import Size
 from ramet.model.service import FAILED_SHOWN_FOR, Origin, Service, is_visible
+from ramet.model.size import Size
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import submit
 from ramet.store import services

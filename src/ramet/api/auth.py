@@ -11,7 +11,7 @@ from litestar.types import Guard
 
 from ramet.control.projects import Projects
 from ramet.errors import Forbidden, Unauthorized
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 
 AnyConnection = ASGIConnection[Any, Any, Any, Any]
 

@@ -11,7 +11,7 @@ import msgspec
 from ramet.api.schemas.shared import ErrorBody
 from ramet.client.errors import ApiError, TimedOut
 from ramet.errors import Invalid, Unavailable
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 
 _Answer = TypeVar("_Answer")
 

@@ -3,7 +3,7 @@
 from ramet.api.schemas.services import ExtensionUpdate, Service
 from ramet.api.schemas.shared import Success
 from ramet.client.connection import Connection, given
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.service import Environment, ServiceType
 
 

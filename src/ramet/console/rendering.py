@@ -19,9 +19,9 @@ from ramet.console.views.forms import again_path
 from ramet.console.views.lineage_tree import data_as_of
 from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
 from ramet.endpoints import address, connection_uri, connection_variables
-from ramet.model.fork import shown
 from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
 from ramet.model.service import Service, is_down, restore_warning, status_of, status_reason
+from ramet.model.timestamps import rfc3339
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)")
 _TYPES = {"POSTGRES": "PostgreSQL", "TIMESERIESDB": "Time series", "VECTOR": "Vector"}
@@ -65,7 +65,7 @@ def time(value: datetime | None, style: str = "full") -> Markup:
     """Return a time in UTC; the script shows it in the viewer's zone. `style`: full, exact, clock or ago."""
     if value is None:
         return Markup("–")
-    exact = shown(value)
+    exact = rfc3339(value)
     day, clock = exact[:10], exact[11:19]
     title = f"{day} {exact[11:-1]} UTC"
     text = {"clock": f"{clock} UTC", "exact": title}.get(style, f"{day} {clock} UTC")
@@ -120,5 +120,5 @@ def _environment() -> Environment:
         address,
     )
     environment.globals.update({function.__name__: function for function in functions})
-    environment.globals.update(asset=asset_path, utc_text=shown, version=__version__, type_names=_TYPES)
+    environment.globals.update(asset=asset_path, utc_text=rfc3339, version=__version__, type_names=_TYPES)
     return environment

@@ -6,10 +6,11 @@ from typing import Any
 from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
-from ramet.model.fork import parse_target_time, shown
+from ramet.model.fork import parse_target_time
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Origin, Service, status_of
 from ramet.model.snapshot import Snapshot
+from ramet.model.timestamps import rfc3339
 from ramet.store import operations, snapshots
 
 
@@ -86,7 +87,7 @@ def checks_of(report: ForkReport) -> list[str]:
         return [*checks, f"Recovery reached the end of the copy at {captured.get('end_lsn', 'its end')}."]
     if cut["first_excluded"] is None:
         return [*checks, "Recovery reached the last transaction in the parent's WAL, and went on from there."]
-    target = "" if report.origin.target_time is None else shown(parse_target_time(report.origin.target_time))
+    target = "" if report.origin.target_time is None else rfc3339(parse_target_time(report.origin.target_time))
     excluded, last = recovered.get("first_excluded_time"), recovered.get("last_commit_time")
     latest = f"The last transaction in the fork is of {last}, not after {target}."
     return [

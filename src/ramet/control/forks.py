@@ -19,9 +19,9 @@ from ramet.control.restore import gaps_of
 from ramet.control.services import accept, check_region
 from ramet.model.fork import ForkStrategy, check_target
 from ramet.model.procedures import ProcedureName
-from ramet.model.resources import parse_size
 from ramet.model.restore_point import Parent, RestorePoint, choose
 from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of
+from ramet.model.size import parse_size
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest
 from ramet.model.status import Status
 from ramet.procedures.servers import source_of, submit_snapshot

@@ -9,7 +9,7 @@ from ramet.control.plane import Plane
 from ramet.control.requests import Accepted
 from ramet.errors import Invalid
 from ramet.ids import new_id
-from ramet.model.credentials import Secret, derived_password, new_password, scram_verifier
+from ramet.model.passwords import Secret, derived_password, new_password, scram_verifier
 from ramet.model.service import is_visible
 from ramet.procedures.servers import server_of
 from ramet.store import idempotency, services

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from ramet.backends.interface.backend import Backend
 from ramet.control.placement import Placement
-from ramet.model.window import RestoreSettings
+from ramet.model.restore_window import RestoreSettings
 from ramet.store.database import Store
 
 _DEFAULTS = RestoreSettings()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from ramet.errors import NotFound, Unauthorized
 from ramet.ids import new_id
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.project import ApiKey, Project, digest_secret, matches, new_key_pair
 from ramet.model.service import check_name
 from ramet.store import projects

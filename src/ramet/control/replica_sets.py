@@ -12,8 +12,8 @@ from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica import NODES_LIMIT, Node, ReplicaSet, replica_status, set_is_visible
-from ramet.model.resources import Size, parse_size
 from ramet.model.service import Environment, Service, check_name, status_of
+from ramet.model.size import Size, parse_size
 from ramet.model.status import ReplicaSetStatus, Status
 from ramet.procedures.replicas import submit_for_set
 from ramet.procedures.servers import server_of

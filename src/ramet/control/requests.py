@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
+from ramet.model.passwords import Secret
 from ramet.model.service import Environment, Service, ServiceType
 
 Amount = str | int | None

@@ -11,10 +11,10 @@ from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
 from ramet.ids import is_id
 from ramet.model.procedures import ProcedureName
+from ramet.model.restore_window import Gap, RestoreWindow, restore_window, settings_of, with_settings
 from ramet.model.service import Service, check_name, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, rollable
 from ramet.model.status import Status
-from ramet.model.window import Gap, RestoreWindow, restore_window, settings_of, with_settings
 from ramet.procedures.servers import server_of, submit_snapshot
 from ramet.procedures.spec import submit
 from ramet.procedures.state import OneSnapshotState, SnapshotState

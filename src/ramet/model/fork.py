@@ -1,10 +1,10 @@
 """What a fork request asks for: a strategy, and for PITR a target. `restore_point` chooses what that means."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
 from ramet.errors import Invalid
-from ramet.model.moments import parse_moment
+from ramet.model.timestamps import parse_timestamp, rfc3339
 
 
 class ForkStrategy(StrEnum):
@@ -16,14 +16,14 @@ class ForkStrategy(StrEnum):
 
 
 def parse_target_time(text: str) -> datetime:
-    """Return the moment that a target names; see `parse_moment`."""
-    return parse_moment("target_time", text)
+    """Return the time that a target names; see `parse_timestamp`."""
+    return parse_timestamp("target_time", text)
 
 
 def check_target(strategy: ForkStrategy, target_time: str | None, now: datetime) -> datetime | None:
     """Return the target of a PITR request, or None for the other strategies.
 
-    Raises Invalid when strategy and target_time do not belong together, or the target lies in the future.
+    Raises Invalid when strategy and target_time do not go together, or the target is in the future.
     """
     if strategy is not ForkStrategy.PITR:
         if target_time is not None:
@@ -43,12 +43,7 @@ def check_target(strategy: ForkStrategy, target_time: str | None, now: datetime)
     if target > now:
         raise Invalid(
             "TARGET_TIME_IN_FUTURE",
-            f"target_time {target_time[:64]!r} lies in the future; the server's time is {shown(now)}",
-            "Send a moment that has passed, or use fork_strategy NOW.",
+            f"target_time {target_time[:64]!r} is in the future; the server's time is {rfc3339(now)}",
+            "Send a time that has passed, or use fork_strategy NOW.",
         )
     return target
-
-
-def shown(moment: datetime) -> str:
-    """Return a moment as RFC 3339 in UTC with microseconds."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -7,7 +7,7 @@ import string
 from dataclasses import dataclass
 from datetime import datetime
 
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 
 _ALPHABET = string.ascii_letters + string.digits
 

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.resources import Size
 from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, Origin, Service
+from ramet.model.size import Size
 from ramet.model.status import OperationStatus, ReplicaSetStatus
 
 NODES_LIMIT = 4

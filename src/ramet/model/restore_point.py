@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ramet.errors import Invalid
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
+from ramet.model.restore_window import Gap, check_gaps
 from ramet.model.snapshot import Snapshot, base_for, clock_steps, newest, rollable
-from ramet.model.window import Gap, check_gaps
+from ramet.model.timestamps import rfc3339
 
 
 @dataclass(frozen=True)
@@ -100,19 +101,19 @@ def _unreachable(target: datetime, parent: Parent, now: datetime) -> Invalid:
     if parent.is_fork and target < parent.created_at:
         return Invalid(
             "OUTSIDE_RESTORE_WINDOW",
-            f"target_time {shown(target)} is before service {parent.service_id} was created,"
-            f" as a fork, at {shown(parent.created_at)}",
+            f"target_time {rfc3339(target)} is before service {parent.service_id} was created,"
+            f" as a fork, at {rfc3339(parent.created_at)}",
             _advice(target, parent.ancestors, now),
         )
     kept = rollable(list(parent.snapshots))
     if not kept:
         return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet", "Use NOW instead.")
-    steps = [f"from {shown(step.before)} to {shown(step.after)}" for step in clock_steps(kept)]
+    steps = [f"from {rfc3339(step.before)} to {rfc3339(step.after)}" for step in clock_steps(kept)]
     went_back = f" The clock of the parent went back {', '.join(steps)}." if steps else ""
     return Invalid(
         "OUTSIDE_RESTORE_WINDOW",
-        f"target_time {shown(target)} is before the restore window of the parent,"
-        f" which reaches from {shown(min(snapshot.taken_at for snapshot in kept))} to {shown(now)}",
+        f"target_time {rfc3339(target)} is before the restore window of the parent,"
+        f" which reaches from {rfc3339(min(snapshot.taken_at for snapshot in kept))} to {rfc3339(now)}",
         f"Choose a moment within it.{went_back}",
     )
 
@@ -127,7 +128,7 @@ def _advice(target: datetime, ancestors: Sequence[Ancestor], now: datetime) -> s
     if asked.is_gone:
         return f"That moment belonged to {named}, which is deleted, and its restore window with it."
     if target < asked.created_at:
-        return f"Not even {named} existed then; it was created at {shown(asked.created_at)}."
+        return f"Not even {named} existed then; it was created at {rfc3339(asked.created_at)}."
     if asked.earliest is None:
         return f"Ask {named}, which has no restore window yet."
-    return f"Ask {named}, whose restore window reaches from {shown(asked.earliest)} to {shown(now)}."
+    return f"Ask {named}, whose restore window reaches from {rfc3339(asked.earliest)} to {rfc3339(now)}."

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from ramet.errors import Invalid
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.resources import Size
+from ramet.model.size import Size
 from ramet.model.status import OperationStatus, Status
 
 if TYPE_CHECKING:

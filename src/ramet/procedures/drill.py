@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.resources import Size
 from ramet.model.service import Environment, status_of
+from ramet.model.size import Size
 from ramet.model.snapshot import base_for, rollable
 from ramet.model.status import Status
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ramet.backends.interface.values import MOST_SPARES
-from ramet.model.moments import time_left
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.snapshot import newest
 from ramet.model.status import Status
+from ramet.model.timestamps import time_left
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, release_holds, seconds_to_rest, server_of
 from ramet.procedures.spec import procedure_of

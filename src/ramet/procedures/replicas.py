@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ramet.backends.interface.values import Primary, Server
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica import ReplicaSet
 from ramet.model.service import Service

@@ -12,10 +12,10 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
-from ramet.model.moments import time_left
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.timestamps import time_left
 from ramet.operations.procedure import Changes, Next, Wait, Work
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
+from ramet.model.restore_window import RestoreSettings, settings_of
 from ramet.model.snapshot import Snapshot, in_wal_order, retired, rollable
-from ramet.model.window import RestoreSettings, settings_of
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import Tools, recording, release_holds, submit_preparation, take_snapshot
 from ramet.procedures.spec import procedure_of

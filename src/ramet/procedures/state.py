@@ -13,7 +13,7 @@ from msgspec import Struct
 from ramet.backends.interface.values import Capture
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
-from ramet.model.resources import Size
+from ramet.model.size import Size
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import NoState
 

@@ -6,8 +6,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.model.replica import Node, ReplicaSet
-from ramet.model.resources import Size
 from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment
+from ramet.model.size import Size
 from ramet.model.status import OperationStatus
 from ramet.store.tables import operation, replica_set, service
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.model.credentials import Secret
 from ramet.model.fork import ForkStrategy
-from ramet.model.resources import Size
+from ramet.model.passwords import Secret
 from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, Origin, Service, ServiceType
+from ramet.model.size import Size
 from ramet.model.status import OperationStatus
 from ramet.store import replicas
 from ramet.store.database import locking

@@ -3,7 +3,7 @@
 import pytest
 
 from ramet.errors import Failed, Unavailable
-from ramet.model.credentials import new_password, scram_verifier
+from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.contract.grounds import Ground
 
 

@@ -19,7 +19,7 @@ from ramet.backends.local.process.identity import find_server
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.mounts import mounted_at
 from ramet.errors import Exhausted, Failed, Unavailable
-from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local.forks import (
     append,
     create,

@@ -16,9 +16,9 @@ from ramet.backends.local.server.configuration import (
     pg_ident_conf,
     postgresql_conf,
 )
-from ramet.model.credentials import Secret
-from ramet.model.resources import Size
+from ramet.model.passwords import Secret
 from ramet.model.service import Environment, ServiceType
+from ramet.model.size import Size
 
 GOLDEN = Path(__file__).parent / "golden"
 PATHS = ServicePaths(Path("/pool/services/abcdefghij"), Path("/run/ramet/01234567/abcdefghij"))

@@ -11,7 +11,7 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import Segment
 from ramet.errors import Failed
-from ramet.model.resources import Size
+from ramet.model.size import Size
 from tests.backends.local.borders import commit_across_border
 from tests.backends.local.forks import append, committed_until, fork, paths_of, rows_of, run, snapshot, writing
 from tests.backends.local.hosts import new_server

@@ -12,7 +12,7 @@ from ramet.cli.commands.roles import NewRole, make_role
 from ramet.cli.commands.schema import dump_schema
 from ramet.errors import Failed
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
 

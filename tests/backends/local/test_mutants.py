@@ -17,8 +17,9 @@ from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segments_in, shown_lsn
 from ramet.errors import Failed
-from ramet.model.fork import parse_target_time, shown
+from ramet.model.fork import parse_target_time
 from ramet.model.snapshot import lsn_number
+from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, create, fork, now, paths_of, recover, rows_of, run, snapshot
 from tests.backends.local.hosts import new_server
 from tests.backends.local.segments import overwrite
@@ -212,7 +213,7 @@ def test_recovery_to_another_transaction_is_not_accepted(past: Past) -> None:
     source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
     captured = past.backend.restore.capture(child, source)
     assert captured is not None
-    included = {**captured.facts["cut"]["last_included"], "time": shown(past.moments[1])}
+    included = {**captured.facts["cut"]["last_included"], "time": rfc3339(past.moments[1])}
     other = type(captured)(
         past.moments[2], {**captured.facts, "cut": {**captured.facts["cut"], "last_included": included}}
     )

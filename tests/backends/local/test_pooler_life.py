@@ -8,7 +8,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process.identity import processes_in
 from ramet.errors import Invalid
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.forks import paths_of, run
 from tests.backends.local.hosts import connect, new_server
 

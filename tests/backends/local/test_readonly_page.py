@@ -12,7 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.servers import Servers
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
 PAGE = Path(__file__).parents[3] / "docs" / "read-only.md"

@@ -12,8 +12,8 @@ from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host import files
 from ramet.backends.local.sql import connections
-from ramet.model.credentials import Secret, new_password, scram_verifier
-from ramet.model.resources import Size
+from ramet.model.passwords import Secret, new_password, scram_verifier
+from ramet.model.size import Size
 from tests.backends.local.forks import destroy_all, paths_of, run, services_of, writing
 from tests.backends.local.hosts import connect, new_server
 

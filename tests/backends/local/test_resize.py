@@ -14,8 +14,8 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, session_settings
 from ramet.backends.local.sql.rows import value
 from ramet.errors import Unavailable
-from ramet.model.credentials import Secret, new_password, scram_verifier
-from ramet.model.resources import Size
+from ramet.model.passwords import Secret, new_password, scram_verifier
+from ramet.model.size import Size
 from tests.backends.local.hosts import boot, connect, new_server
 
 SMALL, LARGER, LARGE, SHARED = Size(500, 2), Size(1000, 4), Size(2000, 8), Size()

@@ -9,7 +9,7 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
 HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")

@@ -13,7 +13,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import read_only_storage
 from ramet.backends.local.server.servers import Servers
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
 FLOOD = "DO $$ BEGIN FOR i IN 1..120 LOOP RAISE LOG '%', repeat('x', 1000000); END LOOP; END $$"

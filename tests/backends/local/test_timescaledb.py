@@ -11,7 +11,7 @@ from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from ramet.ids import new_id
-from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
 from tests.backends.local import forks
 from tests.backends.local.hosts import connect, new_server

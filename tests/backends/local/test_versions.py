@@ -10,7 +10,7 @@ from ramet.backends.local.server import configuration, sessions
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import new_password, scram_verifier
+from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server, restart
 from tests.backends.local.test_tenant_bounds import HOST_ROLES
 

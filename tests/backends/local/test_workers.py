@@ -8,7 +8,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server import configuration
 from ramet.backends.local.sql import connections
-from ramet.model.credentials import new_password, scram_verifier
+from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local import forks
 
 

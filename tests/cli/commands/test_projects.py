@@ -8,7 +8,7 @@ import pytest
 from ramet.app import open_store
 from ramet.control.projects import Projects
 from ramet.errors import Unauthorized
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.settings import load_settings, make_data_dir
 from tests.cli.terminal import Terminal
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from harness.waiting import eventually
-from ramet.model.fork import shown
+from ramet.model.timestamps import rfc3339
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -36,7 +36,7 @@ def test_settings_of_the_restore_window_are_changed_and_reset(terminal: Terminal
 
 def test_a_dry_run_shows_the_fork_without_creating_it(terminal: Terminal, world: World) -> None:
     parent = terminal.made("service", "create", "dry")
-    moment = shown(world.backend.commit(parent["service_id"], "row").committed_at)
+    moment = rfc3339(world.backend.commit(parent["service_id"], "row").committed_at)
     plan = terminal.made("service", "fork", "dry", "--to-timestamp", moment, "--dry-run")
     assert (plan["name"], plan["strategy"]) == ("dry-fork", "PITR")
     said = terminal.ramet("service", "fork", "dry", "--now", "--dry-run")

@@ -9,7 +9,7 @@ from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user
 from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.store.database import Store
 
 URL = "http://127.0.0.1:1/public/api/v1"

@@ -14,8 +14,8 @@ from ramet.control.forks import fork_service
 from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy
+from ramet.model.restore_window import Gap
 from ramet.model.service import Service, restore_warning
-from ramet.model.window import Gap
 from tests.worlds import World
 
 DAY = timedelta(days=1)

@@ -7,9 +7,10 @@ from ramet.control.duties.snapshots import ScheduledSnapshots, submit_scheduled
 from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
 from ramet.errors import Invalid
-from ramet.model.fork import ForkStrategy, shown
+from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
+from ramet.model.timestamps import rfc3339
 from ramet.procedures.spec import submit
 from ramet.procedures.state import Interrupting
 from ramet.store import services, snapshots
@@ -43,7 +44,7 @@ def test_forks_grow_from_the_snapshot_before_the_lost_one(world: World, service:
     assert frozenset(ids(world, service)) == world.backend.restore.snapshot_ids(service.id)
     fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert world.backend.values(fork.id) == ["kept"]
-    target = shown(world.plane.clock())
+    target = rfc3339(world.plane.clock())
     fork = world.fork(service, ForkRequest(ForkStrategy.PITR, target_time=target))
     assert world.backend.values(fork.id) == ["kept", "later"]
 
@@ -76,7 +77,7 @@ def test_a_service_without_any_snapshot_left_gets_a_new_one(world: World) -> Non
             world.plane,
             world.project.id,
             service.id,
-            ForkRequest(ForkStrategy.PITR, target_time=shown(world.plane.clock())),
+            ForkRequest(ForkStrategy.PITR, target_time=rfc3339(world.plane.clock())),
         )
     ScheduledSnapshots(world.plane).take_due()
     world.worker.run_until_idle()

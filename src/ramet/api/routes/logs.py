@@ -13,7 +13,7 @@ from ramet.api.schemas.logs import ServiceLogEntry, ServiceLogs
 from ramet.control import logs
 from ramet.errors import Invalid
 from ramet.model.logs import SEVERITIES, LogPage, LogQuery
-from ramet.model.moments import parse_moment
+from ramet.model.timestamps import parse_timestamp
 
 _MOST_TERMS = 20
 _TIME = {"format": "date-time"}
@@ -72,8 +72,8 @@ def get_logs(
 ) -> Response[ServiceLogs]:
     """Up to 500 entries of the server's log, newest first; send last_cursor as cursor to get older ones."""
     query = LogQuery(
-        since=None if since is None else parse_moment("since", since),
-        until=None if until is None else parse_moment("until", until),
+        since=None if since is None else parse_timestamp("since", since),
+        until=None if until is None else parse_timestamp("until", until),
         search=search or [],
         severities=_severities(severities or []),
         cursor=cursor,

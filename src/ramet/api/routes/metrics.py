@@ -11,7 +11,7 @@ from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, Metric
 from ramet.control import metrics
 from ramet.errors import Invalid
 from ramet.model.metrics import Series
-from ramet.model.moments import parse_moment
+from ramet.model.timestamps import parse_timestamp
 
 
 @get(
@@ -44,8 +44,8 @@ def read_series(
         project_id,
         service_id,
         data.name,
-        parse_moment("from", data.begin),
-        parse_moment("to", data.end),
+        parse_timestamp("from", data.begin),
+        parse_timestamp("to", data.end),
         data.bucket_seconds,
         data.fn,
         _labels(data.filters or []),

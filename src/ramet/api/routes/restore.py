@@ -10,8 +10,8 @@ from ramet.api.schemas import restore as schemas
 from ramet.api.schemas.restore import RestoreSettings, SnapshotCreate, SnapshotStatus
 from ramet.control import restore
 from ramet.control.restore import PendingSnapshot
+from ramet.model.restore_window import RestoreWindow
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from ramet.model.window import RestoreWindow
 
 
 @get(

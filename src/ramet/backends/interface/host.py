@@ -5,8 +5,8 @@ from typing import Protocol
 
 from ramet.backends.interface.values import Server
 from ramet.model.logs import LogPage, LogQuery
-from ramet.model.resources import Size
 from ramet.model.service import ServiceType
+from ramet.model.size import Size
 
 
 class Host(Protocol):

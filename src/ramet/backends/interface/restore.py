@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.model.restore_window import Gap
 from ramet.model.snapshot import Snapshot
-from ramet.model.window import Gap
 
 
 class Restore(Protocol):

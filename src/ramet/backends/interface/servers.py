@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 
 
 class Servers(Protocol):

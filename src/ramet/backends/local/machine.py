@@ -23,8 +23,8 @@ from ramet.backends.local.volumes.reserve import Reserve
 from ramet.backends.local.volumes.room import check_room
 from ramet.errors import Unavailable
 from ramet.model.logs import LogPage, LogQuery
-from ramet.model.resources import Size
 from ramet.model.service import ServiceType
+from ramet.model.size import Size
 
 _GIB = 1024**3
 _STOP_SECONDS = 120.0

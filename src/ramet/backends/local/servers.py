@@ -30,7 +30,7 @@ from ramet.backends.local.wal import archive, digests
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.errors import Failed, Invalid, Unavailable
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 120.0

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory
 from ramet.model.logs import LogPage, LogQuery
-from ramet.model.resources import Size
 from ramet.model.service import ServiceType
+from ramet.model.size import Size
 
 
 class MemoryHost:

@@ -6,7 +6,7 @@ from typing import Any
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
 from ramet.backends.memory.volumes import KEPT_ENTRIES, Memory, Volume
 from ramet.errors import Unavailable
-from ramet.model.credentials import Secret, is_password_of
+from ramet.model.passwords import Secret, is_password_of
 
 
 class MemoryServers:

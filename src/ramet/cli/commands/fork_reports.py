@@ -9,8 +9,8 @@ from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import output_option, service_argument, with_service
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
-from ramet.model.fork import shown
-from ramet.model.neutralised import neutralised_lines
+from ramet.model.neutralized import neutralized_lines
+from ramet.model.timestamps import rfc3339
 
 _MIB = 1024**2
 
@@ -33,8 +33,8 @@ def show_report(client: Client, service: Service, output: str) -> None:
 def plan_pairs(plan: ForkPlan) -> list[tuple[str, str | Text]]:
     """Return what a fork would be, for a table."""
     base = plan.base_snapshot
-    target = "" if plan.target_time is None else f" at {shown(plan.target_time)}"
-    base_time = "" if base is None or base.time is None else shown(base.time)
+    target = "" if plan.target_time is None else f" at {rfc3339(plan.target_time)}"
+    base_time = "" if base is None or base.time is None else rfc3339(base.time)
     return [
         ("name", plan.name),
         ("data", f"{plan.strategy}{target}"),
@@ -60,7 +60,7 @@ def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
         ("took", "-" if report.total_seconds is None else shown_duration(report.total_seconds)),
         ("steps", ", ".join(f"{one.step} {shown_duration(one.seconds)}" for one in report.steps)),
     ]
-    pairs += [(title.lower(), sentence) for title, sentence in neutralised_lines(report.neutralised)]
+    pairs += [(title.lower(), sentence) for title, sentence in neutralized_lines(report.neutralised)]
     for one in report.not_carried_over:
         what = f"{one.what} {', '.join(one.names)}" if one.names else one.what
         pairs.append(("not carried over", f"{what}: {one.remedy}"))

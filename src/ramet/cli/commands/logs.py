@@ -13,8 +13,7 @@ from ramet.cli.ui.durations import absolute_time
 from ramet.cli.ui.options import output_option, service_argument, with_service
 from ramet.cli.ui.output import print_result
 from ramet.client import Client
-from ramet.model.fork import shown
-from ramet.model.moments import parse_moment
+from ramet.model.timestamps import parse_timestamp, rfc3339
 
 _FOLLOW_SECONDS = 1.0
 _COLOURS = {"WARNING": "yellow", "ERROR": "red", "FATAL": "red", "PANIC": "red"}
@@ -57,7 +56,7 @@ def show_logs(
         raise click.UsageError("--follow cannot be used together with --until or --output.")
     query: dict[str, str | tuple[str, ...]] = {"search": search, "severities": severity}
     query |= {
-        name: shown(parse_moment(name, absolute_time(text, datetime.now(UTC))))
+        name: rfc3339(parse_timestamp(name, absolute_time(text, datetime.now(UTC))))
         for name, text in (("since", since), ("until", until))
         if text is not None
     }
@@ -86,7 +85,7 @@ def _follow(
     last = printed[-1].timestamp if printed else datetime.now(UTC)
     while True:
         time.sleep(_FOLLOW_SECONDS)
-        entries = list(_newest(client, service_id, {**query, "since": shown(last)}, 100_000))[::-1]
+        entries = list(_newest(client, service_id, {**query, "since": rfc3339(last)}, 100_000))[::-1]
         # Several entries may have the latest timestamp, and more of them may have been written since.
         seen = [entry for entry in printed if entry.timestamp == last]
         fresh = [entry for entry in entries if entry not in seen]
@@ -98,5 +97,5 @@ def _follow(
 def _print(entries: list[ServiceLogEntry]) -> None:
     for entry in entries:
         severity = click.style(f"{entry.severity:7}", fg=_COLOURS.get(entry.severity))
-        click.echo(f"{shown(entry.timestamp)}  {severity}  {entry.message}")
+        click.echo(f"{rfc3339(entry.timestamp)}  {severity}  {entry.message}")
     sys.stdout.flush()

@@ -12,7 +12,7 @@ from ramet.cli.ui.durations import Duration
 from ramet.cli.ui.options import output_option, service_argument, with_service
 from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.client import Client
-from ramet.model.fork import shown
+from ramet.model.timestamps import rfc3339
 
 _MIB = 1024**2
 
@@ -117,17 +117,17 @@ def take_snapshot(client: Client, service: Service, name: str | None, snapshot_i
 
 def _window_pairs(window: RestoreWindow) -> list[tuple[str, str | Text]]:
     pairs: list[tuple[str, str | Text]] = [
-        ("earliest", "none yet" if window.earliest is None else shown(window.earliest)),
-        ("latest", "none yet" if window.latest is None else shown(window.latest)),
+        ("earliest", "none yet" if window.earliest is None else rfc3339(window.earliest)),
+        ("latest", "none yet" if window.latest is None else rfc3339(window.latest)),
         ("snapshots", str(len(window.snapshots))),
         ("kept for", f"{window.window_days} days"),
         ("taken every", f"{window.snapshot_interval_seconds} s or {window.snapshot_wal_bytes // _MIB} MiB of WAL"),
     ]
     for gap in window.gaps:
-        until = "now" if gap.ends_at is None else shown(gap.ends_at)
-        pairs.append(("gap", Text(f"{shown(gap.begins_at)} to {until}: {gap.reason}", style="red")))
+        until = "now" if gap.ends_at is None else rfc3339(gap.ends_at)
+        pairs.append(("gap", Text(f"{rfc3339(gap.begins_at)} to {until}: {gap.reason}", style="red")))
     for step in window.clock_steps:
-        meaning = f"from {shown(step.before)} to {shown(step.after)}: a time in between means its last occurrence"
+        meaning = f"from {rfc3339(step.before)} to {rfc3339(step.after)}: a time in between means its last occurrence"
         pairs.append(("clock set back", Text(meaning, style="yellow")))
     return pairs
 
@@ -138,4 +138,4 @@ def _snapshot_row(snapshot: Snapshot) -> list[str | Text]:
 
 
 def _time(snapshot: Snapshot) -> str:
-    return "" if snapshot.time is None else shown(snapshot.time)
+    return "" if snapshot.time is None else rfc3339(snapshot.time)

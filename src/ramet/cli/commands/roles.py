@@ -15,7 +15,7 @@ from ramet.cli.user_files.passwords import find_password, passwords_path
 from ramet.client import Client
 from ramet.endpoints import ADMIN, address
 from ramet.errors import Failed, NotFound
-from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.passwords import Secret, new_password, scram_verifier
 
 
 @dataclass(frozen=True)

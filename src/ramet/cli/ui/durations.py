@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import click
 
-from ramet.model.fork import shown
+from ramet.model.timestamps import rfc3339
 
 _UNITS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
@@ -46,7 +46,7 @@ def absolute_time(text: str, now: datetime) -> str:
     """Return a time relative to now, like '10 minutes ago' or 10m, as RFC 3339; any other text as it is."""
     seconds = parse_duration(text.strip().removesuffix("ago"))
     try:
-        return text if seconds is None else shown(now - timedelta(seconds=seconds))
+        return text if seconds is None else rfc3339(now - timedelta(seconds=seconds))
     except OverflowError:
         return text
 

@@ -12,7 +12,7 @@ from ramet.console.auth.throttle import Attempt
 from ramet.console.context import COOKIE, AnyRequest, ConsoleContext, Context, Fields, SignedIn, read
 from ramet.console.rendering import HEADERS, page, redirect
 from ramet.errors import Unauthorized
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.project import ApiKey
 from ramet.model.session import SESSION_LIFE
 

@@ -7,9 +7,10 @@ from typing import Any
 from ramet.console.views.format import bytes_text, counted
 from ramet.console.views.operation_steps import step_title
 from ramet.control.fork_reports import ForkReport, checks_of, cut_of, left_behind
-from ramet.model.fork import ForkStrategy, parse_target_time, shown
-from ramet.model.neutralised import listed, neutralised_lines
+from ramet.model.fork import ForkStrategy, parse_target_time
+from ramet.model.neutralized import listed, neutralized_lines
 from ramet.model.procedures import ProcedureName
+from ramet.model.timestamps import rfc3339
 
 Lines = Sequence[tuple[str, str]]
 
@@ -26,7 +27,7 @@ class StepShare:
 
 @dataclass(frozen=True)
 class ReportView:
-    """A report in sentences, with times as `shown` writes them. `total_seconds` pass from the request to READY."""
+    """A report in sentences, with times as `rfc3339` writes them. `total_seconds` pass from the request to READY."""
 
     asked: str
     holds: Lines
@@ -44,7 +45,7 @@ def report_view(report: ForkReport) -> ReportView:
     return ReportView(
         _asked(report),
         list(_holds(report)),
-        list(neutralised_lines(report.facts["neutralised"])),
+        list(neutralized_lines(report.facts["neutralised"])),
         [(_sentence(one.what), f"{listed(one.names)} {one.remedy}".strip()) for one in left_behind(report)],
         _shares(report.step_seconds, total_seconds),
         total_seconds,
@@ -55,11 +56,11 @@ def report_view(report: ForkReport) -> ReportView:
 def _asked(report: ForkReport) -> str:
     origin = report.origin
     if origin.strategy == ForkStrategy.PITR and origin.target_time is not None:
-        return f"Everything committed at or before {shown(parse_target_time(origin.target_time))}."
+        return f"Everything committed at or before {rfc3339(parse_target_time(origin.target_time))}."
     if origin.strategy == ForkStrategy.LAST_SNAPSHOT:
         taken_at = report.base.taken_at if report.base else origin.data_time
-        return "A snapshot." if taken_at is None else f"The snapshot taken {shown(taken_at)}."
-    requested_at = shown(report.service.created_at)
+        return "A snapshot." if taken_at is None else f"The snapshot taken {rfc3339(taken_at)}."
+    requested_at = rfc3339(report.service.created_at)
     return f"Everything committed when the fork was requested, {requested_at}, or shortly afterwards."
 
 

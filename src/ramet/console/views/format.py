@@ -1,6 +1,6 @@
 """Numbers, sizes and durations as text."""
 
-from ramet.model.resources import Size
+from ramet.model.size import Size
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 

@@ -10,8 +10,8 @@ from ramet.console.views.format import size_text
 from ramet.control.plane import Plane
 from ramet.errors import Error, Invalid
 from ramet.model.fork import ForkStrategy
-from ramet.model.resources import PUBLIC_SIZES, SHARED, Size
 from ramet.model.service import Environment, Service
+from ramet.model.size import PUBLIC_SIZES, SHARED, Size
 
 _FIELDS: Mapping[str, str] = {
     "INVALID_NAME": "name",

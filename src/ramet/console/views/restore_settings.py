@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ramet.console.views.forms import InvalidField
 from ramet.control.plane import Plane
 from ramet.control.restore import change_restore_settings
+from ramet.model.restore_window import BOUNDS, RestoreSettings, own_settings
 from ramet.model.service import Service
-from ramet.model.window import BOUNDS, RestoreSettings, own_settings
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from ramet.control.metrics import wal_growth
 from ramet.control.plane import Plane
 from ramet.control.restore import PendingSnapshot, get_restore_window, list_snapshots, written_bytes
 from ramet.errors import Error, NotFound
+from ramet.model.restore_window import RestoreSettings, RestoreWindow
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, newest
-from ramet.model.window import RestoreSettings, RestoreWindow
 
 
 @dataclass(frozen=True)

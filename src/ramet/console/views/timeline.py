@@ -7,7 +7,7 @@ from math import sqrt
 
 from ramet.console.views.time_scale import TimeScale
 from ramet.console.views.wal_volume import WalVolume
-from ramet.model.window import RestoreWindow
+from ramet.model.restore_window import RestoreWindow
 
 WIDTH = 1000.0
 HEIGHT = 56.0

@@ -5,11 +5,10 @@ from datetime import datetime, timedelta
 
 from ramet.control.plane import Plane
 from ramet.ids import new_id
-from ramet.model.fork import shown
-from ramet.model.moments import time_left
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
+from ramet.model.timestamps import rfc3339, time_left
 from ramet.procedures.spec import submit
 from ramet.procedures.state import DrillState
 from ramet.store import operations, services
@@ -37,7 +36,7 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
     for service in known:
         since = service.last_verified_at or service.ready_at or service.created_at
         if service.drill_failure is None and plane.clock() - since >= 2 * every:
-            failure = f"No restore has been verified since {shown(since)}."
+            failure = f"No restore has been verified since {rfc3339(since)}."
             _log.warning("service %s: %s", service.id, failure)
             with plane.store.write() as tx:
                 services.update_service(tx, service.id, drill_failure=failure)

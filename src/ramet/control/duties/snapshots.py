@@ -8,9 +8,9 @@ from ramet.control.duties.serving import serving_services
 from ramet.control.plane import Plane
 from ramet.control.restore import written_bytes
 from ramet.model.procedures import ProcedureName
+from ramet.model.restore_window import settings_of
 from ramet.model.service import Service
 from ramet.model.snapshot import SnapshotKind, newest
-from ramet.model.window import settings_of
 from ramet.procedures.servers import submit_snapshot
 from ramet.store import operations, snapshots
 

@@ -10,7 +10,7 @@ import pytest
 
 from ramet.backends.local.host.certificates import Authority, Issued, open_authority
 from ramet.backends.local.server.servers import Servers
-from ramet.model.credentials import new_password
+from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server, restart
 
 NOW = datetime.now(UTC)

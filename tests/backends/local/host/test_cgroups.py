@@ -9,7 +9,7 @@ from ramet.backends.local.host.cgroups import Cgroups, NoLimits, open_limits
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.postgres import running
 from ramet.backends.local.server.servers import Servers
-from ramet.model.resources import Size
+from ramet.model.size import Size
 from tests.backends.local.hosts import boot, new_server
 
 SIZE = Size(500, 2)

@@ -15,7 +15,7 @@ from ramet.backends.local.server import probe
 from ramet.backends.local.sql import connections
 from ramet.errors import Unavailable, Unseen
 from ramet.machine import processes
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from tests.backends.local.forks import paths_of, run
 from tests.backends.local.hosts import new_server
 

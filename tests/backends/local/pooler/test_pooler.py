@@ -19,7 +19,7 @@ from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Invalid
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server, restart
 from tests.backends.local.scram_client import answer_to
 

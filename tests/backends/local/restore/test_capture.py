@@ -13,8 +13,8 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.restore.capture import Capturing
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed
-from ramet.model.fork import shown
-from ramet.model.resources import Size
+from ramet.model.size import Size
+from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import (
     append,
     committed_until,
@@ -111,7 +111,7 @@ def test_a_target_that_the_clock_of_the_parent_is_far_from_is_refused_with_both_
     with pytest.raises(Failed, match="in the future by the clock of service") as refused:
         backend.restore.capture(new_server(backend.instances), Source(parent, snapshot_id=snapshot_id, target=ahead))
     assert refused.value.code == "TARGET_TIME_IN_FUTURE"
-    assert shown(ahead) in refused.value.message
+    assert rfc3339(ahead) in refused.value.message
 
 
 def test_a_target_a_moment_ahead_of_the_clock_of_the_parent_is_waited_for(

@@ -15,8 +15,8 @@ from ramet.backends.local.server import log_reader
 from ramet.backends.local.server.servers import Servers
 from ramet.errors import Invalid
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import new_password
 from ramet.model.logs import LogEntry, LogQuery
+from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
 BEGIN = datetime(2026, 1, 15, 10, 0, 0, tzinfo=UTC)

@@ -11,7 +11,7 @@ from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.machine.tls import refuses_tls
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server, restart
 
 

@@ -14,7 +14,7 @@ from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.server import sessions
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
 PASSWORD = new_password()

@@ -8,8 +8,8 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.server.usage import measure
-from ramet.model.credentials import Secret, new_password
 from ramet.model.metrics import OF_REPLICAS, SERIES
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
 

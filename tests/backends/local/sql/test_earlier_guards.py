@@ -14,7 +14,7 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.earlier_guards import drop_event_trigger
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local import forks
 from tests.backends.local.earlier_guards import guard_table, install_guards
 from tests.backends.local.hosts import boot, connect, new_server

@@ -16,7 +16,7 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, extensions
 from ramet.errors import Invalid
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import Secret, new_password
+from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, data_root, new_server, restart
 
 SINCE = 18  # extension_control_path: an extension need not lie in the installation

@@ -12,7 +12,7 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import value
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import new_password, scram_verifier
+from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server, restart
 
 CHANGES_OF_ROLES = (

@@ -15,7 +15,7 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server
 
 OFF = "SET default_transaction_read_only = off"

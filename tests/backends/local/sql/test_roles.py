@@ -12,7 +12,7 @@ from ramet.backends.local.process import log_files
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections, roles
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import Secret, new_password, scram_verifier
+from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
 from tests.backends.local.hosts import boot, connect, new_server
 

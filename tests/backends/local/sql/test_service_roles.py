@@ -11,7 +11,7 @@ from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
 from ramet.machine.installation import find_installations
-from ramet.model.credentials import new_password
+from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
 MAJORS = sorted(find_installations().by_major)

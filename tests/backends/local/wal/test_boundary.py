@@ -8,7 +8,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
-from ramet.model.fork import shown
+from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
 
 MICROSECOND = timedelta(microseconds=1)
@@ -20,8 +20,8 @@ def test_a_moments_cut_names_the_transactions_on_both_sides(backend: LocalBacken
     forked = fork(backend, parent, snapshot_id, times[1])
     cut = forked.capture.facts["cut"]
     assert rows_of(backend, forked.server) == [1, 2]
-    assert cut["last_included"]["time"] == shown(times[1]) == forked.recovery["last_commit_time"]
-    assert cut["first_excluded"]["time"] == shown(times[2]) == forked.recovery["first_excluded_time"]
+    assert cut["last_included"]["time"] == rfc3339(times[1]) == forked.recovery["last_commit_time"]
+    assert cut["first_excluded"]["time"] == rfc3339(times[2]) == forked.recovery["first_excluded_time"]
     assert cut["first_excluded"]["xid"] == forked.recovery["first_excluded_xid"]
     assert cut["behind_with_earlier_time"] == []
 
@@ -32,8 +32,8 @@ def test_the_cut_of_a_fork_of_now_is_read_from_what_the_parent_did_next(backend:
     assert backend.restore.report_on_fork(forked.server, parent.service_id)["cut"]["first_excluded"] is None
     after = append(backend, parent, 3)
     cut = backend.restore.report_on_fork(forked.server, parent.service_id)["cut"]
-    assert cut["last_included"] is None or cut["last_included"]["time"] == shown(before[-1])
-    assert cut["first_excluded"]["time"] == shown(after[0])
+    assert cut["last_included"] is None or cut["last_included"]["time"] == rfc3339(before[-1])
+    assert cut["first_excluded"]["time"] == rfc3339(after[0])
 
 
 def test_without_its_parent_the_cut_of_a_fork_of_now_is_unknown(backend: LocalBackend, parent: Server) -> None:

@@ -13,8 +13,8 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.segment import Segment
 from ramet.errors import Failed
-from ramet.model.fork import shown
 from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
 from tests.backends.local.segments import overwrite, write_segment
 
@@ -110,7 +110,7 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
     (paths.data / "pg_wal" / victim.name).unlink(missing_ok=True)
     with pytest.raises(Failed, match=f"{victim.name} {digests.ALTERED}") as failed:
         fork(backend, parent, first, moment)
-    assert shown(later.taken_at) in failed.value.details
+    assert rfc3339(later.taken_at) in failed.value.details
     digests.verify(paths, "", LONG)
     known = [
         Snapshot(

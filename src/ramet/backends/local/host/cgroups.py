@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ramet.backends.local.host.waiting import wait_until
-from ramet.model.resources import Size
+from ramet.model.size import Size
 
 _V2_ROOTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 _V1_CPU = Path("/sys/fs/cgroup/cpu")

@@ -15,7 +15,7 @@ from pathlib import Path
 from ramet.backends.local.sql.connections import DATABASE, POOLER_ROLE
 from ramet.errors import Invalid
 from ramet.machine.programs import complete
-from ramet.model.credentials import new_password, scram_verifier
+from ramet.model.passwords import new_password, scram_verifier
 
 TRANSACTION_POOL = f"{DATABASE}_transaction"
 READ_ONLY_OPTIONS = ("tsdb_admin.read_only_connection", "default_transaction_read_only")

@@ -23,8 +23,8 @@ from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, check_segm
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
 from ramet.errors import Failed
 from ramet.machine.installation import Installation
-from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
+from ramet.model.timestamps import rfc3339
 
 # Where ALTER SYSTEM writes: a copy begins without the settings of its original.
 _OWN_SETTINGS = "postgresql.auto.conf"
@@ -197,7 +197,7 @@ def facts_of(base: Base) -> dict[str, Any]:
     """Return what a fork's report says of the base that it grew from."""
     facts = base.facts
     return {
-        "base_time": shown(facts.taken_at),
+        "base_time": rfc3339(facts.taken_at),
         "start_lsn": facts.start_lsn,
         "end_lsn": facts.end_lsn,
         "timeline": facts.timeline,

@@ -27,7 +27,7 @@ from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSourc
 from ramet.backends.local.wal.segment import segment_at, segment_before, segments_between
 from ramet.errors import Failed
 from ramet.machine.installation import Installation
-from ramet.model.fork import shown
+from ramet.model.timestamps import rfc3339
 
 # Set in a capture's facts: all its WAL is wanted, and archive recovery is what replays it.
 TO_THE_END = "to_the_end"
@@ -133,11 +133,11 @@ class RollForward:
         before = last_reachable(reader, base, broken.segment)
         bases = [one for _, one in snapshots.in_wal_order(self.parent)]
         after = min((one.facts.taken_at for one in bases if one.begins_after(broken.segment)), default=None)
-        moments = [shown(moment) for moment in (before, after) if moment is not None]
+        moments = [rfc3339(moment) for moment in (before, after) if moment is not None]
         nearest = f"The nearest that can be had: {' and '.join(moments)}." if moments else "Fork as of now instead."
         return Failed(
             broken.code,
-            f"{broken.message}, so the moment {shown(self.target)} of service {self.parent.service_id} cannot be had",
+            f"{broken.message}, so the moment {rfc3339(self.target)} of service {self.parent.service_id} cannot be had",
             nearest,
         )
 

@@ -14,8 +14,8 @@ from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.wal.control_file import ControlData
 from ramet.backends.local.wal.segment import segment_at
 from ramet.errors import Failed
-from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
+from ramet.model.timestamps import rfc3339
 
 _LAST_COMMIT = "SELECT (pg_last_committed_xact()).timestamp::text AS last_commit"
 _LAST_COMMIT_ANSWER = re.compile(r'\blast_commit = "([^"]+)"')
@@ -175,7 +175,7 @@ def _nearest(messages: Sequence[str], capture: Capture) -> str:
     if capture.recover_to is None or last is None:
         return "Fork from another snapshot."
     # The moment of the last commit itself cannot be proven without a later one.
-    return f"The nearest moment before that can be had: {shown(_moment(last[1]) - timedelta(microseconds=1))}."
+    return f"The nearest moment before that can be had: {rfc3339(_moment(last[1]) - timedelta(microseconds=1))}."
 
 
 def _last(messages: Sequence[str], wanted: re.Pattern[str]) -> re.Match[str] | None:
@@ -188,7 +188,7 @@ def _moment(text: str) -> datetime:
 
 
 def _shown(moment: datetime | None) -> str | None:
-    return None if moment is None else shown(moment)
+    return None if moment is None else rfc3339(moment)
 
 
 def _wrong(detail: str) -> Failed:

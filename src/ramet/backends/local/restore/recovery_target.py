@@ -19,8 +19,8 @@ from ramet.backends.local.wal.locate import BrokenChain, WalSource
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, shown_lsn
 from ramet.backends.local.wal.waldump import Stretch, TransactionEnd, transaction_ends
 from ramet.errors import Failed, Unavailable
-from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
+from ramet.model.timestamps import rfc3339
 
 _COMMIT_WITHIN_SECONDS = 0.5
 _CLOCKS_AGREE_WITHIN = timedelta(seconds=5)
@@ -125,7 +125,7 @@ def find_recovery_end(
     if first.facts.taken_at > target:
         raise Failed(
             "WRONG_BASE",
-            f"Snapshot {chosen} was taken at {shown(first.facts.taken_at)}, after {shown(target)}",
+            f"Snapshot {chosen} was taken at {rfc3339(first.facts.taken_at)}, after {rfc3339(target)}",
             "Fork once more.",
         )
     at = _base_after_step(reader, bases, [name for name, _ in bases].index(chosen), target, live_end)
@@ -221,8 +221,8 @@ def commit_beyond(parent: ServicePaths, target: datetime) -> str:
 
 
 def _still_to_come(parent: ServicePaths, now: datetime, target: datetime) -> Failed | Unavailable:
-    here = f"the clock of service {parent.service_id}, which says {shown(now)}"
-    message = f"target_time {shown(target)} lies in the future by {here}"
+    here = f"the clock of service {parent.service_id}, which says {rfc3339(now)}"
+    message = f"target_time {rfc3339(target)} lies in the future by {here}"
     if target - now > _CLOCKS_AGREE_WITHIN:
         return Failed("TARGET_TIME_IN_FUTURE", message, "Its clock was set back. Use fork_strategy NOW.")
     return Unavailable("TARGET_TIME_IN_FUTURE", message)

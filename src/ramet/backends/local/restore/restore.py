@@ -20,8 +20,8 @@ from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.room import check_room, check_wal_room
 from ramet.backends.local.wal import archive, digests
 from ramet.errors import Unavailable
+from ramet.model.restore_window import Gap
 from ramet.model.snapshot import Snapshot
-from ramet.model.window import Gap
 
 _LOOK_SECONDS = 0.5
 

@@ -37,7 +37,7 @@ from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation, Installations, extension_of
-from ramet.model.credentials import Secret
+from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.errors import Invalid
 from ramet.machine.installation import Installation
-from ramet.model.fork import shown
+from ramet.model.timestamps import rfc3339
 
 _RECORD = "extensions.json"
 _UPDATE_LIMIT = timedelta(minutes=10)
@@ -83,9 +83,9 @@ def check_past(paths: ServicePaths, installation: Installation, moment: datetime
         if missing:
             raise Invalid(
                 "EXTENSION_VERSION_MISSING",
-                f"the state of {shown(moment)} has {made.extension} {made.version}, whose library is not installed"
+                f"the state of {rfc3339(moment)} has {made.extension} {made.version}, whose library is not installed"
                 f" ({', '.join(missing)})",
-                f"Install that version, or choose a moment after {shown(made.at)}, when it was updated.",
+                f"Install that version, or choose a moment after {rfc3339(made.at)}, when it was updated.",
             )
 
 

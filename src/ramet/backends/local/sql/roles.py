@@ -7,7 +7,7 @@ from ramet.backends.local.sql import connections, read_only_access, service_role
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
-from ramet.model.credentials import Secret, is_password_of, verifier_of_nobody
+from ramet.model.passwords import Secret, is_password_of, verifier_of_nobody
 
 # On PostgreSQL 15 CREATEROLE may grant any role but superusers, itself included: these three lead out of the database.
 # Without a row nobody can ever be a member; a name that begins with pg_ cannot be created.

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ramet.backends.local.wal.waldump import TransactionEnd
-from ramet.model.fork import shown
 from ramet.model.snapshot import lsn_number
+from ramet.model.timestamps import rfc3339
 
 # Commit times of concurrent transactions are out of order by microseconds; a clock step is larger than this.
 CLOCK_STEP = timedelta(seconds=1)
@@ -97,7 +97,7 @@ def clock_steps(ends: Sequence[TransactionEnd], since: datetime | None) -> list[
 
 def _clock_step(ends: Sequence[TransactionEnd], at: int, since: datetime | None) -> ClockStep:
     before = ends[at - 1].time if at else since
-    return ClockStep(ends[at].lsn, "" if before is None else shown(before), shown(ends[at].time))
+    return ClockStep(ends[at].lsn, "" if before is None else rfc3339(before), rfc3339(ends[at].time))
 
 
 def cut_at_lsn(ends: Sequence[TransactionEnd], lsn: str) -> Cut:
@@ -114,4 +114,4 @@ def _last_commit(ends: Sequence[TransactionEnd]) -> Mark | None:
 
 
 def _mark(end: TransactionEnd) -> Mark:
-    return Mark(end.xid, end.lsn, shown(end.time))
+    return Mark(end.xid, end.lsn, rfc3339(end.time))

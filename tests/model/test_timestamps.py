@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.model.moments import time_left
+from ramet.model.timestamps import time_left
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

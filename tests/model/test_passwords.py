@@ -1,6 +1,6 @@
 """Passwords, verifiers, and secrets that do not print."""
 
-from ramet.model.credentials import Secret, derived_password, is_password_of, new_password, scram_verifier
+from ramet.model.passwords import Secret, derived_password, is_password_of, new_password, scram_verifier
 
 
 def test_a_secret_does_not_print() -> None:

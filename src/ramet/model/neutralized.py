@@ -6,7 +6,7 @@ from typing import Any
 _MOST_NAMES = 20
 
 
-def neutralised_lines(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def neutralized_lines(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """Yield what was kept from acting on the world that the parent acts on, as far as there was any."""
     prepared = facts.get("prepared_transactions") or []
     if prepared:

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ramet.errors import Invalid
-from ramet.model.fork import shown
 from ramet.model.snapshot import ClockStep, Snapshot, clock_steps, rollable
+from ramet.model.timestamps import rfc3339
 
 _KEY = "restore"
 BOUNDS = {
@@ -74,11 +74,11 @@ def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:
     """Raise Invalid when a target lies in a gap, with the nearest moments that can be had."""
     for gap in gaps:
         if gap.holds(target):
-            after = "" if gap.ends_at is None else f" until {shown(gap.ends_at)}"
+            after = "" if gap.ends_at is None else f" until {rfc3339(gap.ends_at)}"
             raise Invalid(
                 "OUTSIDE_RESTORE_WINDOW",
-                f"target_time {shown(target)} lies in a gap of the restore window,"
-                f" which reaches from {shown(gap.begins_at)}{after}: {gap.reason}",
+                f"target_time {rfc3339(target)} lies in a gap of the restore window,"
+                f" which reaches from {rfc3339(gap.begins_at)}{after}: {gap.reason}",
                 "Choose a moment before or after the gap.",
             )
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.errors import Invalid
+from ramet.model.restore_window import Gap, RestoreSettings, check_gaps, restore_window, settings_of, with_settings
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for
-from ramet.model.window import Gap, RestoreSettings, check_gaps, restore_window, settings_of, with_settings
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""Reading moments as clients write them: RFC 3339 with an offset, cut to microseconds as PostgreSQL keeps them."""
+"""Timestamps as clients write them: RFC 3339 with an offset, cut to microseconds, which is what PostgreSQL keeps."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from ramet.errors import Invalid
 
 _RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
-_NO_MOMENT = "Such a day, hour or offset does not exist: years reach from 1 to 9999, and offsets to 23:59 either way."
+_NO_SUCH_TIME = "No such day, hour or offset: years are 0001 to 9999, and offsets at most 23:59."
 
 
-def parse_moment(field: str, text: str) -> datetime:
-    """Return the moment in UTC that a field's text names. Raises Invalid with the code INVALID_<FIELD>."""
+def parse_timestamp(field: str, text: str) -> datetime:
+    """Return the timestamp in UTC that a field's text names. Raises Invalid with the code INVALID_<FIELD>."""
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise _unreadable(field, text, "Use RFC 3339 with an offset, for example 2026-01-15T10:30:00.25+02:00.")
@@ -20,14 +20,19 @@ def parse_moment(field: str, text: str) -> datetime:
     try:
         return datetime.fromisoformat(f"{day}T{clock}.{micros}{offset}").astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise _unreadable(field, text, _NO_MOMENT) from error
+        raise _unreadable(field, text, _NO_SUCH_TIME) from error
+
+
+def rfc3339(timestamp: datetime) -> str:
+    """Return a timestamp as RFC 3339 in UTC with microseconds."""
+    return timestamp.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def time_left(since: datetime, pause: timedelta, now: datetime) -> timedelta:
-    """Return how much is left of a pause. None is when it began later than now, for the clock has stepped back."""
+    """Return how much is left of a pause; nothing when it began later than `now`, because the clock was set back."""
     left = since + pause - now
     return left if timedelta(0) < left <= pause else timedelta(0)
 
 
 def _unreadable(field: str, text: str, remedy: str) -> Invalid:
-    return Invalid(f"INVALID_{field.upper()}", f"{field} {text[:64]!r} cannot be read as a moment", remedy)
+    return Invalid(f"INVALID_{field.upper()}", f"{field} {text[:64]!r} cannot be read as a timestamp", remedy)

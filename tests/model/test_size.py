@@ -3,7 +3,7 @@
 import pytest
 
 from ramet.errors import Invalid
-from ramet.model.resources import Size, parse_size
+from ramet.model.size import Size, parse_size
 
 HOST = Size(8000, 32)
 PARENT = Size(1000, 4)
