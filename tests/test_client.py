@@ -8,8 +8,8 @@ import pytest
 
 from ramet.client import ApiError, Client, TimedOut, WaitFailed
 from ramet.errors import Failed, Invalid, Unavailable
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Environment
 from ramet.model.status import Status
 from tests.cli.world import World, open_world
 

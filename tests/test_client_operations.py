@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from ramet.client import ApiError, Client
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
-from ramet.model.service import Environment
 
 INTERFACE = Path(__file__).parents[1] / "openapi.json"
 HELPERS = ("close", "path", "project_path", "call", "send")

@@ -7,7 +7,8 @@ import pytest
 from ramet.api.application import BASE_PATH
 from ramet.backends.interface.values import ExtensionUpdate, Source
 from ramet.errors import Failed, Invalid
-from ramet.model.service import FAILED_SHOWN_FOR, Service
+from ramet.model.service import Service
+from ramet.model.status import FAILED_SHOWN_FOR
 from ramet.store import services
 from tests.api.world import JsonObject, World
 

@@ -9,7 +9,7 @@ import pytest
 from ramet.api.application import BASE_PATH
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.errors import Failed, Invalid
-from ramet.model.service import FAILED_SHOWN_FOR
+from ramet.model.status import FAILED_SHOWN_FOR
 from ramet.model.timestamps import rfc3339
 from tests.api.world import JsonObject, World
 

@@ -7,8 +7,8 @@ import pytest
 from ramet.api.application import BASE_PATH
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.errors import Failed
-from ramet.model.service import FAILED_SHOWN_FOR
 from ramet.model.snapshot import SnapshotKind
+from ramet.model.status import FAILED_SHOWN_FOR
 from ramet.procedures.servers import submit_snapshot
 from tests.api.world import JsonObject, World
 

@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from harness.instance import running_instance
 from ramet.cli.connection import connection_string
 from ramet.client import Client
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Environment
 from tests.console.browsers import CHROMIUM, MISSING, open_browser
 
 _IMAGES = Path(__file__).parents[2] / "docs" / "images"

@@ -9,9 +9,10 @@ from harness.waiting import eventually
 from ramet.console.views.restore_settings import AMOUNTS
 from ramet.control import restore
 from ramet.control.restore import list_snapshots
-from ramet.model.replica import ReplicaSet, replica_status
+from ramet.model.environment import Environment
+from ramet.model.replica_set import ReplicaSet, replica_status
 from ramet.model.restore_window import BOUNDS, RestoreSettings
-from ramet.model.service import Environment, Service
+from ramet.model.service import Service
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import ReplicaSetStatus

@@ -15,7 +15,8 @@ from ramet.control.plane import utc_now
 from ramet.control.restore import list_snapshots
 from ramet.control.services import list_services
 from ramet.errors import Failed
-from ramet.model.service import Environment, status_of
+from ramet.model.environment import Environment
+from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import submit

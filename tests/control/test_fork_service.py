@@ -11,8 +11,9 @@ from ramet.control.placement import Placement
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
 from ramet.ids import new_id
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Environment, Service, status_of
+from ramet.model.service import Service, status_of
 from ramet.model.size import Size
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339

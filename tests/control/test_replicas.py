@@ -16,10 +16,11 @@ from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, get_service, list_services, start_service, stop_service
 from ramet.errors import Invalid, NotFound, WrongState
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.logs import LogEntry
-from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
-from ramet.model.service import Environment, Service, status_of
+from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
+from ramet.model.service import Service, status_of
 from ramet.model.status import ReplicaSetStatus, Status
 from ramet.operations.procedure import Outcome, Procedure, Work
 from ramet.operations.worker import Worker

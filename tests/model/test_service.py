@@ -6,21 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from ramet.errors import Invalid
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import (
-    FAILED_SHOWN_FOR,
-    Activity,
-    Environment,
-    Service,
-    ServiceType,
-    check_name,
-    fork_name,
-    is_visible,
-    status_of,
-    status_reason,
-)
+from ramet.model.service import Service, ServiceType, check_name, fork_name, is_visible, status_of, status_reason
 from ramet.model.size import Size
-from ramet.model.status import OperationStatus, Status
+from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, Status
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SERVICE = Service(

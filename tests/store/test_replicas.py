@@ -6,10 +6,11 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from ramet.ids import new_id
-from ramet.model.replica import Node, ReplicaSet
-from ramet.model.service import FAILED_SHOWN_FOR, Environment, Service
+from ramet.model.environment import Environment
+from ramet.model.replica_set import Node, ReplicaSet
+from ramet.model.service import Service
 from ramet.model.size import Size
-from ramet.model.status import OperationStatus
+from ramet.model.status import FAILED_SHOWN_FOR, OperationStatus
 from ramet.operations.procedure import submit
 from ramet.store import replicas, services
 from ramet.store.database import Store

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.ids import new_id
-from ramet.model.service import FAILED_SHOWN_FOR, Origin, Service, is_visible
+from ramet.model.service import Origin, Service, is_visible
 from ramet.model.size import Size
-from ramet.model.status import OperationStatus
+from ramet.model.status import FAILED_SHOWN_FOR, OperationStatus
 from ramet.operations.procedure import submit
 from ramet.store import services
 from ramet.store.database import Store

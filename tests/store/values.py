@@ -8,9 +8,10 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.ids import new_id
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.project import Project
-from ramet.model.service import Environment, Service, ServiceType
+from ramet.model.service import Service, ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.store import projects, services

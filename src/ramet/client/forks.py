@@ -3,8 +3,8 @@
 from ramet.api.schemas.forks import ForkPlan, ForkReport
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Environment
 
 
 class Forks(Connection):

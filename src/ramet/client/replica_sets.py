@@ -3,7 +3,7 @@
 from ramet.api.schemas.replica_sets import ReadReplicaSet
 from ramet.api.schemas.shared import Success
 from ramet.client.connection import Connection
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 
 
 class ReplicaSets(Connection):

@@ -3,8 +3,9 @@
 from ramet.api.schemas.services import ExtensionUpdate, Service
 from ramet.api.schemas.shared import Success
 from ramet.client.connection import Connection, given
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import Environment, ServiceType
+from ramet.model.service import ServiceType
 
 
 class Services(Connection):

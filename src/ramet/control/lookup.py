@@ -8,8 +8,8 @@ from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
 from ramet.ids import is_id
 from ramet.model.procedures import ProcedureName
-from ramet.model.replica import as_service, set_is_visible
-from ramet.model.service import Origin, Service, is_visible, status_of
+from ramet.model.replica_set import set_is_visible
+from ramet.model.service import Origin, Service, as_service, is_visible, status_of
 from ramet.model.status import Status
 from ramet.procedures.spec import submit
 from ramet.store import replicas, services

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
-from ramet.model.service import Environment, Service, ServiceType
+from ramet.model.service import Service, ServiceType
 
 Amount = str | int | None
 

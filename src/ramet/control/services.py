@@ -15,9 +15,10 @@ from ramet.control.ports import endpoint_host, reserve_port
 from ramet.control.requests import Accepted, Amount, CreateRequest
 from ramet.errors import Invalid, NotFound
 from ramet.ids import new_id
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, scram_verifier
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import Environment, Service, ServiceType, check_name, status_of
+from ramet.model.service import Service, ServiceType, check_name, status_of
 from ramet.model.size import Size, parse_size
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of

@@ -1,6 +1,11 @@
-"""The statuses that clients see, and how far an operation is."""
+"""The statuses that clients see, and what they depend on: the operation under way."""
 
+from datetime import timedelta
 from enum import StrEnum
+
+from msgspec import Struct
+
+FAILED_SHOWN_FOR = timedelta(seconds=15)
 
 
 class Status(StrEnum):
@@ -36,3 +41,13 @@ class OperationStatus(StrEnum):
     UNDOING = "UNDOING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
+
+
+class Activity(Struct, frozen=True, gc=False):
+    """The operation under way on a service or a read replica set, as far as the status depends on it."""
+
+    operation_id: str
+    procedure: str
+    status: OperationStatus
+    started: bool
+    error: str | None = None

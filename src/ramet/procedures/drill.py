@@ -20,8 +20,9 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed
+from ramet.model.environment import Environment
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import Environment, status_of
+from ramet.model.service import status_of
 from ramet.model.size import Size
 from ramet.model.snapshot import base_for, rollable
 from ramet.model.status import Status

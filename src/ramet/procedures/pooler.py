@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
-from ramet.model.replica import ReplicaSet
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.operations.procedure import Done, Outcome, Procedure, Wait, Work
 from ramet.procedures.replicas import servers_of, set_of

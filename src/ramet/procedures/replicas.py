@@ -6,7 +6,7 @@ from msgspec import Struct
 from ramet.backends.interface.values import Primary, Server
 from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.replica import ReplicaSet
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.servers import Tools
 from ramet.procedures.spec import submit

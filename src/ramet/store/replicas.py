@@ -5,10 +5,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.model.replica import Node, ReplicaSet
-from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment
+from ramet.model.environment import Environment
+from ramet.model.replica_set import Node, ReplicaSet
 from ramet.model.size import Size
-from ramet.model.status import OperationStatus
+from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
 from ramet.store.tables import operation, replica_set, service
 
 _with_activity = sa.select(

@@ -5,11 +5,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
-from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, Origin, Service, ServiceType
+from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
-from ramet.model.status import OperationStatus
+from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
 from ramet.store import replicas
 from ramet.store.database import locking
 from ramet.store.tables import hold, operation, service

@@ -18,8 +18,9 @@ from ramet.backends.interface.values import Primary, Server, SnapshotFacts, Sour
 from ramet.backends.local.volumes.image import why_impossible
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.ids import new_id
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, new_password, scram_verifier
-from ramet.model.service import Environment, ServiceType
+from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.local.forks import make_backend

@@ -20,8 +20,9 @@ from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.server.servers import Servers
 from ramet.ids import new_id
 from ramet.machine.installation import find_installations
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, new_password, scram_verifier
-from ramet.model.service import Environment, ServiceType
+from ramet.model.service import ServiceType
 from ramet.model.size import Size
 
 

@@ -16,8 +16,9 @@ from ramet.backends.local.server.configuration import (
     pg_ident_conf,
     postgresql_conf,
 )
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import Environment, ServiceType
+from ramet.model.service import ServiceType
 from ramet.model.size import Size
 
 GOLDEN = Path(__file__).parent / "golden"

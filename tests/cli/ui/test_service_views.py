@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from ramet.api.schemas.services import ForkedFrom, HaReplicas, Service, ServiceMetadata
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.ui.service_views import COLUMNS, lineage, print_service, print_services
-from ramet.model.service import Environment, ServiceType
+from ramet.model.environment import Environment
+from ramet.model.service import ServiceType
 from ramet.model.status import Status
 
 

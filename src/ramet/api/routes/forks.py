@@ -24,7 +24,7 @@ from ramet.api.schemas.forks import (
 from ramet.api.schemas.services import Service
 from ramet.control import fork_estimates, fork_reports, forks
 from ramet.control.requests import ForkRequest
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 
 DryRun = Annotated[
     bool,

@@ -11,7 +11,7 @@ from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
 from ramet.api.schemas.shared import ConnectionPooler, Endpoint, Success
 from ramet.control import poolers
 from ramet.control import replica_sets as verbs
-from ramet.model.replica import ReplicaSet, replica_status, replica_status_reason
+from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
 
 
 @get("/", operation_id="getReplicaSets", summary="List read replica sets", sync_to_thread=False)

@@ -38,9 +38,10 @@ from ramet.control.metrics import usage_now, usages_now
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
 from ramet.model import service as model
+from ramet.model.environment import Environment
 from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
-from ramet.model.service import Environment, Origin, ServiceType, restore_warning, status_of, status_reason
+from ramet.model.service import Origin, ServiceType, restore_warning, status_of, status_reason
 from ramet.model.status import Status
 
 _NO_REPLICAS = HaReplicas(0, 0)

@@ -7,8 +7,8 @@ from msgspec import Meta, Struct
 
 from ramet.api.schemas.restore import Snapshot
 from ramet.api.schemas.shared import Body, Cpu, Identifier, Memory, Name, Tag
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Environment
 from ramet.model.snapshot import SnapshotKind
 
 ParentRegion = Annotated[str, Meta(description="The parent's region code as a string; optional.")]

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ramet.api.schemas.shared import Body, ConnectionPooler, Endpoint, Identifier, Name
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 from ramet.model.status import ReplicaSetStatus
 
 

@@ -20,7 +20,8 @@ from ramet.api.schemas.shared import (
     Timestamp,
     twin_of,
 )
-from ramet.model.service import Environment, ServiceType
+from ramet.model.environment import Environment
+from ramet.model.service import ServiceType
 from ramet.model.status import Status
 
 Password = Annotated[

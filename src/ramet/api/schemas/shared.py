@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 
 
 def twin_of(name: str, go_name: str) -> Meta:

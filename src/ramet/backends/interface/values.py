@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import Environment, ServiceType
+from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import WalOrder, wal_order
 

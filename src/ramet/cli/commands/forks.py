@@ -26,7 +26,8 @@ from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client
 from ramet.errors import Error
-from ramet.model.service import Environment, ServiceType
+from ramet.model.environment import Environment
+from ramet.model.service import ServiceType
 
 _TYPE = click.Choice(ServiceType, case_sensitive=False)
 

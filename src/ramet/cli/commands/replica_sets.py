@@ -12,7 +12,7 @@ from ramet.cli.ui.output import print_result, print_rows, say, status_text
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.client import Client
 from ramet.endpoints import address
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 
 _COLUMNS = ("set", "id", "status", "env", "nodes", "size of each", "endpoint", "pooler", "reason")
 _set_argument = click.argument("replica_set")

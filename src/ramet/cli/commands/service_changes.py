@@ -11,8 +11,8 @@ from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import forget_password, passwords_path, save_password
 from ramet.client import Client
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, new_password
-from ramet.model.service import Environment
 
 
 @click.command("rename")

@@ -9,7 +9,7 @@ from ramet.cli.ui.service_views import print_service, print_services
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import forget_password
 from ramet.client import Client
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 
 
 @click.group("service")

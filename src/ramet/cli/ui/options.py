@@ -14,7 +14,7 @@ from ramet.cli.user_files.preferences import FORMATS, preferred_output
 from ramet.client import ApiError, Client
 from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 from ramet.settings import describe_settings
 
 

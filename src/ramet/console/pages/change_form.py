@@ -12,7 +12,7 @@ from ramet.console.rendering import page, redirect
 from ramet.console.views.forms import Form, Protected, confirm, refused
 from ramet.control.plane import Plane
 from ramet.errors import Error, NotFound
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 
 Values = Mapping[str, str]
 Target = TypeVar("Target", bound=Protected)

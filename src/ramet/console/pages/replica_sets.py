@@ -12,8 +12,9 @@ from ramet.console.views.forms import Form, environment_of, size_value, sizes, s
 from ramet.control import replica_sets, services
 from ramet.control.plane import Plane
 from ramet.errors import NotFound
-from ramet.model.replica import ReplicaSet
-from ramet.model.service import Environment, Service
+from ramet.model.environment import Environment
+from ramet.model.replica_set import ReplicaSet
+from ramet.model.service import Service
 
 
 def _plain(verb: Callable[[Plane, str, str, str], object]) -> Callable[[Plane, ReplicaSet, Values], object]:

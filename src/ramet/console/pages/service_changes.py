@@ -13,8 +13,9 @@ from ramet.console.views.restore_settings import AMOUNTS, default_settings, set_
 from ramet.control import poolers, replica_sets, restore, services
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
+from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import Environment, Service, status_of
+from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 
 

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 from ramet.console.views.format import size_text
 from ramet.control.plane import Plane
 from ramet.errors import Error, Invalid
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Environment, Service
+from ramet.model.service import Service
 from ramet.model.size import PUBLIC_SIZES, SHARED, Size
 
 _FIELDS: Mapping[str, str] = {

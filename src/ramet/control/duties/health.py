@@ -12,7 +12,7 @@ from ramet.control.plane import Plane
 from ramet.control.poolers import submit_repair
 from ramet.errors import Unseen
 from ramet.model.procedures import ProcedureName
-from ramet.model.replica import ReplicaSet
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit

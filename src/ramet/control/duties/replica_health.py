@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import NOT_FOLLOWING
 from ramet.model.procedures import ProcedureName
-from ramet.model.replica import ReplicaSet
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.replicas import servers_of_set, submit_for_set
 from ramet.procedures.state import Restartable

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from ramet.model.replica import ReplicaSet
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.store import replicas, services
 from ramet.store.database import Store

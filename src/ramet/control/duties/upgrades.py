@@ -8,7 +8,7 @@ from ramet.backends.interface.backend import Backend
 from ramet.control.duties.serving import serving_services, serving_sets
 from ramet.control.plane import Plane
 from ramet.errors import Error
-from ramet.model.replica import ReplicaSet
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.replicas import servers_of_set
 from ramet.procedures.servers import server_of

@@ -15,7 +15,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.standby import following
 from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
-from ramet.model.service import Environment
+from ramet.model.environment import Environment
 
 DEFAULT_TEMP_FILE_MBS = 1024
 _MB_PER_GB = 1024

@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from msgspec.structs import replace
-
-from ramet.model.passwords import Secret
-from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import FAILED_SHOWN_FOR, Activity, Environment, Origin, Service
+from ramet.model.environment import Environment
+from ramet.model.procedures import SPECS
 from ramet.model.size import Size
-from ramet.model.status import OperationStatus, ReplicaSetStatus
+from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, ReplicaSetStatus
 
 NODES_LIMIT = 4
-_PARENTS_OWN = (ProcedureName.STOP, ProcedureName.START, ProcedureName.DELETE)
 
 
 @dataclass(frozen=True)
@@ -81,37 +77,3 @@ def set_is_visible(replica_set: ReplicaSet, now: datetime) -> bool:
     if replica_set.deleted_at is not None:
         return False
     return replica_set.failed_at is None or now < replica_set.failed_at + FAILED_SHOWN_FOR
-
-
-def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
-    """Return the set as clients see it where they ask for a service: with its own endpoint, and no restore window."""
-    own = replica_set.activity
-    if own is not None and own.procedure == ProcedureName.RESTART_REPLICAS and replica_set.down_reason is None:
-        own = replace(own, procedure=ProcedureName.START)  # it resumes with its service
-    inherited = parent.activity if parent.activity and parent.activity.procedure in _PARENTS_OWN else None
-    return replace(
-        parent,
-        id=replica_set.id,
-        name=replica_set.name,
-        environment=replica_set.environment,
-        size=replica_set.size,
-        host=replica_set.host,
-        port=replica_set.port,
-        pooler_port=replica_set.pooler_port,
-        created_at=replica_set.created_at,
-        verifier=Secret(""),
-        ready_at=replica_set.ready_at,
-        failed_at=replica_set.failed_at,
-        failure=replica_set.failure,
-        down_reason=replica_set.down_reason,
-        origin=Origin(parent.project_id, parent.id, parent.name, strategy="", is_standby=True),
-        settings={},
-        report=None,
-        activity=own or inherited,
-        replica_sets=(),
-        last_verified_at=None,
-        drilled_at=None,
-        drill_failure=None,
-        archive_delay=None,
-        storage_warning=None,
-    )
