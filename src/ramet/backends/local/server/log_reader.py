@@ -4,7 +4,6 @@ A cursor is a place in a file: the files only grow at their end, so it stays tru
 bounded number of bytes, so that a search for what is not there comes back too, with a cursor to go on from.
 """
 
-import base64
 import mmap
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ import msgspec
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
-from ramet.errors import Invalid
+from ramet.model.cursor import decode_cursor, encode_cursor
 from ramet.model.logs import LogEntry, LogPage, LogQuery, redacted
 
 _PAGE_BYTES = 32 * 1024 * 1024
@@ -35,7 +34,7 @@ Place = tuple[str, int]
 
 def read_log(paths: ServicePaths, query: LogQuery) -> LogPage:
     """Return the entries that a query asks for, newest first."""
-    begin = None if query.cursor is None else _place(query.cursor)
+    begin = None if query.cursor is None else decode_cursor(query.cursor, _place)
     entries: list[LogEntry] = []
     scanned = 0
     for place, line in _lines_backwards(log_files.files(paths), begin):
@@ -47,7 +46,7 @@ def read_log(paths: ServicePaths, query: LogQuery) -> LogPage:
             if query.wants(entry):
                 entries.append(entry)
         if len(entries) == query.limit or scanned > _PAGE_BYTES:
-            return LogPage(entries, _cursor(place))
+            return LogPage(entries, encode_cursor(f"{place[0]}:{place[1]}"))
     return LogPage(entries)
 
 
@@ -83,14 +82,6 @@ def _entry(line: bytes) -> LogEntry | None:
     return LogEntry(at, read.error_severity, redacted(read.message[:_MESSAGE_LIMIT]))
 
 
-def _cursor(place: Place) -> str:
-    return base64.urlsafe_b64encode(f"{place[0]}:{place[1]}".encode()).decode().rstrip("=")
-
-
-def _place(cursor: str) -> Place:
-    try:
-        name, _, offset = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode().partition(":")
-        return name, int(offset)
-    except ValueError as error:
-        message = f"cursor cannot be {cursor[:64]!r}: no earlier answer gave it"
-        raise Invalid("INVALID_CURSOR", message, "Leave it out.") from error
+def _place(text: str) -> Place:
+    name, _, offset = text.partition(":")
+    return name, int(offset)
