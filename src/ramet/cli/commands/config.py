@@ -22,7 +22,7 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 @click.group("config")
 def config_group() -> None:
-    """Show and change the server, project and key that commands use, and the format of results."""
+    """Show and change the configuration. It has server, project and key, and the format of results."""
 
 
 @config_group.command("show")

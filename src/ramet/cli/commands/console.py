@@ -18,7 +18,7 @@ _SECONDS = 30.0
 @click.command("console")
 @credentials_option
 def console(credentials_file: Path | None) -> None:
-    """Print a link that signs in to the console with the key of the command line, once and within an hour.
+    """Print a link that signs in to the console. It works once, within an hour, with the key that commands use.
 
     \b
     Example:

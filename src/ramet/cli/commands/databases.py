@@ -34,7 +34,7 @@ def database_group() -> None:
 @_role_option
 @with_service
 def show_connection_string(client: Client, service: Service, with_password: bool, pooled: bool, role: str) -> None:
-    """Print the connection string of a service, for psql and drivers.
+    """Print a connection string. It is a URI for psql and drivers.
 
     \b
     Examples:

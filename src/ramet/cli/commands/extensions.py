@@ -15,7 +15,7 @@ from ramet.errors import Failed
 @output_option
 @with_service
 def upgrade_extension(client: Client, service: Service, extension: str | None, output: str) -> None:
-    """Update an extension, or all, in every database of a service to the version that is installed on the host.
+    """Update extensions to the installed versions. This updates one extension, or all, in every database of a service.
 
     Ramet runs ALTER EXTENSION UPDATE as a superuser, because tsdbadmin does not own these extensions. This also works
     if the old library is no longer installed. A fork of a state from before the update may need the old library; if

@@ -20,7 +20,7 @@ _MIB = 1024**2
 @output_option
 @with_service
 def show_report(client: Client, service: Service, output: str) -> None:
-    """Show which transactions a fork contains, how it was made, and what was verified.
+    """Show how a fork was made. The report says which transactions it contains, and what was verified.
 
     \b
     Example:

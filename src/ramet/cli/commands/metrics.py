@@ -43,7 +43,7 @@ def show_metrics(
     labels: tuple[str, ...],
     output: str,
 ) -> None:
-    """Show the current CPU, memory and storage of a service, or one of its time series.
+    """Show current usage, or a time series. Usage is CPU, memory and storage.
 
     \b
     Examples:

@@ -30,7 +30,9 @@ _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "UNDOING": "red"}
 def list_operations(
     client: Client, service: str | None, limit: int, everything: bool, steps: bool, output: str
 ) -> None:
-    """List the operations of a service, or of the whole project, newest first. Deleted services are found by id.
+    """List operations, newest first. They are those of a service, or of the whole project.
+
+    A deleted service is found by its id.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ from ramet.client import Client
 
 @click.group("pooler")
 def pooler_group() -> None:
-    """Enable or disable the connection pooler (PgBouncer) of a service."""
+    """Enable or disable the pooler. It is PgBouncer, with session and transaction pools."""
 
 
 @pooler_group.command("enable")

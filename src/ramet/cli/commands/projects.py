@@ -23,12 +23,12 @@ from ramet.settings import load_settings
 
 @click.group("project")
 def project_group() -> None:
-    """Create and list projects, on the host of the data directory."""
+    """Create and list projects. This works on the host of the data directory only."""
 
 
 @click.group("key")
 def key_group() -> None:
-    """Create, list and revoke API keys, on the host of the data directory."""
+    """Create, list and revoke API keys. This works on the host of the data directory only."""
 
 
 @project_group.command("list")

@@ -20,7 +20,7 @@ _set_argument = click.argument("replica_set")
 
 @click.group("replica")
 def replica_group() -> None:
-    """Manage read replica sets: standbys of a service that answer read-only queries."""
+    """Manage read replica sets. They are standbys of a service that answer read-only queries."""
 
 
 @replica_group.command("list")
@@ -70,7 +70,7 @@ def create(
 @waiting_options
 @with_service
 def resize(client: Client, service: Service, replica_set: str, cpu: str, memory: str, waiting: Waiting) -> None:
-    """Change the CPU and memory of every node of a read replica set. The nodes restart.
+    """Change the CPU and memory of every node. The nodes of the set restart.
 
     \b
     Example:

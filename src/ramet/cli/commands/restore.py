@@ -57,7 +57,7 @@ def show_window(
     snapshot_wal: int | UnsetType | None,
     output: str,
 ) -> None:
-    """Show the restore window of a service: the earliest and latest time it can be restored to, and gaps in between.
+    """Show or change the restore window. A service can be restored to any time in it, except in gaps.
 
     An option changes a setting of the window first; 'default' resets the setting.
 
@@ -101,7 +101,7 @@ def list_snapshots(client: Client, service: Service, output: str) -> None:
 @click.option("--delete", "snapshot_id", metavar="ID", help="Delete this manual snapshot instead of taking a snapshot.")
 @with_service
 def take_snapshot(client: Client, service: Service, name: str | None, snapshot_id: str | None) -> None:
-    """Take a manual snapshot of a service, which is kept until it is deleted, or delete one.
+    """Take or delete a manual snapshot. It is kept until it is deleted.
 
     \b
     Examples:

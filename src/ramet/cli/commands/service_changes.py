@@ -57,7 +57,7 @@ def resize(client: Client, service: Service, cpu: str, memory: str, waiting: Wai
 @click.argument("environment", type=ENVIRONMENT)
 @with_service
 def set_environment(client: Client, service: Service, environment: Environment) -> None:
-    """Set the environment of a service: PROD (protected) or DEV (neutralized when forked).
+    """Set the environment of a service. It is PROD (protected) or DEV (neutralized when forked).
 
     \b
     Example:
@@ -74,7 +74,7 @@ def set_environment(client: Client, service: Service, environment: Environment) 
 @password_option
 @with_service
 def update_password(client: Client, service: Service, generate: bool, from_stdin: bool, no_save_password: bool) -> None:
-    """Change the password of tsdbadmin, the admin role of a service. Without an option, the command prompts for it.
+    """Change the password of tsdbadmin. Without an option, the command prompts for it.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ def service_group() -> None:
 @output_option
 @with_client
 def list_services(client: Client, output: str) -> None:
-    """List all services of the project, forks below their parents.
+    """List all services. The table shows forks below their parents.
 
     \b
     Examples:

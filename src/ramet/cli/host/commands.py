@@ -26,7 +26,7 @@ from ramet.telemetry import start_logging
     "--credentials-file", type=FILE, help="When ready, write server, project and key to this file, with mode 0600."
 )
 def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | None) -> None:
-    """Run Ramet on this host: HTTP, operations and PostgreSQL servers. SIGTERM stops Ramet, but not the databases.
+    """Run Ramet on this host. SIGTERM stops HTTP and operations, but not the databases.
 
     The first run creates a project and a key, and writes the key to your configuration. All other settings are
     environment variables: see 'ramet settings'.
@@ -46,7 +46,7 @@ def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | 
 @setting_option("host")
 @setting_option("port")
 def serve_only(data_dir: Path | None, **arguments: str | None) -> None:
-    """Serve HTTP only; 'ramet worker' runs the operations.
+    """Serve HTTP only. 'ramet worker' runs the operations.
 
     \b
     Example:
@@ -61,7 +61,7 @@ def serve_only(data_dir: Path | None, **arguments: str | None) -> None:
 @data_option
 @setting_option("worker_threads")
 def work_only(data_dir: Path | None, worker_threads: str | None) -> None:
-    """Run operations and periodic duties only; 'ramet serve' serves HTTP.
+    """Run operations and duties only. 'ramet serve' serves HTTP.
 
     \b
     Example:
@@ -75,7 +75,7 @@ def work_only(data_dir: Path | None, worker_threads: str | None) -> None:
 @click.command("down")
 @data_option
 def down(data_dir: Path | None) -> None:
-    """Stop 'ramet up' of a data directory, shut down all its databases cleanly, and unmount its storage.
+    """Stop Ramet and all its databases. This stops 'ramet up', shuts down the databases and unmounts the storage.
 
     \b
     Example:

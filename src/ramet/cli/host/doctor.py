@@ -25,7 +25,9 @@ from ramet.settings import Described, Settings, describe_settings, load_settings
 @data_option
 @output_option
 def doctor(leftovers: bool, clean: bool, yes: bool, data_dir: Path | None, output: str) -> int:
-    """Show what Ramet uses on this host: storage, PostgreSQL, TLS, limits, poolers. Only --clean changes anything.
+    """Show what Ramet uses on this host. That is storage, PostgreSQL, TLS, limits and poolers.
+
+    Only --clean changes anything.
 
     \b
     Examples:
@@ -45,7 +47,7 @@ def doctor(leftovers: bool, clean: bool, yes: bool, data_dir: Path | None, outpu
 @click.command("settings")
 @output_option
 def show_settings(output: str) -> None:
-    """List the environment variables that configure Ramet, with their defaults.
+    """List all settings. Each is an environment variable, and has a default.
 
     \b
     Example:
