@@ -70,14 +70,14 @@ def test_a_refusal_carries_status_code_and_words_of_the_server(client: Client) -
 
 
 @pytest.mark.parametrize("nothing", ["", ".", ".."])
-def test_an_identifier_that_is_none_is_refused(client: Client, nothing: str) -> None:
+def test_an_empty_identifier_is_refused(client: Client, nothing: str) -> None:
     with pytest.raises(Invalid, match="id must not be empty"):
         client.get_service(nothing)
     with pytest.raises(Invalid, match="id must not be empty"):
         client.list_operations(nothing)
 
 
-def test_what_this_host_has_not_is_empty_or_refused(client: Client) -> None:
+def test_private_networks_are_empty_or_refused(client: Client) -> None:
     assert (client.list_vpcs(), client.list_peerings("1")) == ([], [])
     with pytest.raises(ApiError) as caught:
         client.create_vpc("office", "10.0.0.0/16", "local")
@@ -87,7 +87,7 @@ def test_what_this_host_has_not_is_empty_or_refused(client: Client) -> None:
     assert caught.value.status == 404
 
 
-def test_what_a_client_tells_of_itself_is_taken(client: Client) -> None:
+def test_analytics_are_accepted(client: Client) -> None:
     client.logout()
     assert client.identify_user({"agent": "test"}).status == client.track_event("tested").status == "success"
 

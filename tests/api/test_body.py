@@ -1,4 +1,4 @@
-"""Bodies: what is wrong is told with field, value and remedy, in no library's words."""
+"""Request bodies: errors name the field, the value and the remedy, without a library's type names."""
 
 import importlib
 import pkgutil
@@ -28,15 +28,17 @@ def refusal(raw: bytes, struct: type[Body] = ServiceCreate) -> Invalid:
 
 
 @pytest.mark.parametrize("struct", BODIES, ids=lambda struct: struct.__name__)
-def test_a_value_of_a_wrong_type_is_told_with_its_field_the_value_and_what_fits(struct: type[Body]) -> None:
+def test_a_value_of_a_wrong_type_is_refused_with_its_field_its_value_and_what_fits(struct: type[Body]) -> None:
     fields = msgspec.structs.fields(struct)
     sound = {field.encode_name: "x" for field in fields if field.required}
     for field in fields:
+        refused = 0
         for value in NO_FIELD_TAKES:
             try:
                 msgspec.convert(value, field.type)
             except msgspec.ValidationError:
                 error = refusal(msgspec.json.encode({field.encode_name: value, **_without(sound, field)}), struct)
+                refused += 1
             else:
                 continue
             assert re.match(rf"Invalid value for {field.encode_name}(\[\d+\])?: ", error.message), error.message
@@ -44,13 +46,14 @@ def test_a_value_of_a_wrong_type_is_told_with_its_field_the_value_and_what_fits(
             assert error.details
             assert not {"`", "Expected", "$."} & set(error.message.split()), error.message
             assert "`" not in error.message + error.details
+        assert refused, f"{field.encode_name} takes every value that the test knows"
 
 
 def _without(sound: dict[str, str], field: msgspec.structs.FieldInfo) -> dict[str, str]:
     return {name: value for name, value in sound.items() if name != field.encode_name}
 
 
-def test_an_unknown_word_is_told_with_those_that_are_known() -> None:
+def test_an_unknown_enum_value_is_refused_with_the_known_ones() -> None:
     error = refusal(b'{"fork_strategy": "SOMETIME"}', ForkServiceCreate)
     assert error.message == 'Invalid value for fork_strategy: "SOMETIME"'
     assert error.details == "One of LAST_SNAPSHOT, NOW, PITR."
@@ -103,7 +106,7 @@ def test_a_duplicate_field_is_refused(raw: bytes, name: str) -> None:
         (b'{"a":' * 100_000, "recursion depth"),
     ],
 )
-def test_what_is_no_json_object_is_told_where_and_why(raw: bytes, words: str) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused_with_the_place_and_the_reason(raw: bytes, words: str) -> None:
     error = refusal(raw)
     assert error.code == "INVALID_JSON"
     assert words in error.message

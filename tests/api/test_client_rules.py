@@ -77,7 +77,7 @@ def test_rule_3_a_wrong_state_is_a_400_that_names_the_state(world: World) -> Non
         assert "QUEUED" in answer.json()["message"]
 
 
-def test_rule_4_polling_answers_200_or_404_at_every_moment(world: World) -> None:
+def test_rule_4_polling_answers_200_or_404_at_any_time(world: World) -> None:
     service = world.create()
     assert world.get(world.path(service["service_id"])).status_code == 200
     world.work()
@@ -316,7 +316,7 @@ def test_rule_17_deprecated_twins_stand_beside_the_new_names(world: World) -> No
     assert info["api_key"] == info["apiKey"]
 
 
-def test_rule_18_auth_info_tells_whose_key_it_is(world: World) -> None:
+def test_rule_18_auth_info_names_the_key_and_its_project(world: World) -> None:
     info = world.get(f"{BASE_PATH}/auth/info").json()
     assert info["type"] == "apiKey"
     key = info["api_key"]
@@ -363,7 +363,7 @@ def test_rule_20_ready_and_paused_parents_can_be_forked(world: World, paused: bo
     assert world.look(fork)["status"] == "READY"
 
 
-def test_addresses_that_nobody_knows_answer_404_in_the_one_shape(world: World) -> None:
+def test_unknown_endpoints_answer_404_with_an_error_body(world: World) -> None:
     service = world.ready()["service_id"]
     for answer in (world.post(world.path(service, "merge"), {}), world.get(world.path(service, "split"))):
         assert answer.status_code == 404

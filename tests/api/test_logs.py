@@ -74,7 +74,7 @@ def test_bad_parameters_are_named(world: World, service: JsonObject, query: str)
         ("?" + "&".join(["search=x"] * 21), "Invalid value for search: 'x', 'x'"),
     ],
 )
-def test_what_is_wrong_with_a_parameter_is_told_with_its_value(
+def test_an_invalid_parameter_is_refused_with_its_value(
     world: World, service: JsonObject, query: str, told: str
 ) -> None:
     answer = world.get(world.path(service["service_id"], "logs") + query).json()

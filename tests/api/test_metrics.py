@@ -220,7 +220,7 @@ def test_bad_requests_are_refused(world: World, service: JsonObject, fields: Jso
     ("hours", "bucket_seconds", "told"),
     [(-1, 60, "from must lie before to: 20"), (24 * 30, 60, "bucket_seconds cannot be 60: that makes 43200 points")],
 )
-def test_what_is_wrong_with_a_span_is_told_with_its_values(
+def test_an_invalid_time_range_is_refused_with_its_values(
     world: World, service: JsonObject, hours: int, bucket_seconds: int, told: str
 ) -> None:
     now = world.clock()

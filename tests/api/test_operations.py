@@ -19,7 +19,7 @@ def operations(world: World, service: JsonObject, query: str = "") -> JsonObject
     return dict(answer.json())
 
 
-def test_each_step_of_an_operation_is_told_with_its_seconds(world: World) -> None:
+def test_each_step_of_an_operation_is_listed_with_its_seconds(world: World) -> None:
     service = world.ready()
     *_, creation = operations(world, service)["operations"]
     assert (creation["operation"], creation["status"], creation["error"]) == ("create", "SUCCEEDED", None)
@@ -57,7 +57,9 @@ def test_a_failed_fork_keeps_its_reason_after_it_is_gone(world: World, monkeypat
     assert [operation["service_id"] for operation in everything] == [fork["service_id"], parent["service_id"]]
 
 
-def test_what_nobody_asked_for_is_left_out_until_it_goes_wrong(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_ramet_starts_by_itself_is_listed_only_when_it_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = world.ready()
     world.post(world.path(service["service_id"], "snapshots"), {"name": "by hand"})
     world.work()
@@ -107,7 +109,7 @@ def test_bad_parameters_are_named(world: World, query: str) -> None:
     assert query[1:].partition("=")[0] in answer.json()["message"].split("'")[0]
 
 
-def test_a_wrong_cursor_is_told_with_its_value(world: World) -> None:
+def test_an_invalid_cursor_is_refused_with_its_value(world: World) -> None:
     answer = world.get(world.path(world.ready()["service_id"], "operations") + "?cursor=made-up")
     assert "'made-up'" in answer.json()["message"]
 

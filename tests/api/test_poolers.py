@@ -28,7 +28,7 @@ def test_a_pooler_is_enabled_when_the_answer_says_so(world: World, working: Worl
     assert world.backend.poolers.serves(service_id)
 
 
-def test_the_service_tells_the_address_of_its_pooler(world: World, working: World) -> None:
+def test_a_service_contains_the_address_of_its_pooler(world: World, working: World) -> None:
     service_id = ready(world)
     assert "connection_pooler" not in world.get(world.path(service_id)).json()
     world.post(world.path(service_id, "enablePooler"))

@@ -204,7 +204,7 @@ def test_a_wrong_method_is_a_405_that_names_the_right_ones(
 @pytest.mark.parametrize(
     "path", ["/", "/public", f"{BASE_PATH}/nothing", f"{BASE_PATH}/projects/x", "/%00", "/a" * 2000]
 )
-def test_an_unknown_address_is_a_404_in_the_one_shape(shop: Unchanged, path: str) -> None:
+def test_an_unknown_endpoint_is_a_404_with_an_error_body(shop: Unchanged, path: str) -> None:
     assert shop.refused(shop.world.get(path), 404)["code"] == "NOT_FOUND"
 
 

@@ -65,7 +65,7 @@ def test_a_fork_has_a_report_and_a_parent_has_none(world: World) -> None:
     assert world.get(world.path(parent["service_id"], "forkReport")).status_code == 404
 
 
-def test_a_dry_run_tells_what_would_be_made_and_makes_nothing(world: World) -> None:
+def test_a_dry_run_returns_the_plan_and_creates_nothing(world: World) -> None:
     parent = world.ready()
     moment = world.backend.commit(parent["service_id"], "row").committed_at.isoformat()
     path = world.path(parent["service_id"], "forkService") + "?dry_run=true"
