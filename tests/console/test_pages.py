@@ -19,8 +19,8 @@ from ramet.model.environment import Environment
 from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
-from ramet.operations.procedure import submit
 from ramet.store import services
+from ramet.store.operations import submit
 from ramet.store.tables import operation, snapshot
 from tests.console.visitor import Visitor
 

@@ -9,8 +9,8 @@ import pytest
 from ramet.backends.interface.inventory import HostResource, Kind
 from ramet.control.leftovers import discard, find_leftovers
 from ramet.control.plane import utc_now
-from ramet.operations.procedure import submit
 from ramet.store import services, snapshots
+from ramet.store.operations import submit
 from tests.worlds import World, make_world
 
 

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.status import OperationStatus
-from ramet.operations.procedure import Changes, Done, Ending, Next, Outcome, Procedure, Step, Undo, Work, submit
+from ramet.operations.procedure import Changes, Done, Ending, Next, Outcome, Procedure, Step, Undo, Work
 from ramet.store import operations
 from ramet.store.database import Store
-from ramet.store.operations import Operation
+from ramet.store.operations import Operation, submit
 
 effect = sa.Table(
     "effect",
@@ -131,4 +131,4 @@ def is_over(store: Store, operation_id: str) -> bool:
 
 def history(store: Store, operation_id: str) -> list[tuple[str, str]]:
     with store.read() as tx:
-        return [(event.step, event.outcome) for event in operations.events(tx, operation_id)]
+        return [(event.step, event.outcome) for event in operations.events_of(tx, [operation_id]).get(operation_id, ())]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ramet.model.status import OperationStatus
-from ramet.operations.procedure import submit
 from ramet.store.database import Store
+from ramet.store.operations import submit
 from tests.operations.effects import found, written
 from tests.operations.worker_process import STEPS
 

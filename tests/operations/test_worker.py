@@ -145,7 +145,7 @@ def test_many_that_wait_do_not_keep_others_from_running(store: Store, host: Host
     worker = Worker(store, [counting(host, {"two": endless})], threads=2)
     with store.write() as tx:
         for _ in range(4):
-            operations.insert_operation(tx, f"endless-{_}", "count", "two", "endless", {})
+            operations.submit(tx, "count", "two", "endless", {"given": True})
     worker.start()
     operation_id = submitted(store, worker.wake)
     await_true(lambda: is_over(store, operation_id))

@@ -22,10 +22,10 @@ from ramet.backends.memory.volumes import Row, Volume
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import status_of
 from ramet.model.status import OperationStatus
-from ramet.operations.procedure import submit
 from ramet.procedures.state import STATES
 from ramet.store import operations, replicas, services
 from ramet.store.migrate import configuration
+from ramet.store.operations import submit
 from ramet.store.tables import hold, operation
 from tests.worlds import World, make_world
 

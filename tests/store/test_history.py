@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from ramet.ids import new_id
 from ramet.model.operation_record import Event
 from ramet.store import history, operations, services
 from ramet.store.database import Store
@@ -16,8 +15,7 @@ BEFORE = NOW - timedelta(days=30)
 
 
 def an_operation(tx: sa.Connection, procedure: str, subject: str, **columns: object) -> str:
-    operation_id = new_id()
-    operations.insert_operation(tx, operation_id, procedure, "step", subject, {})
+    operation_id = operations.submit(tx, procedure, "step", subject, {})
     operations.insert_event(tx, Event(operation_id, "step", "DONE", NOW, 0.1, None))
     values = {"status": "SUCCEEDED", "finished_at": OLD, **columns}
     tx.execute(operation.update().where(operation.c.id == operation_id).values(**values))
@@ -81,7 +79,9 @@ def test_what_nobody_asked_for_is_left_out_of_lists_unless_it_went_wrong_or_all_
         shown.append(an_operation(tx, "snapshot", subject, state={"kind": "SCHEDULED"}, status="FAILED", error="Full."))
 
         def listed(*, everything: bool) -> set[str]:
-            return {past.id for past in history.list_past(tx, project.id, subject, 100, None, everything=everything)}
+            return {
+                past.id for past in history.list_operations(tx, project.id, subject, 100, None, everything=everything)
+            }
 
         assert listed(everything=False) == set(shown)
         assert listed(everything=True) == {*shown, *hidden}

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ramet.model.status import OperationStatus
-from ramet.operations.procedure import submit
 from ramet.store import operations, services
 from ramet.store.database import Store
-from ramet.store.operations import Known, LeaseLost, Operation
+from ramet.store.operations import Known, LeaseLost, Operation, submit
 from ramet.store.tables import operation
 from tests.store.values import a_project, a_service
 from tests.stores import step_clock_back

@@ -11,9 +11,9 @@ from ramet.model.replica_set import Node, ReplicaSet
 from ramet.model.service import Service
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, OperationStatus
-from ramet.operations.procedure import submit
 from ramet.store import replicas, services
 from ramet.store.database import Store
+from ramet.store.operations import submit
 from tests.store.values import NOW, a_project, a_service
 
 

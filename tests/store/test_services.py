@@ -11,9 +11,9 @@ from ramet.ids import new_id
 from ramet.model.service import Origin, Service, is_visible
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, OperationStatus
-from ramet.operations.procedure import submit
 from ramet.store import services
 from ramet.store.database import Store
+from ramet.store.operations import submit
 from tests.store.values import NOW, a_project, a_service
 
 ORIGIN = Origin("p" * 10, "s" * 10, "shop", "PITR", "2026-01-15T10:30:00.25+05:30", "n" * 10, NOW)

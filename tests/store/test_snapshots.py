@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from ramet.model.snapshot import SnapshotKind
-from ramet.operations.procedure import submit
 from ramet.store import services, snapshots
 from ramet.store.database import Store
+from ramet.store.operations import submit
 from tests.store.values import NOW, a_project, a_service, a_snapshot
 
 

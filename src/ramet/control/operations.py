@@ -40,9 +40,9 @@ def list_operations(
         raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
     before = None if cursor is None else decode_cursor(cursor, _position)
     with plane.store.read() as tx:
-        if service_id is not None and not history.was_ever(tx, project_id, service_id):
+        if service_id is not None and not history.has_existed(tx, project_id, service_id):
             raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
-        found = history.list_past(tx, project_id, service_id, limit + 1, before, everything=everything)
+        found = history.list_operations(tx, project_id, service_id, limit + 1, before, everything=everything)
     page = found[:limit]
     following = encode_cursor(f"{page[-1].created_at.isoformat()} {page[-1].id}") if len(found) > limit else None
     return OperationPage(page, following)

@@ -1,7 +1,8 @@
-"""The parts of a procedure, and how an operation of one is submitted.
+"""The parts of a procedure.
 
-A step has one effect and may run again at any time: it looks first, then acts. Its outcome and the rows that it changes
-are one transaction. When a step runs, and what follows a failure, is decided in `transitions`, `runner` and `worker`.
+A step has one effect and may run again at any time: it checks what is there, then acts. Its outcome and the rows that
+it changes are one transaction. `transitions`, `runner` and `worker` decide when a step runs, and what a failure leads
+to.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +14,6 @@ import msgspec
 import sqlalchemy as sa
 
 from ramet.errors import Failed
-from ramet.ids import new_id
-from ramet.store import operations
 
 Changes = Callable[[sa.Connection], None]
 State = TypeVar("State", bound=msgspec.Struct, covariant=True)
@@ -95,10 +94,3 @@ class Procedure:
     deadline_seconds: float = 600.0
     background: bool = False
     is_low_priority: bool = False
-
-
-def submit(tx: sa.Connection, procedure_name: str, first_step: str, subject: str, state: Mapping[str, Any]) -> str:
-    """Record an operation in the caller's transaction and return its id. Wake the worker after the commit."""
-    operation_id = new_id()
-    operations.insert_operation(tx, operation_id, procedure_name, first_step, subject, dict(state))
-    return operation_id

@@ -23,13 +23,13 @@ from ramet.procedures.servers import (
     Tools,
     boot,
     finish,
-    recording,
     retry_if_server_killed,
     submit_preparation,
     take_snapshot,
 )
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import CreateState
+from ramet.store import snapshots
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class Create:
         taken = retry_if_server_killed(work, lambda: self._take(work), again="boot")
         if isinstance(taken, Next):
             return taken
-        return Next("publish", replace(work.state, is_based=True), changes=recording(taken))
+        return Next(
+            "publish", replace(work.state, is_based=True), changes=lambda tx: snapshots.insert_snapshot(tx, taken)
+        )
 
     def _take(self, work: Work[CreateState]) -> Snapshot:
         taken = take_snapshot(self.tools, work, SnapshotKind.INITIAL)

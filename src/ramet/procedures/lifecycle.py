@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Step, Work
 from ramet.procedures.replicas import stop_replicas, submit_restarts
-from ramet.procedures.servers import Tools, await_settled, finish, reboot
+from ramet.procedures.servers import Tools, await_settled, boot, finish
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import Interrupting, Restartable
 
@@ -59,7 +59,7 @@ def restart(tools: Tools) -> Procedure:
 
 def _booting(tools: Tools) -> dict[str, Step]:
     def boot_server(work: Work[Restartable]) -> Outcome:
-        return reboot(tools, work) or Next("open")
+        return boot(tools, work, tools.server(work), clients=True) or Next("open")
 
     def open_server(work: Work[Restartable]) -> Outcome:
         tools.backend.servers.open(tools.server(work))

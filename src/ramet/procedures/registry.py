@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Procedure
 from ramet.procedures import (
     aftercare,
@@ -32,9 +33,9 @@ def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
         delete.procedure(tools),
         resize.procedure(tools),
         optimize.procedure(tools),
-        pooler.pooler(tools),
+        pooler.procedure(tools, ProcedureName.POOLER),
         *replica_sets.procedures(tools),
-        pooler.replica_pooler(tools),
+        pooler.procedure(tools, ProcedureName.REPLICA_POOLER),
         snapshot.procedure(tools, window),
         delete_snapshot.procedure(tools),
         prepare.procedure(tools),

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.replicas import servers_of, set_of
+from ramet.procedures.replicas import servers_of_set, set_of
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, retry_if_server_killed
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable
@@ -92,7 +92,8 @@ class Replicas:
         _finish(tx, work, failed_at=self.tools.clock(), failure=error)
 
     def _servers(self, work: Work[Any]) -> list[Server]:
-        return servers_of(self.tools, work.subject)
+        replica_set = set_of(self.tools, work.subject)
+        return servers_of_set(replica_set, self.tools.service(replica_set.service_id))
 
 
 def procedures(tools: Tools) -> list[Procedure]:

@@ -23,12 +23,6 @@ def set_of(tools: Tools, set_id: str) -> ReplicaSet:
     return found
 
 
-def servers_of(tools: Tools, set_id: str) -> list[Server]:
-    """Return the servers of a set, the one that has the set's id first."""
-    replica_set = set_of(tools, set_id)
-    return servers_of_set(replica_set, tools.service(replica_set.service_id))
-
-
 def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
     """Return what a backend must know of a set's nodes, the one that has the set's id first."""
     return [

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
 from ramet.procedures.replicas import submit_restarts
-from ramet.procedures.servers import Tools, await_settled, finish, reboot
+from ramet.procedures.servers import Tools, await_settled, boot, finish
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import ResizeState, StoredSize
 from ramet.store import services
@@ -51,7 +51,7 @@ class Resize:
         return Next("boot")
 
     def boot_server(self, work: Work[ResizeState]) -> Outcome:
-        return reboot(self.tools, work) or Next("open")
+        return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
 
     def open_server(self, work: Work[ResizeState]) -> Outcome:
         self.tools.backend.servers.open(self.tools.server(work))

@@ -1,7 +1,7 @@
 """What the procedures share: their tools, and steps that several of them take."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
-from ramet.operations.procedure import Changes, Next, Wait, Work
+from ramet.operations.procedure import Next, Wait, Work
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (
     CreateState,
@@ -26,7 +26,7 @@ from ramet.procedures.state import (
     Restartable,
     SnapshotState,
 )
-from ramet.store import operations, services, snapshots
+from ramet.store import operations, services
 from ramet.store.database import Store
 
 PATIENCE_SECONDS = 0.4
@@ -101,20 +101,11 @@ def recover(tools: Tools, work: Work[RecoveryState], server: Server) -> Wait | N
     return Next("boot", replace(work.state, recovery=recovery.facts))
 
 
-def boot(tools: Tools, work: Work[Restartable], server: Server, *, first: bool = False) -> Wait | Next | None:
-    """Start a server closed to clients unless it runs, and watch it for a short time; None when it is ready."""
-    tools.backend.servers.start(server, first=first)
-    return _watched(tools, work, server)
-
-
-def reboot(tools: Tools, work: Work[Restartable]) -> Wait | Next | None:
-    """Start a server that was open before unless it runs, and watch it for a short time; None when it is ready."""
-    server = tools.server(work)
-    tools.backend.servers.start(server, clients=True)
-    return _watched(tools, work, server)
-
-
-def _watched(tools: Tools, work: Work[Restartable], server: Server) -> Wait | Next | None:
+def boot(
+    tools: Tools, work: Work[Restartable], server: Server, *, first: bool = False, clients: bool = False
+) -> Wait | Next | None:
+    """Start a server unless it runs, and watch it for a short time; None when it is ready. Closed without `clients`."""
+    tools.backend.servers.start(server, first=first, clients=clients)
     readiness = retry_if_server_killed(work, lambda: tools.backend.servers.await_ready(server, PATIENCE_SECONDS))
     if isinstance(readiness, Next):
         return readiness
@@ -126,7 +117,7 @@ def retry_if_server_killed(
 ) -> _Result | Next:
     """Work on a server. If it is killed during that, repeat from the step `again` (None: this one), a few times.
 
-    A server that gave up by itself fails at once.
+    If the server exited with an error, the operation fails at once.
     """
     try:
         return act()
@@ -145,23 +136,7 @@ def take_snapshot(
     facts = tools.backend.restore.take_snapshot(server_of(service), work.state.snapshot_id, service.paused)
     if facts is None:
         return Wait(0.1, "the server is not serving")
-    return Snapshot(
-        work.state.snapshot_id,
-        service.id,
-        kind,
-        facts.taken_at,
-        facts.start_lsn,
-        facts.end_lsn,
-        facts.timeline,
-        facts.next_xid,
-        facts.size_bytes,
-        name,
-    )
-
-
-def recording(snapshot: Snapshot) -> Changes:
-    """Return the change that records a snapshot."""
-    return lambda tx: snapshots.insert_snapshot(tx, snapshot)
+    return Snapshot(work.state.snapshot_id, service.id, kind, name=name, **asdict(facts))
 
 
 def seconds_to_rest(tools: Tools, service: Service) -> float:

@@ -18,7 +18,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, settings_of
 from ramet.model.snapshot import Snapshot, in_wal_order, retired, rollable
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import Tools, recording, release_holds, submit_preparation, take_snapshot
+from ramet.procedures.servers import Tools, release_holds, submit_preparation, take_snapshot
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import SnapshotState
 from ramet.store import services, snapshots
@@ -32,7 +32,7 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
 
     def take(work: Work[SnapshotState]) -> Outcome:
         taken = take_snapshot(tools, work, work.state.kind, work.state.name)
-        return taken if isinstance(taken, Wait) else Next("retire", changes=recording(taken))
+        return taken if isinstance(taken, Wait) else _recorded(taken)
 
     def retire(work: Work[SnapshotState]) -> Outcome:
         with tools.store.read() as tx:
@@ -72,6 +72,10 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
         {"take": drop},
         on_failed=release_holds,
     )
+
+
+def _recorded(taken: Snapshot) -> Next:
+    return Next("retire", changes=lambda tx: snapshots.insert_snapshot(tx, taken))
 
 
 def _unprepare_older(tools: Tools, known: list[Snapshot]) -> None:

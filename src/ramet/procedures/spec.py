@@ -6,9 +6,9 @@ import msgspec
 import sqlalchemy as sa
 
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.operations import procedure
 from ramet.operations.procedure import Ending, Procedure, Step, Undo
 from ramet.procedures.state import STATES
+from ramet.store import operations
 
 
 def procedure_of(
@@ -38,4 +38,4 @@ def submit(tx: sa.Connection, name: ProcedureName, subject: str, state: msgspec.
     """Record an operation in the caller's transaction and return its id. Wake the worker after the commit."""
     if type(state) is not STATES[name]:
         raise AssertionError(f"BUG: the state of {name} is a {STATES[name].__name__}, not a {type(state).__name__}")
-    return procedure.submit(tx, name.value, SPECS[name].first_step, subject, msgspec.to_builtins(state))
+    return operations.submit(tx, name.value, SPECS[name].first_step, subject, msgspec.to_builtins(state))

@@ -1,15 +1,14 @@
 """Queries on the operations of a project's services, deleted ones included."""
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
-from ramet.model.operation_record import Event, OperationRecord
+from ramet.model.operation_record import OperationRecord
 from ramet.model.procedures import SPECS
 from ramet.model.snapshot import SnapshotKind
-from ramet.model.status import OperationStatus
+from ramet.store.operations import events_of, values_of
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 
 Position = tuple[datetime, str]
@@ -23,7 +22,7 @@ _is_routine = operation.c.procedure.in_(_BACKGROUND) & sa.func.coalesce(sa.not_(
 _is_listed = sa.not_(_is_routine) | operation.c.error.is_not(None)
 
 
-def list_past(
+def list_operations(
     tx: sa.Connection,
     project_id: str,
     service_id: str | None,
@@ -54,7 +53,7 @@ def list_past(
         sa.select(
             operation,
             own_service.label("service_id"),
-            sa.func.coalesce(service.c.name, replica_set.c.name).label("name"),
+            sa.func.coalesce(service.c.name, replica_set.c.name).label("service_name"),
         )
         .select_from(
             operation.outerjoin(service, service.c.id == operation.c.subject).outerjoin(
@@ -66,11 +65,11 @@ def list_past(
         .limit(limit)
     )
     rows = tx.execute(query).all()
-    events = _events_of(tx, [row.id for row in rows])
-    return [_past(row, events.get(row.id, ())) for row in rows]
+    events = events_of(tx, [row.id for row in rows])
+    return [msgspec.convert(values_of(row) | {"events": events.get(row.id, ())}, OperationRecord) for row in rows]
 
 
-def was_ever(tx: sa.Connection, project_id: str, service_id: str) -> bool:
+def has_existed(tx: sa.Connection, project_id: str, service_id: str) -> bool:
     """Tell whether the project has or had such a service, or such a read replica set."""
     return any(
         tx.scalar(sa.select(table.c.id).where(table.c.id == service_id, table.c.project_id == project_id)) is not None
@@ -91,28 +90,3 @@ def forget(tx: sa.Connection, before: datetime, limit: int) -> int:
     tx.execute(operation_event.delete().where(operation_event.c.operation_id.in_(ids)))
     tx.execute(operation.delete().where(operation.c.id.in_(ids)))
     return len(ids)
-
-
-def _events_of(tx: sa.Connection, operation_ids: Sequence[str]) -> dict[str, tuple[Event, ...]]:
-    found: dict[str, tuple[Event, ...]] = {}
-    query = operation_event.select().where(operation_event.c.operation_id.in_(operation_ids))
-    for row in tx.execute(query.order_by(operation_event.c.id)):
-        event = Event(row.operation_id, row.step, row.outcome, row.at, row.seconds, row.error)
-        found[row.operation_id] = (*found.get(row.operation_id, ()), event)
-    return found
-
-
-def _past(row: sa.Row[Any], events: tuple[Event, ...]) -> OperationRecord:
-    return OperationRecord(
-        id=row.id,
-        service_id=row.service_id,
-        service_name=row.name,
-        procedure=row.procedure,
-        status=OperationStatus(row.status),
-        step=row.step,
-        progress=row.progress,
-        error=row.error,
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-        events=events,
-    )

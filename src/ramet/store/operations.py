@@ -4,14 +4,16 @@ The store's clock may step back. So `run_set_at` records when `run_at` was writt
 clock is earlier than that, and a lease is then shortened to its original length (`cut_leases`).
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
+from ramet.ids import new_id
 from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
@@ -114,11 +116,12 @@ _RELEASE = _RECORD.values(run_at=sa.case((operation.c.cancelled, _NOW), else_=sa
 )
 
 
-def insert_operation(
-    tx: sa.Connection, operation_id: str, procedure: str, step: str, subject: str, state: dict[str, Any]
-) -> None:
-    """Add an operation that is due at once, and notify the workers of other processes if the database can."""
-    now = epoch_seconds(tx)
+def submit(tx: sa.Connection, procedure: str, step: str, subject: str, state: Mapping[str, Any]) -> str:
+    """Add an operation that is due at once, and return its id; workers of other processes on PostgreSQL are notified.
+
+    Wake the own worker after the commit.
+    """
+    operation_id, now = new_id(), epoch_seconds(tx)
     tx.execute(
         operation.insert(),
         {
@@ -142,6 +145,7 @@ def insert_operation(
         },
     )
     _notify(tx)
+    return operation_id
 
 
 def get(tx: sa.Connection, operation_id: str) -> Operation | None:
@@ -323,25 +327,17 @@ def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_secon
 
 def insert_event(tx: sa.Connection, event: Event) -> None:
     """Add an entry to an operation's history."""
-    tx.execute(
-        operation_event.insert(),
-        {
-            "operation_id": event.operation_id,
-            "step": event.step,
-            "outcome": event.outcome,
-            "at": event.at,
-            "seconds": event.seconds,
-            "error": event.error,
-        },
-    )
+    tx.execute(operation_event.insert(), asdict(event))
 
 
-def events(tx: sa.Connection, operation_id: str) -> list[Event]:
-    """Return the history of an operation, in its order."""
-    rows = tx.execute(
-        operation_event.select().where(operation_event.c.operation_id == operation_id).order_by(operation_event.c.id)
-    )
-    return [Event(row.operation_id, row.step, row.outcome, row.at, row.seconds, row.error) for row in rows]
+def events_of(tx: sa.Connection, operation_ids: Collection[str]) -> dict[str, tuple[Event, ...]]:
+    """Return the history of each of these operations that has one, in its order."""
+    found: dict[str, tuple[Event, ...]] = {}
+    query = operation_event.select().where(operation_event.c.operation_id.in_(operation_ids))
+    for row in tx.execute(query.order_by(operation_event.c.id)):
+        event = msgspec.convert(values_of(row), Event)
+        found[event.operation_id] = (*found.get(event.operation_id, ()), event)
+    return found
 
 
 def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
@@ -351,27 +347,15 @@ def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
     return [_operation(row) for row in rows]
 
 
+def values_of(row: sa.Row[Any]) -> dict[str, Any]:
+    """Return a row by column names that are plain strings, which `msgspec.convert` needs."""
+    return {str(name): value for name, value in row._asdict().items()}
+
+
 def _notify(tx: sa.Connection) -> None:
     if tx.dialect.name == "postgresql":
         tx.execute(sa.text("SELECT pg_notify(:channel, '')"), {"channel": CHANNEL})
 
 
 def _operation(row: sa.Row[Any]) -> Operation:
-    return Operation(
-        id=row.id,
-        procedure=row.procedure,
-        subject=row.subject,
-        step=row.step,
-        status=OperationStatus(row.status),
-        state=row.state,
-        done_steps=tuple(row.done_steps),
-        attempt=row.attempt,
-        cancelled=row.cancelled,
-        fence=row.fence,
-        progress=row.progress,
-        idle_seconds=row.idle_seconds,
-        step_started_at=row.step_started_at,
-        error=row.error,
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-    )
+    return msgspec.convert(values_of(row), Operation)
