@@ -167,7 +167,7 @@ def test_a_wait_without_progress_fails_with_what_it_waited_for(store: Store, hos
     operation_id = run(store, counting(host, {"two": lambda _: Wait(0, "redo at 0/3000028")}, deadline=0.05))
     failed = found(store, operation_id)
     assert failed.status is OperationStatus.FAILED
-    assert failed.error == "Step two got no further for 0.05 s: redo at 0/3000028."
+    assert failed.error == "Step two made no progress for 0.05 s: redo at 0/3000028."
     assert host.marks == []
 
 
@@ -270,7 +270,7 @@ def test_an_unknown_step_is_left_alone_and_said_once(
         time.sleep(0.01)
     worker.stop()
     assert [record.getMessage() for record in caplog.records] == [
-        f"operation {operation_id} is left alone: this version knows no step count.teleport"
+        f"operation {operation_id} does not run: this version has no step count.teleport"
     ]
     assert found(store, operation_id) == before
     newer = counting(host, {"teleport": lambda work: Done(changes=writes(work))})

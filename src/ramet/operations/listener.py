@@ -1,4 +1,4 @@
-"""Hears of operations that other processes submit (PostgreSQL: LISTEN and NOTIFY)."""
+"""Receives notifications of operations that other processes submit (PostgreSQL: LISTEN and NOTIFY)."""
 
 import logging
 import threading
@@ -12,11 +12,11 @@ from ramet.store.operations import CHANNEL
 from ramet.store.silence import CONNECT_SECONDS, BoundedConnection
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 class Listener:
-    """Calls `wake` whenever an operation is submitted or called off. Polling goes on beside it, should it be deaf."""
+    """Calls `wake` whenever an operation is submitted or canceled. The worker polls too, should notifications fail."""
 
     def __init__(self, store: Store, wake: Callable[[], None]) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class Listener:
                 self._listen()
             except (psycopg.Error, sa.exc.SQLAlchemyError) as error:
                 _log.info("new operations are found by polling until the store can be reached again: %s", error)
-                self._stopping.wait(_LOOK_SECONDS)
+                self._stopping.wait(_POLL_SECONDS)
 
     def _listen(self) -> None:
         url = self._store.engine.url.set(drivername="postgresql")
@@ -48,5 +48,5 @@ class Listener:
             connection.execute(f"LISTEN {CHANNEL}")
             self._wake()
             while not self._stopping.is_set():
-                for _ in connection.notifies(timeout=_LOOK_SECONDS, stop_after=1):
+                for _ in connection.notifies(timeout=_POLL_SECONDS, stop_after=1):
                     self._wake()

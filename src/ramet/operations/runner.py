@@ -1,4 +1,4 @@
-"""Takes one leased operation from step to step. Leasing, threads and wake-up belong to the worker."""
+"""Runs the steps of one leased operation. Leasing, threads and wake-up belong to the worker."""
 
 import contextlib
 import logging
@@ -54,7 +54,7 @@ class _Unreadable:
 class Runner:
     """Runs operations that `worker` has leased.
 
-    `goes_on` tells whether a thread may keep its operation, when it waits (True) and when it got on (False).
+    `goes_on` tells whether a thread may keep its operation, after a wait (True) or after progress (False).
     """
 
     store: Store
@@ -63,9 +63,9 @@ class Runner:
     lease_seconds: float
 
     def run(self, operation: Operation, goes_on: GoesOn = _always) -> bool:
-        """Take an operation as far as it goes: until it is over, has to wait, or its lease is lost.
+        """Run an operation until it is over, has to wait, or its lease is lost.
 
-        False when the store was away for so long that what came of it is not recorded: it may be given back.
+        False when the store was unavailable for so long that the result is not recorded: its lease may be released.
         """
         try:
             following = self._turn(operation, goes_on)
@@ -92,7 +92,7 @@ class Runner:
             return self._commit(operation, self._after_error(operation, error), None, goes_on)
 
     def _act(self, operation: Operation) -> tuple[Transition, Changes | None]:
-        """Run the step or the undo that is due; no transaction is open meanwhile."""
+        """Run the step or the undo that is due; no transaction is open during that."""
         procedure = self.procedures[operation.procedure]
         work = _work(operation, procedure)
         undoing, begun = operation.status is OperationStatus.UNDOING, time.monotonic()
@@ -134,7 +134,7 @@ class Runner:
     def _commit(
         self, before: Operation, transition: Transition, changes: Changes | None, goes_on: GoesOn
     ) -> Operation | None:
-        """Record a transition; return the operation when this thread goes on with it. Raises LeaseLost."""
+        """Record a transition; return the operation if this thread continues with it. Raises LeaseLost."""
         is_due = transition.after.status not in _OVER and transition.pause_seconds == 0
         keeps = is_due and goes_on(transition.event is None)
         for attempt in range(1, _COMMIT_ATTEMPTS + 1):

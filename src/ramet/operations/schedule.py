@@ -1,4 +1,4 @@
-"""Duties done again and again, each by one process at a time, however many run."""
+"""Periodic duties; each is performed by one process at a time, however many run."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ class Duty:
 
 
 class Schedule:
-    """Performs the duties that are due, one thread a duty, so that a slow one keeps no other from being done."""
+    """Performs the duties that are due, each in its own thread, so that a slow one does not delay the others."""
 
     def __init__(self, store: Store, planned: Sequence[Duty]) -> None:
         self._store = store
@@ -58,7 +58,7 @@ class Schedule:
             except Unavailable as error:
                 _log.warning("duty %s could not be looked up: %s", duty.name, error.__cause__ or error)
                 pause = duty.seconds
-            except Exception:  # noqa: BLE001 - without its thread the duty would never be done again
+            except Exception:  # noqa: BLE001 - without its thread the duty would never be repeated
                 _log.exception("duty %s could not be looked up; that is tried again in %g s", duty.name, duty.seconds)
                 pause = duty.seconds
 
@@ -67,8 +67,8 @@ class Schedule:
             return
         try:
             duty.perform()
-        except Exception:  # noqa: BLE001 - one failure must not keep the duty from being done again
-            _log.exception("duty %s failed; it is done again in %g s", duty.name, duty.seconds)
+        except Exception:  # noqa: BLE001 - the duty must be repeated after a failure
+            _log.exception("duty %s failed; it is repeated in %g s", duty.name, duty.seconds)
 
     def _pause(self, duty: Duty) -> float:
         with self._store.read() as tx:

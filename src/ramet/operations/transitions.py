@@ -1,4 +1,4 @@
-"""What an operation becomes after a step, an error or an undo: pure functions from its row to the next one."""
+"""The row of an operation after a step, an error or an undo: pure functions from one row to the next."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,8 +19,8 @@ _ERROR_LIMIT = 4000
 class Transition:
     """The operation as it is to be recorded.
 
-    In `after`, `attempt` counts the attempts at the step that are over. `pause_seconds` of 0 means: go on at once.
-    `event` is the word under which it enters the history, None for what is not worth an entry.
+    In `after`, `attempt` counts the attempts at the step that have ended. `pause_seconds` of 0 means: continue at once.
+    `event` is the outcome that the history shows, None for what needs no entry.
     """
 
     after: Operation
@@ -30,7 +30,7 @@ class Transition:
 
 
 def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: float, seconds: float) -> Transition:
-    """Return what the outcome of a step leads to that took so many seconds."""
+    """Return the transition for the outcome of a step that took so many seconds."""
     match outcome:
         case Next():
             return Transition(_at(operation, outcome.step, outcome.state, now), event="DONE")
@@ -42,7 +42,7 @@ def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: f
 
 
 def retried(operation: Operation, error: str, procedure: Procedure) -> Transition:
-    """Return what an error leads to that another attempt may get over."""
+    """Return the transition for an error after which the step is tried again."""
     if operation.attempt >= MAX_ATTEMPTS:
         return abandoned(operation, error, procedure)
     after = replace(operation, error=error[:_ERROR_LIMIT])
@@ -62,7 +62,7 @@ def undone(operation: Operation) -> Transition:
 
 
 def undo_retried(operation: Operation, error: str) -> Transition:
-    """Return another attempt at an undo, ever less often: to give up would leave something behind."""
+    """Return another attempt at an undo, less and less often: giving up would leave something behind."""
     event = "UNDO_RETRIED" if operation.attempt <= MAX_ATTEMPTS else None
     return Transition(operation, _pause(operation.attempt), event, error)
 
@@ -90,7 +90,7 @@ def _waiting(operation: Operation, wait: Wait, procedure: Procedure, seconds: fl
     pause_seconds = max(0.0, wait.seconds)
     idle_seconds = operation.idle_seconds + seconds if wait.progress == operation.progress else 0.0
     if idle_seconds > procedure.deadline_seconds:
-        sentence = f"Step {operation.step} got no further for {procedure.deadline_seconds:g} s"
+        sentence = f"Step {operation.step} made no progress for {procedure.deadline_seconds:g} s"
         return abandoned(operation, f"{sentence}: {wait.progress}." if wait.progress else f"{sentence}.", procedure)
     idle_seconds += pause_seconds
     waiting = replace(operation, attempt=0, error=None, progress=wait.progress, idle_seconds=idle_seconds)

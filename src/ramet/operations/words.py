@@ -1,4 +1,4 @@
-"""What an error of a step is called in the history of its operation, where clients read it."""
+"""The text of a step's error in the history of its operation, where clients read it."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,7 @@ from ramet.errors import Error
 
 
 def in_words(error: Exception) -> str:
-    """Return a sentence; the name of a class stands there only for errors that nobody expected."""
+    """Return a sentence; only an unexpected error is named by its class."""
     match error:
         case Error():
             return str(error)

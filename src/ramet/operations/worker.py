@@ -46,17 +46,17 @@ class Worker:
         self._stopping = threading.Event()
         self._leased: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._renew_at = 0.0
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._threads = [threading.Thread(target=self._work, name=f"step-{n}", daemon=True) for n in range(threads)]
         self._leaser = threading.Thread(target=self._lease_until_stopped, name="leases", daemon=True)
         self._listener = Listener(store, self.wake) if store.is_postgresql else None
 
     def take_over(self) -> None:
-        """Do not wait for the leases of this host's earlier workers to end: the caller knows that none lives."""
+        """End the leases of this host's earlier workers: the caller knows that none of them runs."""
         with self._store.write() as tx:
             count = operations.end_leases(tx, self._runner.worker.split(":")[0] + ":")
         if count:
-            _log.info("%d operations of an earlier process go on", count)
+            _log.info("%d operations of an earlier process continue", count)
 
     def start(self) -> None:
         """Begin to run operations, in threads of its own."""
@@ -66,9 +66,9 @@ class Worker:
             self._listener.start()
 
     def stop(self, drain_seconds: float = 10.0) -> bool:
-        """Lease nothing any more and wait for the steps at work; False when some were still at work after that.
+        """Lease nothing more and wait for the running steps; False when some still ran after that.
 
-        What they did is not lost: the steps run again when their leases are over.
+        Their work is not lost: the steps run again when their leases have ended.
         """
         if self._leaser.ident is None:
             return True
@@ -85,7 +85,7 @@ class Worker:
         return not any(thread.is_alive() for thread in self._threads)
 
     def wake(self) -> None:
-        """Look for due operations now. Call it after a transaction that submitted or called off operations."""
+        """Lease due operations now. Call it after a transaction that submitted or canceled operations."""
         self._woken.set()
 
     def run_until_idle(self, horizon_seconds: float = 0.3, limit_seconds: float = 10.0) -> None:
@@ -106,7 +106,7 @@ class Worker:
         while not self._stopping.is_set():
             self._woken.clear()
             try:
-                pause = self._look(woken)
+                pause = self._poll(woken)
             except Unavailable as error:
                 _log.warning("no operation is leased: %s", error.__cause__ or error)
                 pause = POLL_SECONDS
@@ -115,10 +115,10 @@ class Worker:
                 pause = POLL_SECONDS
             woken = self._woken.wait(pause)
 
-    def _look(self, woken: bool) -> float:
-        """Renew what is held, lease what is due, and return how long it is until the next look.
+    def _poll(self, woken: bool) -> float:
+        """Renew what is held, lease what is due, and return how long to wait before the next call.
 
-        Who wakes this thread has work for it mostly, so it leases without looking first what is due.
+        Whoever wakes this thread usually has work for it, so it leases without a query for what is due.
         """
         self._release()
         if time.monotonic() >= self._renew_at:
@@ -169,7 +169,7 @@ class Worker:
             return operations.lease(tx, self._runner.worker, self._known, self._lease_seconds, limit, held)
 
     def _release(self) -> None:
-        """Give back what this worker leased and could not record, for the store was away: it goes on at once."""
+        """Release what this worker leased and could not record while the store was unavailable: it is due at once."""
         with self._lock:
             lost = tuple(self._unrecorded)
         if lost:
@@ -189,10 +189,10 @@ class Worker:
         with self._store.read() as tx:
             unknown = operations.list_unknown(tx, self._known)
         for operation in unknown:
-            if operation.id not in self._said:
-                self._said.add(operation.id)
+            if operation.id not in self._reported:
+                self._reported.add(operation.id)
                 where = f"{operation.procedure}.{operation.step}"
-                _log.error("operation %s is left alone: this version knows no step %s", operation.id, where)
+                _log.error("operation %s does not run: this version has no step %s", operation.id, where)
 
 
 def _known(procedures: Sequence[Procedure]) -> Known:
