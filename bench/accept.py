@@ -4,7 +4,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-from bench.instance import Instance, Timed
+from bench.api import Timed
+from bench.instance import Instance
 
 _BUSY = 10
 _EVERY_SECONDS = 0.1

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.instance import connect
+from bench.api import connect
 
 _MB_PER_SCALE = 15
 _WARM_SECONDS = 2.0

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from bench.api import Api, Timed
 from bench.bare import Bare, bare
 from bench.clonedb import database_clones
 from bench.data import fill, load
-from bench.instance import Api, Instance, Timed, instance, pool_of
+from bench.instance import Instance, instance
 from bench.options import Options
 from bench.peers import Peers
 from bench.report import Report
@@ -73,7 +74,7 @@ def _measure(running: Instance, means: Bare, options: Options, size_mb: int, *, 
     time.sleep(1)
     repeats = options.repeats or (3 if size_mb > _LARGE_MB else 5)
     paths = running.paths(parent.service_id)
-    with _room(pool_of(running.data)) as room, ExitStack() as stack:
+    with _room(running.pool) as room, ExitStack() as stack:
         means.initialize(room / "empty")
         others = _others(means, paths, room, options.data, size_mb, stack) if peers else {}
         busy = load(means.programs, parent.service) if loaded else nullcontext()
@@ -103,7 +104,7 @@ def _turn(running: Instance, api: Api, parent: Timed, samples: _Samples, *, load
         samples.add(method, fork.answered_ms)
         samples.add(f"{method}:accepted", fork.accepted_ms)
         samples.add(f"{method}:ready", fork.ready_ms)
-        for step, milliseconds in running.steps(fork.service_id).items():
+        for step, milliseconds in running.milliseconds(fork.service_id).items():
             samples.add(f"{method}:{step}", milliseconds)
         _rest()
         api.delete(fork.service_id)

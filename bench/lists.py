@@ -6,8 +6,6 @@ import http.client
 import shutil
 import sqlite3
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +21,7 @@ import psycopg
 from bench.bare import bare
 from bench.options import Options
 from bench.report import Report, percentile
+from harness.instance import Instance
 from ramet.control.projects import Projects
 from ramet.ids import new_id
 from ramet.model.environment import Environment
@@ -200,29 +199,22 @@ def _floor(connection: Any, project_id: str) -> float:
 
 
 @contextlib.contextmanager
-def _serving(data: Path, url: str) -> Iterator[int]:
+def _serving(root: Path, url: str) -> Iterator[int]:
     """Serve HTTP without anybody who would look for the servers; yield the pid."""
-    command = [Path(sys.executable).with_name("ramet"), "serve", "--data", data, "--port", _PORT]
-    variables = {"RAMET_DATABASE_URL": url, "RAMET_STORAGE_DRIVER": "copy", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-    with (data / "serve.log").open("wb") as log:
-        process = subprocess.Popen(list(map(str, command)), env=variables, stdout=log, stderr=log)
+    server = Instance(root / "served", {"RAMET_DATABASE_URL": url, "RAMET_STORAGE_DRIVER": "copy"}, port=_PORT)
+    server.root.mkdir(exist_ok=True)
+    server.start("serve", ready=_answers)
     try:
-        _await_port(process, data / "serve.log")
-        yield process.pid
+        yield server.process.pid if server.process else 0
     finally:
-        process.terminate()
-        process.wait(30)
+        server.terminate()
 
 
-def _await_port(process: "subprocess.Popen[bytes]", log: Path) -> None:
-    for _ in range(600):
-        if process.poll() is not None:
-            raise RuntimeError(log.read_text()[-2000:])
-        with contextlib.suppress(OSError), contextlib.closing(http.client.HTTPConnection("127.0.0.1", _PORT)) as probe:
-            probe.connect()
-            return
-        time.sleep(0.05)
-    raise TimeoutError("ramet serve does not answer")
+def _answers() -> bool:
+    with contextlib.suppress(OSError), contextlib.closing(http.client.HTTPConnection("127.0.0.1", _PORT)) as probe:
+        probe.connect()
+        return True
+    return False
 
 
 def _make_key(store: Store) -> _Key:

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.accept import accepted_while_busy
+from bench.api import Timed, connect
 from bench.bare import bare
 from bench.data import fill
-from bench.instance import Instance, Timed, connect, instance
+from bench.instance import Instance, instance
 from bench.options import Options
 from bench.report import Report, percentile
 from ramet.backends.local.process.identity import children_of

@@ -7,9 +7,10 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.api import Api, Timed, connect
 from bench.bare import Bare, bare
 from bench.data import fill, load
-from bench.instance import Api, Instance, Timed, connect, instance, pool_of
+from bench.instance import Instance, instance
 from bench.options import Options
 from bench.report import Report
 from ramet.backends.local.host.paths import ServicePaths
@@ -74,7 +75,7 @@ def _measure(
     for _ in range(repeats):
         fork = api.fork(parent.service_id, "PITR", moment)
         samples.setdefault("pitr", []).append(fork.answered_ms)
-        steps = running.steps(fork.service_id)
+        steps = running.milliseconds(fork.service_id)
         redo = 1000 * _redo_seconds(running.data, fork.service_id)
         parts = {**steps, "redo": redo, "start_and_end_of_recovery": steps["recover"] - redo}
         for part, milliseconds in parts.items():
@@ -88,7 +89,7 @@ def _measure(
 def _bare_redo(running: Instance, means: Bare, parent: Timed, moment: datetime) -> float:
     """Return what PostgreSQL alone takes from the snapshot before to the moment; placing the files is not counted."""
     paths = running.paths(parent.service_id)
-    copy = pool_of(running.data) / "bench"
+    copy = running.pool / "bench"
     taken_at = {note.parent: note.stat().st_mtime for note in paths.snapshots.glob("*/base.json")}
     base = max((path for path in taken_at if taken_at[path] < moment.timestamp()), key=taken_at.__getitem__)
     subprocess.run(["cp", "-a", "--reflink=auto", str(base / "data"), str(copy)], check=True)

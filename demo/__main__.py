@@ -12,11 +12,11 @@ from typing import Any
 
 from demo import checks
 from demo.show import Show
-from demo.stage import DemoFailed, Stage, make_home, start
+from demo.stage import DemoFailed, make_home, remove, start
 from demo.workload import Address, Ledger, Pgbench, address_of, load
+from harness.instance import Instance
 from ramet.api.schemas.restore import SnapshotStatus
 from ramet.api.schemas.services import Service
-from ramet.backends.local.backend import open_backend
 from ramet.cli.connection import connection_string
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client
@@ -29,9 +29,9 @@ _READY_WITHIN_SECONDS = 300
 
 @dataclass
 class Demo:
-    """The players, as they come on stage."""
+    """A running demo, and what it has made."""
 
-    stage: Stage
+    instance: Instance
     client: Client
     show: Show
     passwords: dict[str, str] = field(default_factory=dict)
@@ -75,11 +75,11 @@ def _run(show: Show, arguments: argparse.Namespace, stack: ExitStack) -> int:
     home = make_home()
     show.heading("The parent")
     with show.act("Start ramet up") as act:
-        stage = start(home)
-        act.note = stage.base_url
+        instance = start(home)
+        act.note = instance.credentials["base_url"]
     is_kept = [False]
-    stack.callback(lambda: None if is_kept[0] else _clean_up(show, stage))
-    demo = Demo(stage, stack.enter_context(stage.client()), show)
+    stack.callback(lambda: None if is_kept[0] else _clean_up(show, instance))
+    demo = Demo(instance, stack.enter_context(instance.client()), show)
     parent, address = _create(demo, arguments.scale)
     with ExitStack() as load_stack:
         pgbench, ledger = _begin_load(demo, address, arguments.clients, load_stack)
@@ -173,7 +173,7 @@ def _fork(demo: Demo, parent: Service, strategy: ForkStrategy, name: str, target
 def _list(demo: Demo) -> None:
     demo.show.heading("All services")
     services = demo.client.list_services()
-    backend = open_backend(demo.stage.data)
+    backend = demo.instance.backend
     space = {service.service_id: backend.host.disk_usage(service.service_id) for service in services}
     demo.show.services(services, space, demo.ready_seconds)
 
@@ -185,14 +185,14 @@ def _tell_how_to_go_on(demo: Demo) -> None:
         save_password(service.endpoint, demo.passwords[service.service_id])
     demo.show.say(f"\n  (the passwords are in {passwords_path()} too)", "dim")
     demo.show.heading("For the command line")
-    demo.show.say(f"  export RAMET_CREDENTIALS_FILE={demo.stage.credentials_file}\n  ramet service list")
+    demo.show.say(f"  export RAMET_CREDENTIALS_FILE={demo.instance.credentials_file}\n  ramet service list")
     demo.show.heading("To end it")
-    demo.show.say(f"  ramet down --data {demo.stage.data} && rm -r {demo.stage.home}")
+    demo.show.say(f"  ramet down --data {demo.instance.data} && rm -r {demo.instance.root}")
 
 
-def _clean_up(show: Show, stage: Stage) -> None:
+def _clean_up(show: Show, instance: Instance) -> None:
     with show.act("Stop and remove everything"):
-        stage.strike()
+        remove(instance)
 
 
 def _arguments() -> argparse.Namespace:
