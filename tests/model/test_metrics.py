@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.errors import Invalid
-from ramet.model.metrics import Function, Sample, Usage, key_of, plan, series, usage
+from ramet.model.metrics import MOST_POINTS, Function, Sample, Usage, key_of, plan, series, usage
 
 BEGIN = datetime(2026, 1, 15, 10, 0, 0, tzinfo=UTC)
 
@@ -105,3 +105,10 @@ def test_usage_is_what_the_last_two_samples_tell() -> None:
     alone = usage([taken(0, 1.0)])
     assert alone.cpu_millis is None
     assert usage([]) == Usage()
+
+
+def test_a_query_may_have_the_most_points_and_not_one_more() -> None:
+    minutes = timedelta(minutes=MOST_POINTS)
+    assert plan("ramet_cpu_seconds_total", BEGIN, BEGIN + minutes, 60, None, {}).bucket_seconds == 60
+    with pytest.raises(Invalid, match=str(MOST_POINTS)):
+        plan("ramet_cpu_seconds_total", BEGIN, BEGIN + minutes + timedelta(seconds=60), 60, None, {})

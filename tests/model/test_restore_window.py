@@ -5,7 +5,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.errors import Invalid
-from ramet.model.restore_window import Gap, RestoreSettings, check_gaps, restore_window, settings_of, with_settings
+from ramet.model.restore_window import (
+    BOUNDS,
+    Gap,
+    RestoreSettings,
+    check_gaps,
+    restore_window,
+    settings_of,
+    with_settings,
+)
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -47,3 +55,27 @@ def test_only_what_differs_from_the_installation_is_stored() -> None:
     stored = with_settings({"other": 1}, SETTINGS, {"window_days": 30, "snapshot_interval_seconds": 600})
     assert stored == {"other": 1, "restore": {"window_days": 30}}
     assert settings_of(stored, RestoreSettings(snapshot_wal_bytes=5)) == RestoreSettings(30, 600, 5)
+
+
+def test_a_window_ends_where_a_gap_that_is_still_open_begins() -> None:
+    known, gaps = [snapshot(NOON - 2 * HOUR)], [Gap(NOON - HOUR, None, "It is missing")]
+    window = restore_window(known, gaps, SETTINGS, NOON)
+    assert (window.earliest, window.latest) == (NOON - 2 * HOUR, NOON - HOUR)
+    assert restore_window(known, [Gap(NOON - HOUR, NOON, "It was missing")], SETTINGS, NOON).latest == NOON
+
+
+def test_a_window_shows_what_it_was_made_from() -> None:
+    known, gaps = [snapshot(NOON - 2 * HOUR)], [Gap(NOON - HOUR, NOON, "It is missing")]
+    window = restore_window(known, gaps, SETTINGS, NOON)
+    assert (window.snapshots, window.gaps, window.settings, window.clock_steps) == (known, gaps, SETTINGS, [])
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_setting_may_have_the_ends_of_its_range_and_nothing_beyond(name: str) -> None:
+    low, high = BOUNDS[name]
+    for value in (low, high):
+        assert getattr(settings_of(with_settings({}, SETTINGS, {name: value}), SETTINGS), name) == value
+    for value in (low - 1, high + 1):
+        with pytest.raises(Invalid, match=f"{name} .*{low}.*{high}.*{value}") as refusal:
+            with_settings({}, SETTINGS, {name: value})
+        assert refusal.value.code == "INVALID_FIELD"

@@ -17,6 +17,13 @@ from ramet.model.saslprep import prepared
         ("\u0627\u0031", "\u0627\u0031"),  # cannot be prepared, so it stays
         ("\u0007\u00e9", "\u0007\u00e9"),
         ("\U0001f511 key", "\U0001f511 key"),
+        ("a\u1680b", "a b"),  # a space that normalization alone keeps
+        ("\u00ad", "\u00ad"),  # nothing would be left
+        ("\u0007\u00aa", "\u0007\u00aa"),  # a control character forbids the rest, too
+        ("\u0627\u00ad\u0628", "\u0627\u0628"),  # right to left throughout
+        ("1\u00ad\u0627", "1\u00ad\u0627"),  # does not begin right to left
+        ("\u0627\u00ad1", "\u0627\u00ad1"),  # does not end right to left
+        ("\u0627\u00aa\u0628", "\u0627\u00aa\u0628"),  # left to right in between
     ],
 )
 def test_a_password_is_prepared_where_it_can_be(password: str, expected: str) -> None:

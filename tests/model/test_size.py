@@ -18,6 +18,7 @@ PARENT = Size(1000, 4)
         ("500", None, Size(500, 4)),
         ("shared", "shared", Size()),
         ("8000", "32", HOST),
+        ("10", "1", Size(10, 1)),
     ],
 )
 def test_a_size_is_what_was_sent_or_else_inherited(cpu: str | int | None, memory: str | int | None, size: Size) -> None:
@@ -49,3 +50,18 @@ def test_a_bad_size_is_refused_with_its_field(cpu: str | int, memory: str | int 
         parse_size(cpu, memory, PARENT, HOST)
     assert refusal.value.code == "INVALID_SIZE"
     assert refusal.value.details
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "usual"),
+    [("9", "4", "500, 1000, 2000, 4000, 8000, 16000, 32000"), ("500", "0", "2, 4, 8, 16, 32, 64, 128")],
+)
+def test_a_refused_amount_names_the_usual_ones_of_its_field(cpu: str, memory: str, usual: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        parse_size(cpu, memory, PARENT, HOST)
+    assert f"{usual} and 'shared'" in str(refusal.value.details)
+
+
+def test_a_refused_mixture_shows_what_the_size_would_be() -> None:
+    with pytest.raises(Invalid, match="'shared' and '4'"):
+        parse_size("shared", None, PARENT, HOST)
