@@ -1,5 +1,6 @@
 """The HTTP application: routes, guards, limits and errors over the given verbs."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,6 +103,7 @@ def _wants_json(request: Request[Any, Any, Any]) -> bool:
     return "json" in accepted and "text/html" not in accepted
 
 
+@functools.cache
 def openapi_json(version: str) -> bytes:
     """Return openapi.json as it is served and checked in."""
     made = msgspec.json.encode(document(RESOURCES, BASE_PATH, version))
