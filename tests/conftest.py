@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ramet.machine.installation import find_installations
+from tests.lanes import Watch, starts_servers
 
 _IS_ROOT = os.geteuid() == 0
 _RARE = {
@@ -15,8 +16,17 @@ _RARE = {
 _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch what the tests start."""
+    config.pluginmanager.register(Watch())
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, not skip, what needs something that no package of a distribution brings."""
+    """Mark what starts servers. Deselect, not skip, what needs something that no package of a distribution brings."""
+    for item in items:
+        if starts_servers(item):
+            item.add_marker("servers")
     lacking = [marker for marker, is_there in _RARE.items() if not is_there()]
     needing = [item for item in items if any(item.get_closest_marker(marker) for marker in lacking)]
     config.hook.pytest_deselected(items=needing)

@@ -1,5 +1,7 @@
 """The databases that stores are tested on, as fixtures: import them into a conftest."""
 
+import functools
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +14,24 @@ from ramet.store.tables import duty, operation
 from tests.servers import database, postgresql
 
 
+@functools.cache
+def _migrated() -> bytes:
+    """Return the file of an empty SQLite store: to run the migrations for every test takes longer than most tests."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "ramet.db"
+        Store.open(f"sqlite:///{path}").close()
+        return path.read_bytes()
+
+
+def open_store(url: str) -> Store:
+    """Open a store on a database that is empty yet."""
+    if url.startswith("sqlite"):
+        path = Path(url.removeprefix("sqlite:///"))
+        path.write_bytes(_migrated())
+        path.chmod(0o600)
+    return Store.open(url)
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """One server for all tests of the session."""
@@ -19,7 +39,7 @@ def postgresql_server() -> Iterator[str]:
         yield server_url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.servers)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of an empty database, SQLite and PostgreSQL in turn."""
     with ExitStack() as stack:
@@ -39,7 +59,7 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
     """An empty store, on SQLite and PostgreSQL in turn."""
-    opened = Store.open(url)
+    opened = open_store(url)
     yield opened
     opened.close()
 

@@ -22,6 +22,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
+from tests.stores import open_store
 
 ROOT_KEY = b"r" * 32
 
@@ -69,7 +70,7 @@ class World:
 
 def make_world(directory: Path, backend: MemoryBackend | None = None) -> World:
     """Make a world with one project and one key, its store in `directory`."""
-    store = Store.open(f"sqlite:///{directory}/ramet.db")
+    store = open_store(f"sqlite:///{directory}/ramet.db")
     backend = backend or MemoryBackend()
     procedures = all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7))
     worker = Worker(store, procedures)

@@ -20,6 +20,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
+from tests.stores import open_store
 
 JsonObject = dict[str, Any]
 
@@ -112,7 +113,7 @@ class World:
 def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
     """Make a world whose store is in `folder`, or at `url`; a generator, for a fixture."""
     clock = Clock()
-    store = Store.open(url or f"sqlite:///{folder}/ramet.db")
+    store = open_store(url or f"sqlite:///{folder}/ramet.db")
     backend = MemoryBackend(clock=clock)
     plane = Plane(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
     projects = Projects(store)

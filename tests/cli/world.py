@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvicorn
 
-from ramet.app import Runtime, open_store, wire
+from ramet.app import Runtime, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.cli.host.serving import base_url, listen
 from ramet.client import Client
@@ -17,6 +17,7 @@ from ramet.control.plane import utc_now
 from ramet.model.passwords import Secret
 from ramet.model.project import Project
 from ramet.settings import load_settings, make_data_dir
+from tests.stores import open_store
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def open_world(directory: Path) -> Iterator[World]:
     settings = load_settings({}, data_dir=directory / "data", worker_threads=2, plaintext_endpoints="on")
     make_data_dir(settings.data_dir)
     backend = MemoryBackend()
-    runtime = wire(settings, open_store(settings), backend)
+    runtime = wire(settings, open_store(settings.store_url()), backend)
     project = runtime.projects.create_project("main", utc_now())
     key, secret = runtime.projects.create_key(project.id, "first", utc_now())
     runtime.worker.start()

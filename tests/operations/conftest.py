@@ -7,14 +7,14 @@ import pytest
 from ramet.operations import transitions
 from ramet.store.database import Store
 from tests.operations.effects import Host, make_table
-from tests.stores import postgresql_server, postgresql_url, url
+from tests.stores import open_store, postgresql_server, postgresql_url, url
 
 __all__ = ["host", "postgresql_server", "postgresql_url", "store", "swift", "url"]
 
 
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
-    opened = Store.open(url)
+    opened = open_store(url)
     make_table(opened)
     yield opened
     opened.close()
