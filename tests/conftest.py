@@ -17,8 +17,9 @@ _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch what the tests start."""
-    config.pluginmanager.register(Watch())
+    """In the fast lane, watch what the tests start."""
+    if "not servers" in config.option.markexpr:
+        config.pluginmanager.register(Watch())
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,7 +7,7 @@ is not seen here, fails: so the fast lane, `-m "not servers"`, cannot become slo
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -35,6 +35,14 @@ def starts_servers(item: pytest.Item) -> bool:
     fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no public way
     functions = [definition.func for found in fixtures.values() for definition in found]
     return any(_reaches(function) for function in (getattr(item, "function", None), *functions) if function)
+
+
+def parameters(table: Mapping[str, Callable[..., object]]) -> list[Any]:
+    """Return the names in a table of functions as parameters of a fixture; those that start servers are marked."""
+    return [
+        pytest.param(name, marks=[pytest.mark.servers] if _reaches(function) else [])
+        for name, function in table.items()
+    ]
 
 
 @functools.cache

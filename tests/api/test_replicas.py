@@ -1,10 +1,10 @@
 """Read replica sets over HTTP, as existing clients use them."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.control.subjects import servers_of
 from ramet.model.logs import LogEntry
 from tests.api.world import JsonObject, World
@@ -106,9 +106,7 @@ def test_a_set_has_an_environment_of_its_own(world: World, service: JsonObject) 
 def test_a_set_has_a_pooler_of_its_own(working: World, service: JsonObject) -> None:
     made = create(working, service)
     set_path = path(working, service, made["id"])
-    deadline = time.monotonic() + 30
-    while working.get(path(working, service)).json()[0]["status"] == "creating":
-        assert time.monotonic() < deadline
+    eventually(lambda: working.get(path(working, service)).json()[0]["status"] != "creating")
     assert working.post(f"{set_path}/enablePooler").status_code == 200
     pooled = working.get(path(working, service)).json()[0]
     assert pooled["connection_pooler"]["endpoint"]["port"] != pooled["endpoint"]["port"]

@@ -1,7 +1,6 @@
 """A whole Ramet over the memory backend that answers HTTP on a free port of this host."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.app import Runtime, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.cli.host.serving import base_url, listen
@@ -70,12 +70,9 @@ def _serving(runtime: Runtime) -> Iterator[str]:
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
-        deadline = time.monotonic() + 10
-        while not server.started:
-            assert time.monotonic() < deadline, "the server never started"
-            time.sleep(0.005)
+        eventually(lambda: server.started)
         yield base_url(listening, "127.0.0.1")
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(BOUND_SECONDS)
         listening.close()

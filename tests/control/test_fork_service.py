@@ -1,10 +1,10 @@
 """Forking, as the control plane decides and records it."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.control import restore, services
 from ramet.control.forks import fork_service
 from ramet.control.placement import Placement
@@ -267,11 +267,12 @@ def test_a_crashed_parent_is_waited_for(world: World) -> None:
     world.backend.crash(parent.id)
     fork = fork_service(world.plane, world.project.id, parent.id, NOW).service
     world.health.inspect()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+
+    def is_ready() -> bool:
         world.worker.run_until_idle()
-        if status_of(services.get_service(world.plane, world.project.id, fork.id)) is Status.READY:
-            break
+        return status_of(services.get_service(world.plane, world.project.id, fork.id)) is Status.READY
+
+    eventually(is_ready)
     assert world.backend.values(fork.id) == ["row"]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from harness.waiting import eventually
 from ramet.errors import Exhausted, Failed, Invalid
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
@@ -262,12 +263,9 @@ def test_an_unknown_step_is_left_alone_and_said_once(
     before = found(store, operation_id)
     worker = Worker(store, [counting(host)], lease_seconds=0.03)
     worker.start()
-    deadline = time.monotonic() + 5
-    while not caplog.records and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: caplog.records != [])
     other = submitted(store, worker.wake)
-    while found(store, other).status is OperationStatus.RUNNING and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: found(store, other).status is not OperationStatus.RUNNING)
     worker.stop()
     assert [record.getMessage() for record in caplog.records] == [
         f"operation {operation_id} does not run: this version has no step count.teleport"

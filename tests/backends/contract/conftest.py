@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.backends.contract.grounds import GROUNDS, Ground
+from tests.lanes import parameters
 
 
-@pytest.fixture(scope="session", params=GROUNDS)
+@pytest.fixture(scope="session", params=parameters(GROUNDS))
 def ground_of_backend(request: pytest.FixtureRequest) -> Iterator[Ground]:
     """A backend for the whole session."""
     with GROUNDS[request.param]() as made:
@@ -21,7 +22,7 @@ def ground(ground_of_backend: Ground) -> Iterator[Ground]:
     ground_of_backend.clear()
 
 
-@pytest.fixture(params=GROUNDS)
+@pytest.fixture(params=parameters(GROUNDS))
 def own_ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     """A backend for one test, which may stop all of it."""
     with GROUNDS[request.param]() as made:

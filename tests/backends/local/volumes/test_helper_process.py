@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.backends.local.volumes import copy, helper_process
 from ramet.errors import Exhausted, Unavailable
 
@@ -63,11 +64,10 @@ def test_it_ends_with_the_process_that_asked(tmp_path: Path) -> None:
         "import time; from ramet.backends.local.volumes import helper_process; helper_process.call(time.sleep, 60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program])
-    deadline = time.monotonic() + 20
-    while not (children := psutil.Process(parent.pid).children()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: psutil.Process(parent.pid).children() != [])
+    children = psutil.Process(parent.pid).children()
     time.sleep(0.5)
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     assert children
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=BOUND_SECONDS)[1] == []
