@@ -95,7 +95,7 @@ def test_the_path_of_the_interface_is_optional(stranger: Terminal) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("base_url", "db.example.com", "'db.example.com' is no address"),
+        ("base_url", "db.example.com", "'db.example.com' is not the URL of a Ramet server"),
         ("project_id", "P", "project_id must be ten letters a-z and digits (got 'P')"),
         ("public_key", "", "public_key must be letters and digits (got '')"),
         ("output", "xml", "output must be one of table, json, yaml (got 'xml')"),

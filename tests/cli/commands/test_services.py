@@ -107,7 +107,7 @@ def test_a_wait_that_times_out_exits_with_2(terminal: Terminal, world: World, mo
     said = terminal.ramet("service", "create", "slow", "--wait-timeout", "50ms")
     may_go_on.set()
     assert said.code == 2
-    assert "It continues" in said.err
+    assert "The operation continues" in said.err
     assert (terminal.config / "pgpass").exists()
 
 
