@@ -77,9 +77,9 @@ class Runtime:
         )
 
     def start(self, *, alone: bool = False) -> None:
-        """Look at the servers once, so that no status is shown unseen, then begin to work.
+        """Inspect the servers once, so that each status shown is current, then begin to work.
 
-        `alone` says that no other process works on this data directory: what a killed one left goes on at once.
+        `alone` says that no other process works on this data directory: operations of a killed one continue at once.
         """
         if alone:
             self.worker.take_over()
@@ -88,7 +88,7 @@ class Runtime:
         self.schedule.start()
 
     def stop(self) -> None:
-        """End the work; what was not finished goes on at the next start. The servers are not touched."""
+        """Stop the work; unfinished operations continue at the next start. The servers are not touched."""
         self.schedule.stop()
         self.worker.stop()
 

@@ -218,7 +218,7 @@ def test_bad_requests_are_refused(world: World, service: JsonObject, fields: Jso
 
 @pytest.mark.parametrize(
     ("hours", "bucket_seconds", "told"),
-    [(-1, 60, "from must lie before to: 20"), (24 * 30, 60, "bucket_seconds cannot be 60: that makes 43200 points")],
+    [(-1, 60, "from must be before to"), (24 * 30, 60, "bucket_seconds 60 makes 43200 points")],
 )
 def test_an_invalid_time_range_is_refused_with_its_values(
     world: World, service: JsonObject, hours: int, bucket_seconds: int, told: str

@@ -351,7 +351,7 @@ def test_a_fork_has_no_sets(world: World) -> None:
 @pytest.mark.parametrize("nodes", [0, -1, 5])
 def test_too_many_nodes_are_refused_with_the_bound(world: World, nodes: int) -> None:
     service = world.create()
-    with pytest.raises(Invalid, match="1 to 4"):
+    with pytest.raises(Invalid, match="between 1 and 4"):
         verbs.create_set(world.plane, world.project.id, service.id, request(nodes))
 
 

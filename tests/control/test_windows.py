@@ -78,7 +78,7 @@ def test_settings_of_a_service_go_before_those_of_the_installation(world: World)
 
 def test_a_setting_out_of_bounds_is_refused_by_its_name(world: World) -> None:
     service = world.create()
-    with pytest.raises(Invalid, match="window_days must be from 1 to 365, not 0"):
+    with pytest.raises(Invalid, match="window_days must be between 1 and 365"):
         restore.change_restore_settings(world.plane, world.project.id, service.id, {"window_days": 0})
 
 

@@ -34,7 +34,7 @@ def test_what_was_over_long_ago_is_forgotten_with_its_events(store: Store) -> No
         an_operation(tx, "snapshot", subject)
         recent = an_operation(tx, "snapshot", subject, finished_at=BEFORE)
         running = an_operation(tx, "stop", subject, status="RUNNING", finished_at=None)
-        assert history.forget(tx, BEFORE, 10) == 1
+        assert history.remove_operations(tx, BEFORE, 10) == 1
         assert left(tx) == {recent, running}
 
 
@@ -42,7 +42,7 @@ def test_no_more_is_forgotten_at_once_than_was_said_and_the_oldest_first(store: 
     with store.write() as tx:
         subject = a_service(tx, a_project(tx)).id
         made = [an_operation(tx, "snapshot", subject, finished_at=OLD - timedelta(days=age)) for age in range(5)]
-        assert [history.forget(tx, BEFORE, 2) for _ in range(2)] == [2, 2]
+        assert [history.remove_operations(tx, BEFORE, 2) for _ in range(2)] == [2, 2]
         assert left(tx) == {made[0]}
 
 
@@ -55,7 +55,7 @@ def test_how_a_living_service_was_made_is_not_forgotten(store: Store) -> None:
         kept = [an_operation(tx, procedure, living) for procedure in ("create", "fork")]
         for subject in (failed, deleted):
             an_operation(tx, "fork", subject)
-        assert history.forget(tx, BEFORE, 10) == 2
+        assert history.remove_operations(tx, BEFORE, 10) == 2
         assert left(tx) == set(kept)
 
 
@@ -64,7 +64,7 @@ def test_what_still_holds_a_service_is_not_forgotten(store: Store) -> None:
         subject = a_service(tx, a_project(tx)).id
         holder = an_operation(tx, "snapshot", subject)
         services.add_hold(tx, subject, holder)
-        assert history.forget(tx, BEFORE, 10) == 0
+        assert history.remove_operations(tx, BEFORE, 10) == 0
         assert left(tx) == {holder}
 
 

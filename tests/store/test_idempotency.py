@@ -26,5 +26,5 @@ def test_old_keys_are_forgotten_a_few_at_a_time_and_the_oldest_first(store: Stor
         service = a_service(tx, project)
         for age in range(4):
             idempotency.insert(tx, project.id, str(age), "body", service.id, NOW - timedelta(days=age))
-        assert [idempotency.forget(tx, NOW, 2) for _ in range(3)] == [2, 1, 0]
+        assert [idempotency.remove(tx, NOW, 2) for _ in range(3)] == [2, 1, 0]
         assert [idempotency.find(tx, project.id, str(age)) is None for age in range(4)] == [False, True, True, True]

@@ -1,4 +1,4 @@
-"""What a fork is made of: its report, with the seconds of each step."""
+"""Fork reports: what a fork was made from, with the seconds of each step."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from ramet.store import operations, snapshots
 
 @dataclass(frozen=True)
 class ForkReport:
-    """A READY fork, where it came from, and what was found on the way. `base` is None once it was let go of."""
+    """A READY fork, where it came from, and what its operation found. `base` is None once that snapshot is deleted."""
 
     service: Service
     origin: Origin
@@ -27,7 +27,7 @@ class ForkReport:
 
 @dataclass(frozen=True)
 class LeftBehind:
-    """What did not come along, by nature or because nobody keeps it, and what to do about it."""
+    """What a fork does not have of its parent, and what to do about it."""
 
     what: str
     names: list[str]

@@ -1,7 +1,7 @@
-"""What lies about on the host that no row owns, what rows own that is not there, and rows that contradict each other.
+"""Resources on the host that no row owns, resources of rows that are missing, and rows that contradict each other.
 
-Safe to ask while operations are under way: the host is looked at before the rows and again after them. Rows come before
-what they own and are ended after it, so what no row owned in between, and was there both times, is left over.
+Safe to ask while operations are under way: the host is listed before the rows are read and again after that. A row is
+written before what it owns and ended after it, so what is listed both times and has no row is left over.
 """
 
 from collections.abc import Collection, Sequence
@@ -53,7 +53,7 @@ def _judged(resource: HostResource, owners: Owners) -> Finding | None:
 
 
 def _reason(resource: HostResource, owners: Owners) -> str | None:
-    """Say why nobody owns a resource, or return None when somebody does."""
+    """Say why no row owns a resource, or return None when one does."""
     service_id, kind = resource.service_id, resource.kind
     if kind is Kind.MOUNT:
         return "nothing of Ramet is mounted there"

@@ -61,7 +61,7 @@ def read_series(
 def wal_growth(plane: Plane, service_id: str, begin: datetime, end: datetime) -> list[Growth]:
     """Return how much WAL a service wrote between its samples, oldest first, in so many parts as a picture shows.
 
-    Samples that lie far apart, for the server was not running or nobody measured it, tell nothing of the time between.
+    Two samples far apart say nothing of the time between them: the server or Ramet was not running.
     """
     part = max(SAMPLE_EVERY, (end - begin) / _PARTS)
     with plane.store.read() as tx:

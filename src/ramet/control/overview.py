@@ -1,4 +1,4 @@
-"""What people look at beside a service itself: whether anything changed, and what came from it."""
+"""The state of a project's services, to detect that something shown of them has changed."""
 
 from collections.abc import Mapping
 

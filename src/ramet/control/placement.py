@@ -21,7 +21,7 @@ class Placement:
     plaintext: bool = False
 
     def host_of(self, *, has_tls: bool) -> str:
-        """Return the host to announce: a server without TLS listens on loopback only, whatever is set."""
+        """Return the host to announce: a server without TLS listens on loopback only, whatever the setting."""
         return self.endpoint_host if has_tls or _is_loopback(self.endpoint_host) else _LOOPBACK
 
     def check_tls(self, pg_major: int, *, has_tls: bool) -> None:

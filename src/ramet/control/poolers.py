@@ -1,4 +1,4 @@
-"""Poolers of services: asked for and given up as a port in the service's row, which an operation then follows."""
+"""Poolers of services. The port in the service's row says whether there is one; an operation then follows it."""
 
 import time
 
@@ -22,7 +22,7 @@ _LOOK_EVERY_SECONDS = 0.02
 
 
 def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
-    """Ask for a pooler; return the operation that starts it, None when there is nothing to do.
+    """Request a pooler; return the operation that starts it, None when there is nothing to do.
 
     A paused service gets its pooler when it is resumed.
     """
@@ -40,7 +40,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
 
 
 def check_database(plane: Plane, project_id: str, service_id: str) -> None:
-    """Ask the server itself, before the transaction: others wait for that to end."""
+    """Check on the server itself that the pooled database exists; before the transaction, which others wait for."""
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
     if status_of(service) is Status.READY:
@@ -48,7 +48,7 @@ def check_database(plane: Plane, project_id: str, service_id: str) -> None:
 
 
 def disable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
-    """Give a pooler up, with the sessions of its clients; return the operation, None when there is nothing to do."""
+    """Remove a pooler, which ends the sessions through it; return the operation, None when there is nothing to do."""
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "disablePooler")

@@ -1,4 +1,4 @@
-"""The verbs over the read replica sets of a service. Each locks its service, so that it does not go meanwhile."""
+"""The verbs over the read replica sets of a service. Each locks the service, which keeps it from being deleted."""
 
 from dataclasses import dataclass
 
@@ -100,7 +100,7 @@ def resize_set(
 def set_environment(
     plane: Plane, project_id: str, service_id: str, set_id: str, environment: Environment
 ) -> ReplicaSet:
-    """Declare how much is at stake; memory settings that depend on it follow at the next start."""
+    """Declare a set PROD or DEV; memory settings that depend on it change at the next start."""
     with plane.store.write() as tx:
         parent = find_service(plane, tx, project_id, service_id, lock=True)
         found = _find(plane, tx, parent, set_id)
@@ -109,7 +109,7 @@ def set_environment(
 
 
 def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -> str | None:
-    """Ask for a pooler before a set; return the operation that starts it, None when there is nothing to do."""
+    """Request a pooler for a set; return the operation that starts it, None when there is nothing to do."""
     plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
     with plane.store.write() as tx:
@@ -125,7 +125,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -
 
 
 def disable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -> str | None:
-    """Give a set's pooler up; return the operation, None when there is nothing to do."""
+    """Remove the pooler of a set; return the operation, None when there is nothing to do."""
     with plane.store.write() as tx:
         parent = _ready(plane, tx, project_id, service_id, "disablePooler")
         found = _find(plane, tx, parent, set_id)
@@ -196,14 +196,15 @@ def _check_pooler_idle(tx: sa.Connection, replica_set: ReplicaSet, verb: str) ->
 
 
 def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
-    there = sum(len(each.nodes) for each in replicas.live_sets(tx, parent.id))
-    if nodes < 1 or there + nodes > NODES_LIMIT:
+    left = NODES_LIMIT - sum(len(each.nodes) for each in replicas.live_sets(tx, parent.id))
+    if left <= 0:
+        wrong = f"Service {parent.id} has {NODES_LIMIT} replica nodes, the maximum: no more can be added (got {nodes})"
+        raise Invalid("INVALID_NODES", wrong, "Delete a read replica set first.")
+    if not 1 <= nodes <= left:
         raise Invalid(
             "INVALID_NODES",
-            f"nodes {nodes} cannot be: a service may have 1 to {NODES_LIMIT} replica nodes, and this one has {there}",
-            f"Send a number from 1 to {NODES_LIMIT - there}."
-            if there < NODES_LIMIT
-            else "Delete a read replica set first.",
+            f"nodes must be between 1 and {left} (got {nodes})",
+            f"A service has at most {NODES_LIMIT} replica nodes.",
         )
 
 

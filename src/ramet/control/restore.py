@@ -1,4 +1,4 @@
-"""The verbs over a service's past: its restore window and the settings of that, its snapshots."""
+"""The verbs over the restore window of a service, its settings, and snapshots."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class PendingSnapshot:
 
 
 def get_restore_window(plane: Plane, project_id: str, service_id: str) -> RestoreWindow:
-    """Return the moments of a service that can be had."""
+    """Return the restore window of a service."""
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
@@ -80,7 +80,7 @@ def take_snapshot(plane: Plane, project_id: str, service_id: str, name: str | No
 
 
 def delete_snapshot(plane: Plane, project_id: str, service_id: str, snapshot_id: str) -> None:
-    """Accept the deletion of a manual snapshot; forks that are being made from it are made first."""
+    """Accept the deletion of a manual snapshot; forks that are being made from it are finished first."""
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         found = [one for one in snapshots.list_snapshots(tx, service.id) if one.id == snapshot_id]
@@ -93,7 +93,7 @@ def delete_snapshot(plane: Plane, project_id: str, service_id: str, snapshot_id:
 
 
 def written_bytes(plane: Plane, service: Service, last: Snapshot | None) -> int | None:
-    """Return the WAL that a service wrote since its newest snapshot; None where nobody can tell now."""
+    """Return the WAL that a service wrote since its newest snapshot; None while its server does not serve."""
     if last is None or service.paused:
         return None
     return plane.backend.restore.written_since(server_of(service), last)
@@ -104,7 +104,7 @@ def snapshot_in_use_error(snapshot: Snapshot) -> Invalid:
     return Invalid(
         "SNAPSHOT_IN_USE",
         f"Snapshot {snapshot.id} belongs to the restore window of service {snapshot.service_id}",
-        "It goes by itself when no moment of the window needs it; only manual snapshots are deleted by hand.",
+        "It is removed when the restore window no longer needs it; only manual snapshots can be deleted.",
     )
 
 

@@ -63,7 +63,7 @@ class LogQuery:
         return all(text.casefold() in message for text in self.search)
 
     def is_past(self, at: datetime) -> bool:
-        """Tell whether this entry, and with it all older ones, lies before what is asked for."""
+        """Tell whether this entry, and with it all older ones, is before `since`."""
         return self.since is not None and at < self.since
 
 

@@ -18,7 +18,7 @@ _DAY_SECONDS = 86400
 
 
 class Kind(StrEnum):
-    """A gauge goes up and down; a counter only grows, and begins anew when its server does."""
+    """A gauge goes up and down; a counter only grows, and starts from zero when its server restarts."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -62,7 +62,7 @@ class Function(StrEnum):
 
 @dataclass(frozen=True)
 class Sample:
-    """What was measured at a moment; `values` has a key for each series and its labels, see `key_of`."""
+    """What was measured at one time; `values` has a key for each series and its labels, see `key_of`."""
 
     at: datetime
     values: Mapping[str, float]
@@ -118,15 +118,15 @@ def plan(
     if begin >= end:
         raise Invalid(
             "INVALID_REQUEST",
-            f"from must lie before to: {begin.isoformat()} and {end.isoformat()} do not",
+            f"from must be before to (got {begin.isoformat()} and {end.isoformat()})",
             "Send an earlier from.",
         )
     bucket_seconds = _usual_bucket(end - begin) if bucket_seconds is None else bucket_seconds
     if bucket_seconds < SHORTEST_BUCKET_SECONDS:
-        raise Invalid("INVALID_REQUEST", f"bucket_seconds must be 60 or more, not {bucket_seconds}")
+        raise Invalid("INVALID_REQUEST", f"bucket_seconds must be at least 60 (got {bucket_seconds})")
     points = (end - begin).total_seconds() / bucket_seconds
     if points > MOST_POINTS:
-        message = f"bucket_seconds cannot be {bucket_seconds}: that makes {points:.0f} points, more than {MOST_POINTS}"
+        message = f"bucket_seconds {bucket_seconds} makes {points:.0f} points, and {MOST_POINTS} is the most"
         raise Invalid("INVALID_REQUEST", message, "Send longer buckets.")
     usual = Function.RATE if kind is Kind.COUNTER else Function.AVG
     if function in (Function.RATE, Function.INCREASE) and kind is Kind.GAUGE:

@@ -109,26 +109,26 @@ def _unreachable(target: datetime, parent: Parent, now: datetime) -> Invalid:
     if not kept:
         return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet", "Use NOW instead.")
     steps = [f"from {rfc3339(step.before)} to {rfc3339(step.after)}" for step in clock_steps(kept)]
-    went_back = f" The clock of the parent went back {', '.join(steps)}." if steps else ""
+    went_back = f" The clock of the parent was set back {', '.join(steps)}." if steps else ""
     return Invalid(
         "OUTSIDE_RESTORE_WINDOW",
         f"target_time {rfc3339(target)} is before the restore window of the parent,"
         f" which reaches from {rfc3339(min(snapshot.taken_at for snapshot in kept))} to {rfc3339(now)}",
-        f"Choose a moment within it.{went_back}",
+        f"Choose a time within it.{went_back}",
     )
 
 
 def _advice(target: datetime, ancestors: Sequence[Ancestor], now: datetime) -> str:
-    """Say which ancestor to ask for a moment: the nearest one that existed then, or the oldest that is known."""
+    """Name the ancestor that may have the data of that time: the nearest that existed then, or the oldest known."""
     lived = [one for one in ancestors if target >= one.created_at]
     if not ancestors or (not lived and ancestors[-1].is_fork):
         return "Its ancestor of that time is unknown here."
     asked = lived[0] if lived else ancestors[-1]
     named = f"its ancestor {asked.name!r} ({asked.service_id})"
     if asked.is_gone:
-        return f"That moment belonged to {named}, which is deleted, and its restore window with it."
+        return f"Data of that time belonged to {named}, which is deleted together with its restore window."
     if target < asked.created_at:
         return f"Not even {named} existed then; it was created at {rfc3339(asked.created_at)}."
     if asked.earliest is None:
-        return f"Ask {named}, which has no restore window yet."
-    return f"Ask {named}, whose restore window reaches from {rfc3339(asked.earliest)} to {rfc3339(now)}."
+        return f"Fork {named}, which has no restore window yet."
+    return f"Fork {named}, whose restore window reaches from {rfc3339(asked.earliest)} to {rfc3339(now)}."

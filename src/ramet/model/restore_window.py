@@ -1,4 +1,4 @@
-"""The restore window of a service: which moments can be had, which cannot and why, and the settings behind it."""
+"""The restore window of a service: the times that it can be restored to, the gaps in between, and its settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -33,22 +33,22 @@ class RestoreSettings:
 
 @dataclass(frozen=True)
 class Gap:
-    """Moments that cannot be had: after `begins_at` and before `ends_at`; None: until now."""
+    """Times that cannot be restored to: after `begins_at` and before `ends_at`; None: until now."""
 
     begins_at: datetime
     ends_at: datetime | None
     reason: str
 
-    def holds(self, moment: datetime) -> bool:
-        """Tell whether a moment lies in the gap; its ends can be had."""
-        return self.begins_at < moment and (self.ends_at is None or moment < self.ends_at)
+    def contains(self, time: datetime) -> bool:
+        """Tell whether a time is in the gap; both ends can be restored to."""
+        return self.begins_at < time and (self.ends_at is None or time < self.ends_at)
 
 
 @dataclass(frozen=True)
 class RestoreWindow:
-    """Forks can be made of the moments from `earliest` to `latest`, but for the gaps; None: there are none yet.
+    """A service can be restored to times from `earliest` to `latest`, except those in gaps; None: to none yet.
 
-    A moment that occurs twice, because the clock of the server went back, means its last occurrence.
+    A time that occurs twice, because the clock of the server was set back, means its last occurrence.
     """
 
     earliest: datetime | None
@@ -71,15 +71,15 @@ def restore_window(
 
 
 def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:
-    """Raise Invalid when a target lies in a gap, with the nearest moments that can be had."""
+    """Raise Invalid when a target is in a gap, with the nearest restorable times."""
     for gap in gaps:
-        if gap.holds(target):
+        if gap.contains(target):
             after = "" if gap.ends_at is None else f" until {rfc3339(gap.ends_at)}"
             raise Invalid(
                 "OUTSIDE_RESTORE_WINDOW",
-                f"target_time {rfc3339(target)} lies in a gap of the restore window,"
+                f"target_time {rfc3339(target)} is in a gap of the restore window,"
                 f" which reaches from {rfc3339(gap.begins_at)}{after}: {gap.reason}",
-                "Choose a moment before or after the gap.",
+                "Choose a time before or after the gap.",
             )
 
 
@@ -101,7 +101,7 @@ def with_settings(
     for name, value in changes.items():
         low, high = BOUNDS[name]
         if value is not None and not low <= value <= high:
-            raise Invalid("INVALID_FIELD", f"{name} must be from {low} to {high}, not {value}")
+            raise Invalid("INVALID_FIELD", f"{name} must be between {low} and {high} (got {value})")
     wanted = replace(
         settings_of(service_settings, defaults),
         **{name: getattr(defaults, name) if value is None else value for name, value in changes.items()},

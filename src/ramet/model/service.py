@@ -24,7 +24,7 @@ _PARENTS_OWN = (ProcedureName.STOP, ProcedureName.START, ProcedureName.DELETE)
 
 
 class ServiceType(StrEnum):
-    """What the database is made for; decides the extensions that it is born with."""
+    """What the database is made for; decides which extensions it is created with."""
 
     TIMESERIESDB = "TIMESERIESDB"
     POSTGRES = "POSTGRES"
@@ -32,7 +32,7 @@ class ServiceType(StrEnum):
 
 
 class Origin(Struct, frozen=True, gc=False):
-    """Where a fork came from. `target_time` keeps the caller's text; `snapshot_id` is the base it grew from.
+    """Where a fork came from. `target_time` keeps the caller's text; `snapshot_id` is its base snapshot.
 
     `is_standby` is true for a read replica set that is shown as a service: it follows its parent.
     """

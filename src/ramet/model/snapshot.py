@@ -44,7 +44,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class ClockStep:
-    """The clock of a service went back: of two snapshots that follow each other the later one bears an earlier time."""
+    """The clock of a service was set back: of two consecutive snapshots the later one has the earlier time."""
 
     before: datetime
     after: datetime
@@ -86,9 +86,9 @@ def base_for(snapshots: list[Snapshot], target: datetime) -> Snapshot | None:
 
 
 def retired(snapshots: list[Snapshot], now: datetime, window: timedelta) -> list[Snapshot]:
-    """Return the snapshots that nobody needs any more: those older than the window's base, and the dense old ones.
+    """Return the snapshots that are no longer needed: those older than the window's base, and the dense old ones.
 
-    Of the last hour all are kept, of the last day one an hour, of older days one a day: recovery of an older moment
+    Of the last hour all are kept, of the last day one an hour, of older days one a day: recovery to an older time
     takes longer, but is possible. Manual snapshots stay until they are deleted.
     """
     automatic = [s for s in snapshots if s.kind is not SnapshotKind.MANUAL]
@@ -104,7 +104,7 @@ def retired(snapshots: list[Snapshot], now: datetime, window: timedelta) -> list
 def _base_of_window(automatic: list[Snapshot], begins_at: datetime, now: datetime) -> Snapshot | None:
     """Return the last snapshot before the window, or None.
 
-    One that follows a snapshot of the window in the WAL lies in the window, too: its clock was behind.
+    One that follows a snapshot of the window in the WAL is in the window, too: its clock was behind.
     """
     earlier = takewhile(lambda one: not begins_at < one.taken_at <= now, in_wal_order(automatic))
     return newest([snapshot for snapshot in earlier if snapshot.taken_at <= begins_at])

@@ -1,4 +1,4 @@
-"""A copy of a store in a SQLite file as of one moment, made while others write to it."""
+"""A copy of a store in a SQLite file as of one point in time, made while others write to it."""
 
 import os
 import sqlite3

@@ -16,7 +16,7 @@ class Owners:
     """Who may have something on a host: ids of services and of replica nodes, and of snapshots by service.
 
     `paused` are those whose servers must not run now, `pooled` those that may have a pooler, `busy` the subjects of
-    operations under way, with the nodes of sets and the throw-away servers of drills: what lies about of them may
+    operations under way, with the nodes of sets and the throw-away servers of drills: what is left of them may
     still be needed.
     """
 

@@ -38,7 +38,7 @@ def _left(next_at: float, seconds: float, now: float) -> float:
 
 
 def _insert(tx: sa.Connection, name: str, next_at: float) -> bool:
-    """Add a duty that was never done; False when another process added it meanwhile."""
+    """Add a duty that was never done; False when another process has added it."""
     with tx.begin_nested() as attempt:
         try:
             tx.execute(duty.insert().values(name=name, next_at=next_at))

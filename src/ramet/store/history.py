@@ -77,7 +77,7 @@ def has_existed(tx: sa.Connection, project_id: str, service_id: str) -> bool:
     )
 
 
-def forget(tx: sa.Connection, before: datetime, limit: int) -> int:
+def remove_operations(tx: sa.Connection, before: datetime, limit: int) -> int:
     """Remove up to `limit` operations that ended before a time, with their events; return how many.
 
     The one that created a service stays as long as the service: its fork report has the seconds of each step.

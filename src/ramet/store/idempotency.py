@@ -17,14 +17,14 @@ class Remembered:
 
 
 def find(tx: sa.Connection, project_id: str, key_digest: str) -> Remembered | None:
-    """Return what a key stands for, or None."""
+    """Return the request that a key was used for, or None."""
     same = (idempotency.c.project_id == project_id) & (idempotency.c.key_digest == key_digest)
     row = tx.execute(idempotency.select().where(same)).one_or_none()
     return None if row is None else Remembered(row.body_digest, row.service_id)
 
 
-def forget(tx: sa.Connection, before: datetime, limit: int) -> int:
-    """Remove up to `limit` keys that were used before a moment, the oldest first; return how many."""
+def remove(tx: sa.Connection, before: datetime, limit: int) -> int:
+    """Remove up to `limit` keys that were used before a time, the oldest first; return how many."""
     key = (idempotency.c.project_id, idempotency.c.key_digest)
     old = sa.select(*key).where(idempotency.c.created_at < before).order_by(idempotency.c.created_at).limit(limit)
     return int(tx.execute(idempotency.delete().where(sa.tuple_(*key).in_(old))).rowcount)
@@ -33,7 +33,7 @@ def forget(tx: sa.Connection, before: datetime, limit: int) -> int:
 def insert(
     tx: sa.Connection, project_id: str, key_digest: str, body_digest: str, service_id: str, now: datetime
 ) -> None:
-    """Remember a key; an earlier meaning is forgotten."""
+    """Record the request that a key was used for; it replaces an earlier one."""
     same = (idempotency.c.project_id == project_id) & (idempotency.c.key_digest == key_digest)
     tx.execute(idempotency.delete().where(same))
     tx.execute(

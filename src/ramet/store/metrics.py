@@ -99,7 +99,7 @@ def last_sample(tx: sa.Connection, subject: str, since: datetime) -> Sample | No
     return None if row is None else Sample(row.at, row.measured)
 
 
-def forget_old(tx: sa.Connection, now: datetime) -> None:
+def remove_old(tx: sa.Connection, now: datetime) -> None:
     """Remove the samples that are too old, all but one in ten minutes of the older ones, and those of what is gone."""
     for owner in (service, replica_set):
         gone = sa.select(owner.c.id).where(owner.c.deleted_at.is_not(None) | owner.c.failed_at.is_not(None))

@@ -104,7 +104,7 @@ def all_live_services(tx: sa.Connection) -> list[Service]:
 
 
 def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) -> int:
-    """Count up to `most` forks of a service as of now or of a snapshot, no other moment, accepted after `since`."""
+    """Count up to `most` forks of a service as of now or of a snapshot, no other time, accepted after `since`."""
     project_id = sa.select(service.c.project_id).where(service.c.id == service_id).scalar_subquery()
     fork = (service.c.project_id == project_id) & (service.c.created_at > since)
     fork &= (service.c.parent_service_id == service_id) & (service.c.fork_strategy != ForkStrategy.PITR.value)

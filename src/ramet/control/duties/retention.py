@@ -16,8 +16,8 @@ _log = logging.getLogger(__name__)
 def remove_history(plane: Plane, now: datetime, kept: timedelta) -> None:
     """Remove some of the operations that ended longer ago than `kept`, and of the idempotency keys."""
     with plane.store.write() as tx:
-        count = history.forget(tx, now - kept, _AT_ONCE)
-        idempotency.forget(tx, now - kept, _AT_ONCE)
+        count = history.remove_operations(tx, now - kept, _AT_ONCE)
+        idempotency.remove(tx, now - kept, _AT_ONCE)
     if count:
         _log.info("%d old operations are removed", count)
 
@@ -25,4 +25,4 @@ def remove_history(plane: Plane, now: datetime, kept: timedelta) -> None:
 def remove_samples(plane: Plane, now: datetime) -> None:
     """Remove samples of metrics that are too old."""
     with plane.store.write(patient=True) as tx:
-        metrics.forget_old(tx, now)
+        metrics.remove_old(tx, now)
