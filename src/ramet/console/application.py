@@ -8,6 +8,7 @@ from typing import Any
 from litestar import Request, Response, Router
 from litestar.config.compression import CompressionConfig
 from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.middleware.compression import CompressionMiddleware
 from litestar.types import ControllerRouterHandler
@@ -47,34 +48,20 @@ _FORM_BYTES = 64 * 1024
 # cookie, and SameSite=Strict withholds it from other sites. Events must reach the page at once, so they are not.
 _COMPRESSION = CompressionConfig("gzip", gzip_compress_level=5, exclude=r"/console/events$")
 _PAGES = (
-    static_files.other_version,
-    sign_in.sign_in_page,
-    sign_in.sign_in,
-    sign_in.make_link,
-    sign_in.enter,
-    sign_in.sign_out,
-    services.list_page,
-    services.create_page,
-    services.create,
-    lineage.lineage_page,
-    help.help_page,
-    events.events,
-    forks.fork_page,
-    forks.fork_plan,
-    forks.fork,
-    service.service_page,
-    forks.report_page,
-    operations.operations_page,
-    replica_sets.replica_set_page,
-    replica_sets.replica_set_change_page,
-    replica_sets.submit_replica_set_change,
-    snapshots.snapshots_page,
-    snapshots.delete_snapshot_page,
-    snapshots.delete_snapshot,
-    metrics.metrics_page,
-    logs.logs_page,
-    service_changes.change_page,
-    service_changes.submit_change,
+    events,
+    forks,
+    help,
+    lineage,
+    logs,
+    metrics,
+    operations,
+    replica_sets,
+    service,
+    service_changes,
+    services,
+    sign_in,
+    snapshots,
+    static_files,
 )
 
 
@@ -111,7 +98,7 @@ def open_console(
     )
     router = Router(
         PATH,
-        route_handlers=[*_PAGES, static_files_router()],
+        route_handlers=[*_handlers(), static_files_router()],
         dependencies=dependencies(context),
         exception_handlers=exception_handlers(),
         middleware=[DefineMiddleware(CompressionMiddleware, config=_COMPRESSION)],
@@ -125,6 +112,10 @@ def open_console(
         lambda public_key: f"{sign_in.LINKS}/{context.links.make(public_key)}",
         context.feed.close,
     )
+
+
+def _handlers() -> list[BaseRouteHandler]:
+    return [one for module in _PAGES for one in vars(module).values() if isinstance(one, BaseRouteHandler)]
 
 
 def _reference(openapi: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -9,13 +9,15 @@ from litestar import Response
 from ramet.console.context import ConsoleContext, CurrentSession
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
-from ramet.console.views.forms import Form, Protected, confirm, refused
+from ramet.console.views.forms import Form, confirm, refused
 from ramet.control.plane import Plane
 from ramet.errors import Error, NotFound
 from ramet.model.environment import Environment
+from ramet.model.replica import ReplicaSet
+from ramet.model.service import Service
 
 Values = Mapping[str, str]
-Target = TypeVar("Target", bound=Protected)
+Target = TypeVar("Target", Service, ReplicaSet)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class ChangeForm(Generic[Target]):
         """Make the change and redirect to the page above; show the form again with the error when it is refused."""
         try:
             if self.needs_name:
-                confirm(self.target, fields)
+                confirm(self.target.name, fields)
             self.change.perform(context.plane, self.target, fields)
         except Error as error:
             return self.show(context, session, refused(fields, error), status_code=form_status(error))

@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 from urllib.parse import urlencode
 
 from ramet.console.views.format import size_text
@@ -42,18 +41,6 @@ class InvalidField(Invalid):
     def __init__(self, name: str, message: str) -> None:
         super().__init__("MISFILLED", message)
         self.name = name
-
-
-class Protected(Protocol):
-    """A service or a read replica set, which can be PROD."""
-
-    @property
-    def name(self) -> str:
-        """The name to type as a confirmation."""
-
-    @property
-    def environment(self) -> Environment:
-        """PROD (protected) or DEV."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +132,7 @@ def environment_of(values: Mapping[str, str]) -> Environment:
     return Environment(chosen)
 
 
-def confirm(target: Protected, values: Mapping[str, str]) -> None:
-    """Raise Invalid unless the target's name was typed; differences in white space do not matter."""
-    if values.get("confirmation", "").split() != target.name.split():
-        raise Invalid("CONFIRMATION_NEEDED", f"Type {target.name!r} to confirm")
+def confirm(name: str, values: Mapping[str, str]) -> None:
+    """Raise Invalid unless the name was typed; differences in white space do not matter."""
+    if values.get("confirmation", "").split() != name.split():
+        raise Invalid("CONFIRMATION_NEEDED", f"Type {name!r} to confirm")
