@@ -39,6 +39,6 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport={"width": 1280, "height": 900}, timezone_id="Asia/Kolkata")
-    made.set_default_timeout(20_000)
+    made.set_default_timeout(_PATIENCE_MILLIS)
     yield made
     made.close()

@@ -133,7 +133,7 @@ def test_no_page_weighs_more_than_150_kilobytes_or_is_fetched_twice(
         assert len(set(fetched)) == len(fetched), (path, fetched)
 
 
-def test_a_page_that_is_old_when_it_connects_fetches_what_changed(visitor: Visitor, context: BrowserContext) -> None:
+def test_a_page_that_connects_late_fetches_what_changed(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
@@ -152,7 +152,7 @@ def test_a_page_that_is_old_when_it_connects_fetches_what_changed(visitor: Visit
     expect(page.get_by_role("heading", name="store", level=1)).to_be_visible()
 
 
-def test_a_second_tab_sees_what_the_first_one_does(visitor: Visitor, context: BrowserContext) -> None:
+def test_a_second_tab_shows_the_changes_of_the_first(visitor: Visitor, context: BrowserContext) -> None:
     first = enter(context, visitor.link)
     second = context.new_page()
     second.goto(visitor.origin + "/console/")
@@ -165,7 +165,7 @@ def test_a_second_tab_sees_what_the_first_one_does(visitor: Visitor, context: Br
     expect(second.locator("tr", has_text="shop").locator(".pill.ok")).to_have_text("READY")
 
 
-def test_the_title_of_a_service_s_page_stays_the_service_s(visitor: Visitor, context: BrowserContext) -> None:
+def test_a_service_page_keeps_its_title_after_live_updates(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
@@ -182,7 +182,7 @@ def test_the_title_of_a_service_s_page_stays_the_service_s(visitor: Visitor, con
     assert page.title() == "store · Ramet"
 
 
-def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: BrowserContext) -> None:
+def test_a_service_page_updates_its_read_replicas(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
@@ -200,7 +200,9 @@ def test_a_page_of_a_service_follows_its_replicas(visitor: Visitor, context: Bro
     assert [one for one in complaints if "404" not in one] == []
 
 
-def test_a_lost_connection_is_told_and_made_good(visitor: Visitor, context: BrowserContext) -> None:
+def test_a_page_reports_a_lost_connection_and_updates_after_reconnecting(
+    visitor: Visitor, context: BrowserContext
+) -> None:
     page = enter(context, visitor.link)
     expect(page.get_by_text("No services yet")).to_be_visible()
     visitor.world.runtime.console.close()
@@ -240,7 +242,7 @@ def test_reading_and_forking_work_without_scripts(visitor: Visitor, browser: Bro
     context.close()
 
 
-def test_searching_shows_what_matches_as_it_is_typed(visitor: Visitor, context: BrowserContext) -> None:
+def test_the_search_filters_services_while_the_user_types(visitor: Visitor, context: BrowserContext) -> None:
     _family(visitor)
     page = enter(context, visitor.link)
     page.get_by_label("Search services").fill("paused")
@@ -260,7 +262,9 @@ def test_details_stay_open_when_something_changes(visitor: Visitor, context: Bro
     expect(page.locator("#snapshots")).to_have_attribute("open", "")
 
 
-def test_the_list_says_at_every_width_whether_a_restore_was_proven(visitor: Visitor, context: BrowserContext) -> None:
+def test_the_list_shows_at_every_width_whether_a_restore_was_verified(
+    visitor: Visitor, context: BrowserContext
+) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     with visitor.world.runtime.store.write() as tx:
@@ -272,7 +276,7 @@ def test_the_list_says_at_every_width_whether_a_restore_was_proven(visitor: Visi
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_page_of_a_service_that_is_deleted_elsewhere_says_so(visitor: Visitor, context: BrowserContext) -> None:
+def test_the_page_of_a_service_deleted_elsewhere_says_so(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
@@ -282,7 +286,7 @@ def test_a_page_of_a_service_that_is_deleted_elsewhere_says_so(visitor: Visitor,
     expect(page.get_by_text("This service has been deleted.")).to_be_visible()
 
 
-def test_who_waits_for_a_fork_that_fails_is_told_so(
+def test_the_page_after_a_fork_form_reports_a_failed_fork(
     visitor: Visitor, context: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Event()
@@ -306,7 +310,7 @@ def test_who_waits_for_a_fork_that_fails_is_told_so(
     expect(page.get_by_text("Password (shown only once)")).to_have_count(0)
 
 
-def test_what_was_done_is_told_once(visitor: Visitor, context: BrowserContext) -> None:
+def test_the_confirmation_of_a_change_is_shown_once(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
@@ -320,7 +324,7 @@ def test_what_was_done_is_told_once(visitor: Visitor, context: BrowserContext) -
     expect(page.get_by_text("The password of tsdbadmin has been changed")).to_have_count(0)
 
 
-def test_deleting_asks_for_the_name(visitor: Visitor, context: BrowserContext) -> None:
+def test_deleting_a_service_requires_its_name(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)

@@ -1,4 +1,4 @@
-"""What open pages are told: changes since the version that they show, and since then."""
+"""The feed of changes: the first event of a stream, and versions."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ def _first_event(feed: ChangeFeed, world: World, version: str) -> str:
     return asyncio.run(first())
 
 
-def test_a_page_is_told_whether_it_is_old(tmp_path: Path) -> None:
+def test_the_first_event_says_whether_the_page_is_out_of_date(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     service = world.create("shop")
     now = [0.0]

@@ -50,7 +50,7 @@ def _manual(visitor: Visitor, service: Service) -> list[Snapshot]:
     return [one for one in found if isinstance(one, Snapshot) and one.kind is SnapshotKind.MANUAL]
 
 
-def test_replicas_are_added_shown_and_found_by_their_id(visitor: Visitor) -> None:
+def test_read_replicas_are_added_and_shown_and_found_by_their_id(visitor: Visitor) -> None:
     service, path = _with_replicas(visitor)
     found = _set(visitor)
     page = visitor.see(path)
@@ -64,7 +64,7 @@ def test_replicas_are_added_shown_and_found_by_their_id(visitor: Visitor) -> Non
     assert "has no read replica set" in visitor.see(f"{_base(service)}/replicas/abcdefghij", 404)
 
 
-def test_what_is_wrong_with_replicas_stands_beside_its_field(visitor: Visitor) -> None:
+def test_invalid_values_of_a_replica_set_are_reported_at_their_field(visitor: Visitor) -> None:
     visitor.sign_in()
     path = f"{_base(visitor.ready())}/add-replicas"
     for nodes, reason in (("5", "1 to 4"), ("0", "1 to 4"), ("two", "whole number"), ("", "whole number")):
@@ -95,7 +95,7 @@ def test_replicas_are_resized_pooled_and_deleted(visitor: Visitor) -> None:
     assert visitor.client.get(f"{path}/explode").status_code == 404
 
 
-def test_what_can_hurt_replicas_that_are_prod_needs_their_name(visitor: Visitor) -> None:
+def test_disruptive_changes_of_prod_replicas_require_their_name(visitor: Visitor) -> None:
     _, path = _with_replicas(visitor)
     assert visitor.send(f"{path}/environment", environment="PROD").status_code == 303
     assert _set(visitor).environment is Environment.PROD
@@ -106,7 +106,7 @@ def test_what_can_hurt_replicas_that_are_prod_needs_their_name(visitor: Visitor)
     assert visitor.send(f"{path}/environment", environment="DEV", confirmation="reports").status_code == 303
 
 
-def test_statistics_are_collected_and_a_paused_service_refuses(visitor: Visitor) -> None:
+def test_optimize_works_on_ready_services_only(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     assert visitor.send(f"{_base(service)}/optimize").status_code == 303
@@ -119,7 +119,7 @@ def test_statistics_are_collected_and_a_paused_service_refuses(visitor: Visitor)
     assert "needs it to be READY" in refused.text
 
 
-def test_a_restore_window_is_set_in_the_units_of_people(visitor: Visitor) -> None:
+def test_restore_settings_are_entered_in_days_minutes_and_megabytes(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     path = f"{_base(service)}/window"
@@ -138,7 +138,7 @@ def test_a_restore_window_is_set_in_the_units_of_people(visitor: Visitor) -> Non
     assert restore.get_restore_window(plane, service.project_id, service.id).settings == plane.restore
 
 
-def test_a_setting_out_of_bounds_is_told_beside_its_field(visitor: Visitor) -> None:
+def test_a_setting_out_of_bounds_is_reported_at_its_field(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     path = f"{_base(service)}/window"
@@ -158,7 +158,7 @@ def test_a_setting_out_of_bounds_is_told_beside_its_field(visitor: Visitor) -> N
     assert visitor.send(path, window_days="1e400").status_code == 422
 
 
-def test_a_shorter_window_of_a_prod_service_needs_the_name(visitor: Visitor) -> None:
+def test_a_shorter_window_of_a_prod_service_requires_the_name(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     visitor.send(f"{_base(service)}/environment", environment="PROD")
@@ -166,13 +166,13 @@ def test_a_shorter_window_of_a_prod_service_needs_the_name(visitor: Visitor) -> 
     assert visitor.send(f"{_base(service)}/window", window_days="1", confirmation="shop").status_code == 303
 
 
-def test_the_sentence_about_snapshots_names_all_that_makes_one_due(visitor: Visitor) -> None:
+def test_the_restore_settings_say_when_snapshots_are_taken(visitor: Visitor) -> None:
     visitor.sign_in()
     page = visitor.see(_base(visitor.ready()))
     assert "every 10 minutes or after 128 MB of WAL, and once more when the writes stop." in page
 
 
-def test_every_bound_can_be_typed() -> None:
+def test_both_bounds_of_every_setting_can_be_entered() -> None:
     assert {amount.name for amount in AMOUNTS} == set(BOUNDS)
     for amount in AMOUNTS:
         low, high = amount.bounds
@@ -208,7 +208,7 @@ def test_a_snapshot_is_taken_forked_and_deleted(visitor: Visitor) -> None:
     assert "has no snapshot with id" in visitor.see(path, 404)
 
 
-def test_a_snapshot_that_the_window_needs_says_why_it_stays(visitor: Visitor) -> None:
+def test_the_page_of_a_snapshot_in_use_says_why_it_cannot_be_deleted(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     (first,) = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)
@@ -221,7 +221,7 @@ def test_a_snapshot_that_the_window_needs_says_why_it_stays(visitor: Visitor) ->
     assert "only manual snapshots are deleted by hand" in refused.text
 
 
-def test_a_name_is_confirmed_whatever_white_space_it_has(visitor: Visitor) -> None:
+def test_white_space_does_not_matter_when_a_name_is_confirmed(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready("shop")
     for name, typed in (("old  shop", "old shop"), (" outer ", "outer"), ("same  same", "same  same")):
@@ -233,7 +233,7 @@ def test_a_name_is_confirmed_whatever_white_space_it_has(visitor: Visitor) -> No
     assert visitor.send(f"{_base(service)}/delete", confirmation="samesame").status_code == 422
 
 
-def test_a_password_is_taken_exactly_as_it_was_typed(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_white_space_in_a_password_is_kept(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
     monkeypatch.setattr("ramet.control.services.update_password", lambda *given: taken.append(given[-1].reveal()))
     visitor.sign_in()
@@ -241,7 +241,7 @@ def test_a_password_is_taken_exactly_as_it_was_typed(visitor: Visitor, monkeypat
     assert taken == ["  correct horse "]
 
 
-def test_a_password_that_was_changed_is_told(visitor: Visitor) -> None:
+def test_a_changed_password_is_confirmed(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     answer = visitor.send(f"{_base(service)}/password", password="correct horse")

@@ -9,7 +9,7 @@ from tests.console.visitor import Visitor
 
 
 @pytest.mark.parametrize(("tls", "mode"), [(True, "require"), (False, "disable")])
-def test_a_page_connects_to_ipv6_and_asks_for_tls_where_there_is_some(
+def test_connection_strings_have_ipv6_brackets_and_the_right_sslmode(
     visitor: Visitor, monkeypatch: pytest.MonkeyPatch, tls: bool, mode: str
 ) -> None:
     monkeypatch.setattr(visitor.world.backend.host, "has_tls", lambda _major: tls)

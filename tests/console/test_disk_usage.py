@@ -1,4 +1,4 @@
-"""Space that services occupy alone: asked for within a page's time, and remembered."""
+"""Disk usage: measured within a limited time for each page, and cached."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from ramet.errors import Failed
 from tests.worlds import make_world
 
 
-def test_what_a_page_has_no_time_for_is_left_to_the_next_one(tmp_path: Path) -> None:
+def test_sizes_that_a_page_has_no_time_to_measure_are_left_to_the_next(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     services = [world.create(name) for name in ("one", "two", "three")]
     now = [0.0]
@@ -27,7 +27,7 @@ def test_what_a_page_has_no_time_for_is_left_to_the_next_one(tmp_path: Path) -> 
     world.store.close()
 
 
-def test_a_host_that_cannot_tell_is_asked_no_more_than_one_that_can(tmp_path: Path) -> None:
+def test_a_failed_measurement_is_cached_too(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     service = world.create()
     asked = []

@@ -1,4 +1,4 @@
-"""A person's whole way through the console with real servers: create, load, fork a moment, read the report, delete."""
+"""The console with real servers: create, load, fork at a point in time, read the report, delete."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def _uri(page: Page) -> str:
 
 
 @pytest.mark.slow
-def test_a_person_creates_loads_forks_a_moment_and_deletes(host: Instance, browser: Browser) -> None:
+def test_create_load_fork_at_a_point_in_time_and_delete_in_a_browser(host: Instance, browser: Browser) -> None:
     context = browser.new_context(timezone_id="America/New_York")
     page = context.new_page()
     complaints = watch(page)

@@ -1,4 +1,4 @@
-"""The fork dialog in a real browser: its time line, and moments as people type them."""
+"""The fork form in a real browser: its timeline and the target time."""
 
 import re
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from tests.console.browsers import enter, watch
 from tests.console.visitor import Visitor
 
 
-def test_the_keyboard_alone_forks_a_moment(visitor: Visitor, context: BrowserContext) -> None:
+def test_a_point_in_time_fork_needs_only_the_keyboard(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     visitor.world.backend.commit(shop.id, "kept")
@@ -37,7 +37,7 @@ def test_the_keyboard_alone_forks_a_moment(visitor: Visitor, context: BrowserCon
     assert complaints == []
 
 
-def test_a_click_on_the_time_line_and_another_one_fork_that_moment(visitor: Visitor, context: BrowserContext) -> None:
+def test_two_clicks_fork_at_a_time_on_the_timeline(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     visitor.world.backend.commit(shop.id, "kept")
@@ -60,7 +60,7 @@ def test_a_click_on_the_time_line_and_another_one_fork_that_moment(visitor: Visi
     assert datetime.fromisoformat(str(origin.target_time)).timestamp() * 1000 == chosen
 
 
-def test_an_unknown_choice_is_no_fault_of_the_script(visitor: Visitor, context: BrowserContext) -> None:
+def test_an_unknown_strategy_causes_no_script_error(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
@@ -71,7 +71,7 @@ def test_an_unknown_choice_is_no_fault_of_the_script(visitor: Visitor, context: 
     assert complaints == []
 
 
-def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers(
+def test_moving_the_handle_selects_point_in_time_and_typed_times_are_local(
     visitor: Visitor, context: BrowserContext
 ) -> None:
     visitor.sign_in()
@@ -102,7 +102,7 @@ def test_touching_the_time_line_chooses_a_moment_and_typed_times_are_the_viewers
     expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT00:00:00\+05:30"))
 
 
-def test_another_stretch_of_the_time_line_keeps_what_was_typed(visitor: Visitor, context: BrowserContext) -> None:
+def test_another_period_of_the_timeline_keeps_typed_values(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
@@ -121,7 +121,7 @@ def test_another_stretch_of_the_time_line_keeps_what_was_typed(visitor: Visitor,
     assert "key=" not in page.url
 
 
-def test_looking_at_another_choice_keeps_the_moment_and_steps_keep_its_microseconds(
+def test_another_restore_point_keeps_the_target_time_and_buttons_keep_its_microseconds(
     visitor: Visitor, context: BrowserContext
 ) -> None:
     visitor.sign_in()
@@ -138,7 +138,7 @@ def test_looking_at_another_choice_keeps_the_moment_and_steps_keep_its_microseco
     expect(exact).to_have_value("2026-02-03T14:05:07.123456+05:30")
 
 
-def test_the_handle_moves_only_to_what_is_understood(visitor: Visitor, context: BrowserContext) -> None:
+def test_the_handle_moves_only_to_valid_times(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)
@@ -153,7 +153,7 @@ def test_the_handle_moves_only_to_what_is_understood(visitor: Visitor, context: 
     expect(handle).to_have_value(str(handle.get_attribute("min")))
 
 
-def test_the_summary_follows_what_is_typed(visitor: Visitor, context: BrowserContext) -> None:
+def test_the_preview_follows_the_form(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     page = enter(context, visitor.link)

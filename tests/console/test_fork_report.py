@@ -38,8 +38,8 @@ def test_a_point_in_time_report_names_the_last_transaction_included_and_the_firs
     report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture=_CAPTURE, recovery={"wal_replayed_bytes": 2e6})
     origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T12:30:00+02:00")
     view = report_view(replace(report, origin=origin, step_seconds={"capture": 0.05, "recover": 0.1}))
-    assert view.asked == "Everything committed at or before 2026-01-01T10:30:00.000000Z."
-    holds = dict(view.holds)
+    assert view.restore_point == "Everything committed at or before 2026-01-01T10:30:00.000000Z."
+    holds = dict(view.contents)
     assert holds["Last transaction included"] == "745, committed 2026-01-01T10:29:59.900000Z, at 0/3000100"
     assert holds["First transaction left out"].startswith("746, committed 2026-01-01T10:30:00.000001Z")
     assert holds["Also left out"].startswith("2 transactions with an earlier commit time")
@@ -68,7 +68,7 @@ def test_a_report_leaves_out_empty_facts(tmp_path: Path) -> None:
     nothing = {"prepared_transactions": [], "subscriptions": [], "jobs": [], "user_mappings": 0, "roles_rotated": 1}
     cut: dict[str, Any] = {"last_included": None, "first_excluded": None, "behind_with_earlier_time": []}
     view = report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=nothing, capture={"cut": cut}))
-    assert [name for name, _ in view.holds] == ["First transaction left out"]
+    assert [name for name, _ in view.contents] == ["First transaction left out"]
     assert [name for name, _ in view.neutralised] == ["Passwords"]
     assert "1 login role replaced" in dict(view.neutralised)["Passwords"]
 
@@ -92,8 +92,8 @@ def test_a_report_lists_what_was_neutralized(tmp_path: Path) -> None:
 def test_a_report_gives_the_time_of_the_snapshot_or_of_the_request(tmp_path: Path) -> None:
     report = _report(tmp_path, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert report.base is not None
-    assert report_view(report).asked == f"The snapshot taken {rfc3339(report.base.taken_at)}."
-    reported = report_view(replace(report, origin=with_changes(report.origin, strategy="NOW"))).asked
+    assert report_view(report).restore_point == f"The snapshot taken {rfc3339(report.base.taken_at)}."
+    reported = report_view(replace(report, origin=with_changes(report.origin, strategy="NOW"))).restore_point
     assert rfc3339(report.service.created_at) in reported
 
 

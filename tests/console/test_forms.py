@@ -1,4 +1,4 @@
-"""Which field of a form an error stands beside, and that each such error can come."""
+"""Errors of forms: the field that each belongs to, and that each code is raised."""
 
 import re
 from pathlib import Path
@@ -23,14 +23,12 @@ def _raised_codes() -> set[str]:
     return literal | {f"INVALID_{found.upper()}" for text in texts for found in field.findall(text)}
 
 
-def test_every_code_that_a_form_knows_is_raised_somewhere() -> None:
+def test_every_error_code_that_a_form_maps_is_raised() -> None:
     known = {*forms._FIELDS, *forms._SENTENCES}
     assert known - _raised_codes() == set()
 
 
-def test_a_type_whose_extension_is_missing_is_said_beside_the_type(
-    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_extension_is_reported_at_the_type(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object, **__: object) -> None:
         raise Invalid("EXTENSION_MISSING", "A VECTOR service needs the extension vector", "Install pgvector.")
 

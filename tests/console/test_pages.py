@@ -34,7 +34,7 @@ def _pages(service_id: str) -> list[str]:
     return [*more, *(base + verb for verb in verbs)]
 
 
-def test_what_can_be_read_can_be_asked_for_without_its_body(visitor: Visitor) -> None:
+def test_every_page_answers_head_requests(visitor: Visitor) -> None:
     for path in ("/console/sign-in", "/"):
         seen, asked = visitor.client.get(path), visitor.client.head(path)
         assert (asked.status_code, asked.content) == (seen.status_code, b"")
@@ -47,7 +47,7 @@ def test_what_can_be_read_can_be_asked_for_without_its_body(visitor: Visitor) ->
     assert visitor.client.get(link).status_code == 200
 
 
-def test_what_no_route_takes_is_told_on_a_page(visitor: Visitor) -> None:
+def test_requests_that_match_no_route_get_an_error_page(visitor: Visitor) -> None:
     visitor.sign_in()
     for path in ("/console/services/a/replicas/b/c/d", "/console/services/a/b/c", "/console/static/x", "/nowhere"):
         answer = visitor.client.get(path)
@@ -60,7 +60,7 @@ def test_what_no_route_takes_is_told_on_a_page(visitor: Visitor) -> None:
     assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")
 
 
-def test_forms_speak_of_their_own_fields(visitor: Visitor) -> None:
+def test_form_errors_name_the_fields_of_the_form(visitor: Visitor) -> None:
     visitor.sign_in()
     base = f"/console/services/{visitor.ready().id}"
     ahead = (utc_now() + timedelta(days=1)).isoformat()
@@ -73,13 +73,13 @@ def test_forms_speak_of_their_own_fields(visitor: Visitor) -> None:
     assert "target_time" not in visitor.see(f"{base}/fork/plan?strategy=PITR").replace('name="target_time"', "")
 
 
-def test_an_unknown_choice_begins_with_now(visitor: Visitor) -> None:
+def test_an_unknown_strategy_selects_now(visitor: Visitor) -> None:
     visitor.sign_in()
     page = visitor.see(f"/console/services/{visitor.ready().id}/fork?strategy=XX")
     assert re.search(r'value="NOW" checked', page)
 
 
-def test_another_stretch_of_the_time_line_keeps_what_was_chosen(visitor: Visitor) -> None:
+def test_another_period_of_the_timeline_keeps_chosen_values(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     with visitor.world.runtime.store.write() as tx:
@@ -99,7 +99,7 @@ def test_another_stretch_of_the_time_line_keeps_what_was_chosen(visitor: Visitor
         assert re.search(r'value="500/2" selected', page)
 
 
-def test_times_say_without_scripts_that_they_are_utc(visitor: Visitor) -> None:
+def test_times_are_marked_as_utc_without_scripts(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     for path in (f"/console/services/{service.id}", f"/console/services/{service.id}/fork", "/console/lineage"):
@@ -108,7 +108,7 @@ def test_times_say_without_scripts_that_they_are_utc(visitor: Visitor) -> None:
         assert all(text.endswith((" UTC", " ago")) for text in times), times
 
 
-def test_every_page_is_strict_whole_and_light(visitor: Visitor) -> None:
+def test_every_page_has_a_strict_csp_no_inline_code_and_little_weight(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     for path in _pages(service.id):
@@ -156,7 +156,7 @@ def test_browsers_cache_static_files_until_their_content_changes(visitor: Visito
         assert visitor.client.get(missing).status_code == 404
 
 
-def test_names_are_text_never_markup(visitor: Visitor) -> None:
+def test_names_are_escaped(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready('<img src=x onerror="alert(1)">')
     for path in _pages(service.id):
@@ -184,7 +184,7 @@ def test_the_password_is_shown_once_and_the_form_makes_one_service(visitor: Visi
     assert password not in visitor.see(f"/console/services/{service.id}")
 
 
-def test_an_error_stands_beside_its_field_and_keeps_what_was_typed(visitor: Visitor) -> None:
+def test_an_error_is_shown_at_its_field_and_typed_values_are_kept(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     path = f"/console/services/{service.id}/fork"
@@ -197,7 +197,7 @@ def test_an_error_stands_beside_its_field_and_keeps_what_was_typed(visitor: Visi
     assert 'value="back-then"' in answer.text
 
 
-def test_what_only_looks_like_a_time_is_shown_as_it_was_typed(visitor: Visitor) -> None:
+def test_an_invalid_time_is_shown_as_typed(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     typed = "2026-99-99T99:99:99.000000Z"
@@ -206,7 +206,7 @@ def test_what_only_looks_like_a_time_is_shown_as_it_was_typed(visitor: Visitor) 
     assert f"{typed}" in re.findall(r'id="wrong-target_time">([^<]*)<', answer.text)[0]
 
 
-def test_a_dry_run_tells_what_would_happen(visitor: Visitor) -> None:
+def test_a_preview_describes_the_fork(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     preview = f"/console/services/{service.id}/fork/plan"
@@ -217,7 +217,7 @@ def test_a_dry_run_tells_what_would_happen(visitor: Visitor) -> None:
     assert len(list_services(visitor.world.runtime.plane, visitor.world.project.id)) == 1
 
 
-def test_deleting_and_hurting_what_is_prod_needs_the_name(visitor: Visitor) -> None:
+def test_deletion_and_disruptive_changes_of_prod_require_the_name(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     base = f"/console/services/{service.id}"
@@ -234,7 +234,7 @@ def test_deleting_and_hurting_what_is_prod_needs_the_name(visitor: Visitor) -> N
     assert "This service has been deleted" in visitor.see(base, 404)
 
 
-def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
+def test_a_change_that_is_not_possible_in_this_status_says_so(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     answer = visitor.send(f"/console/services/{service.id}/resume")
@@ -249,7 +249,7 @@ def test_a_change_that_is_not_possible_now_says_so(visitor: Visitor) -> None:
     assert "There is no page at this address" in visitor.see("/console/nowhere/at/all", 404)
 
 
-def test_what_is_not_there_is_told_in_json_to_programs_and_as_a_page_to_browsers(visitor: Visitor) -> None:
+def test_not_found_is_json_for_programs_and_a_page_for_browsers(visitor: Visitor) -> None:
     for path in ("/nowhere", "/console/nowhere", "/public", "/console/services/a/b/c/d"):
         told = visitor.client.get(path, headers={"Accept": "application/json"})
         assert (told.status_code, told.json()["code"]) == (404, "NOT_FOUND")
@@ -257,7 +257,7 @@ def test_what_is_not_there_is_told_in_json_to_programs_and_as_a_page_to_browsers
         assert (seen.status_code, seen.headers["content-type"].partition(";")[0]) == (404, "text/html")
 
 
-def test_a_service_without_room_says_that_it_is_read_only_and_what_to_do(visitor: Visitor) -> None:
+def test_a_service_without_disk_space_is_shown_as_read_only_with_the_remedy(visitor: Visitor) -> None:
     visitor.sign_in()
     page = f"/console/services/{visitor.ready().id}"
     assert "READ-ONLY" not in visitor.see(page) + visitor.see("/console/")
@@ -303,7 +303,9 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     assert 'value="doomed"' in dialog
 
 
-def test_what_could_not_be_made_can_be_made_again_as_it_was(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_creation_can_be_repeated_with_the_same_values(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise Failed("NO_BLOCKS", "The disk has no room")
 
@@ -344,7 +346,7 @@ def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
         assert len(visitor.see(path)) < _LIMIT_BYTES / 2
 
 
-def test_the_lineage_tells_when_a_fork_was_made_and_as_of_when(visitor: Visitor) -> None:
+def test_the_lineage_shows_when_a_fork_was_created_and_the_time_of_its_data(visitor: Visitor) -> None:
     visitor.sign_in()
     shop = visitor.ready()
     answer = visitor.send(f"/console/services/{shop.id}/fork", strategy="LAST_SNAPSHOT", name="copy")
@@ -356,7 +358,7 @@ def test_the_lineage_tells_when_a_fork_was_made_and_as_of_when(visitor: Visitor)
     assert moments == [rfc3339(fork.created_at), rfc3339(fork.origin.data_time)]
 
 
-def test_every_operation_can_be_reached_also_of_what_is_gone(visitor: Visitor) -> None:
+def test_every_operation_is_listed_also_of_deleted_services(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
     base = f"/console/services/{service.id}"

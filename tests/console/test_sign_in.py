@@ -1,4 +1,4 @@
-"""Who gets in: keys, links, sessions, forms of other sites."""
+"""Signing in: keys, links, sessions, and forms of other sites."""
 
 import html
 import re
@@ -14,14 +14,14 @@ from ramet.store.tables import session
 from tests.console.visitor import Visitor
 
 
-def test_nobody_sees_a_page_without_signing_in(visitor: Visitor) -> None:
+def test_every_page_requires_a_session(visitor: Visitor) -> None:
     for path in ("/console/", "/console/new", "/console/lineage", "/console/services/abcdefghij", "/console/events"):
         answer = visitor.client.get(path)
         assert (answer.status_code, answer.headers["location"].split("?")[0]) == (303, "/console/sign-in")
     assert visitor.client.get("/").headers["location"] == "/console/"
 
 
-def test_a_key_opens_a_session_in_a_strict_cookie(visitor: Visitor) -> None:
+def test_a_key_begins_a_session_with_a_strict_cookie(visitor: Visitor) -> None:
     answer = visitor.sign_in()
     cookie = answer.headers["set-cookie"].lower()
     assert answer.status_code == 200
@@ -38,7 +38,7 @@ def test_a_link_signs_in_once(visitor: Visitor) -> None:
     assert visitor.client.get("/console/").status_code == 303
 
 
-def test_guessing_is_slowed_down_and_the_right_key_gets_through(visitor: Visitor) -> None:
+def test_failed_attempts_are_throttled_and_the_right_key_is_accepted(visitor: Visitor) -> None:
     wrong = {"public_key": visitor.world.public_key, "secret_key": "wrong"}
     answers = [visitor.client.post("/console/sign-in", data=wrong) for _ in range(11)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
@@ -50,7 +50,7 @@ def test_guessing_is_slowed_down_and_the_right_key_gets_through(visitor: Visitor
     assert "No services yet" in visitor.see("/console/")
 
 
-def test_nobody_is_signed_in_by_another_site(visitor: Visitor) -> None:
+def test_forms_and_links_of_other_sites_sign_nobody_in(visitor: Visitor) -> None:
     keys = {"public_key": visitor.world.public_key, "secret_key": visitor.world.secret.reveal()}
     here = visitor.origin.removeprefix("http://")
     for headers in (
@@ -70,7 +70,7 @@ def test_nobody_is_signed_in_by_another_site(visitor: Visitor) -> None:
     assert visitor.client.get(link, headers={"Sec-Fetch-Site": "none"}).status_code == 200
 
 
-def test_signing_out_ends_the_session_for_every_copy_of_its_cookie(visitor: Visitor) -> None:
+def test_signing_out_invalidates_every_copy_of_the_cookie(visitor: Visitor) -> None:
     visitor.sign_in()
     copied = {"Cookie": f"{COOKIE}={visitor.client.cookies[COOKIE]}"}
     token = re.findall(rf'name="{CSRF_FIELD}" value="([^"]+)"', visitor.see("/console/"))[0]
@@ -83,14 +83,14 @@ def test_signing_out_ends_the_session_for_every_copy_of_its_cookie(visitor: Visi
         assert other.client.get("/console/").status_code == 200
 
 
-def test_a_session_ends_with_its_key(visitor: Visitor) -> None:
+def test_revoking_a_key_ends_its_sessions(visitor: Visitor) -> None:
     visitor.sign_in()
     assert visitor.client.get("/console/").status_code == 200
     visitor.world.runtime.projects.revoke_key(visitor.world.public_key, utc_now())
     assert visitor.client.get("/console/").status_code == 303
 
 
-def test_a_changed_cookie_opens_nothing(visitor: Visitor) -> None:
+def test_a_changed_cookie_is_refused(visitor: Visitor) -> None:
     visitor.sign_in()
     token = visitor.client.cookies[COOKIE]
     with visitor.world.runtime.store.read() as tx:
@@ -100,7 +100,7 @@ def test_a_changed_cookie_opens_nothing(visitor: Visitor) -> None:
         assert visitor.client.get("/console/", headers={"Cookie": f"{COOKIE}={text}"}).status_code == 303
 
 
-def test_a_form_of_another_session_changes_nothing(visitor: Visitor) -> None:
+def test_a_form_without_the_csrf_token_of_the_session_is_refused(visitor: Visitor) -> None:
     visitor.sign_in()
     fields = {"name": "stolen", "service_type": "POSTGRES", "size": "shared", "environment": "DEV"}
     for token in ({}, {CSRF_FIELD: ""}, {CSRF_FIELD: "0" * 64}):
@@ -108,13 +108,13 @@ def test_a_form_of_another_session_changes_nothing(visitor: Visitor) -> None:
     assert services.list_services(visitor.world.runtime.plane, visitor.world.project.id) == []
 
 
-def test_where_to_go_after_signing_in_stays_here(visitor: Visitor) -> None:
+def test_signing_in_never_redirects_to_another_site(visitor: Visitor) -> None:
     for elsewhere in ("https://example.org/", "//example.org", "/console//example.org", "/public", "/console/\\x"):
         page = visitor.client.get("/console/sign-in", params={"next": elsewhere}).text
         assert 'name="next" value="/console/"' in page
 
 
-def test_signing_in_leads_back_to_the_page_with_its_query(visitor: Visitor) -> None:
+def test_signing_in_returns_to_the_requested_page_and_query(visitor: Visitor) -> None:
     wanted = "/console/services/abcdefghij/fork?strategy=PITR&target_time=2026-01-15T10:30:00%2B02:00"
     where = visitor.client.get(wanted).headers["location"]
     page = visitor.client.get(where).text
@@ -127,7 +127,7 @@ def test_signing_in_leads_back_to_the_page_with_its_query(visitor: Visitor) -> N
     assert "Your session has ended" not in visitor.see("/console/sign-in")
 
 
-def test_a_form_of_a_session_that_ended_leads_back_to_the_form(visitor: Visitor) -> None:
+def test_a_form_sent_after_the_session_ended_returns_to_the_form(visitor: Visitor) -> None:
     for path, form in (("/console/services/abcdefghij/fork",) * 2, ("/console/sign-out", "/console/")):
         answer = visitor.client.post(path, data={"name": "late"})
         assert answer.status_code == 303
@@ -136,7 +136,7 @@ def test_a_form_of_a_session_that_ended_leads_back_to_the_form(visitor: Visitor)
         assert f'name="next" value="{form}"' in page
 
 
-def test_a_form_of_an_older_session_is_opened_again_not_sent_again(visitor: Visitor) -> None:
+def test_a_form_of_an_older_session_can_be_opened_again(visitor: Visitor) -> None:
     visitor.sign_in()
     refused = visitor.client.post("/console/new", data={"name": "late"})
     assert refused.status_code == 403

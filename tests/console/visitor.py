@@ -21,7 +21,7 @@ class Visitor:
     def __init__(self, world: World) -> None:
         self.world = world
         self.origin = world.base_url.removesuffix("/public/api/v1")
-        self.client = httpx.Client(base_url=self.origin, follow_redirects=False, timeout=20)
+        self.client = httpx.Client(base_url=self.origin, follow_redirects=False, timeout=60)
 
     def __enter__(self) -> "Visitor":
         return self

@@ -13,7 +13,7 @@ from ramet.console.views.forms import Form, confirm, refused
 from ramet.control.plane import Plane
 from ramet.errors import Error, NotFound
 from ramet.model.environment import Environment
-from ramet.model.replica import ReplicaSet
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 
 Values = Mapping[str, str]

@@ -29,10 +29,10 @@ class StepShare:
 class ReportView:
     """A report in sentences, with times as `rfc3339` writes them. `total_seconds` pass from the request to READY."""
 
-    asked: str
-    holds: Lines
+    restore_point: str
+    contents: Lines
     neutralised: Lines
-    left: Lines
+    not_copied: Lines
     shares: Sequence[StepShare]
     total_seconds: float
     checks: Sequence[str]
@@ -43,8 +43,8 @@ def report_view(report: ForkReport) -> ReportView:
     ready_at = report.service.ready_at or report.service.created_at
     total_seconds = (ready_at - report.service.created_at).total_seconds()
     return ReportView(
-        _asked(report),
-        list(_holds(report)),
+        _restore_point(report),
+        list(_contents(report)),
         list(neutralized_lines(report.facts["neutralised"])),
         [(_sentence(one.what), f"{listed(one.names)} {one.remedy}".strip()) for one in left_behind(report)],
         _shares(report.step_seconds, total_seconds),
@@ -53,7 +53,7 @@ def report_view(report: ForkReport) -> ReportView:
     )
 
 
-def _asked(report: ForkReport) -> str:
+def _restore_point(report: ForkReport) -> str:
     origin = report.origin
     if origin.strategy == ForkStrategy.PITR and origin.target_time is not None:
         return f"Everything committed at or before {rfc3339(parse_target_time(origin.target_time))}."
@@ -64,7 +64,7 @@ def _asked(report: ForkReport) -> str:
     return f"Everything committed when the fork was requested, {requested_at}, or shortly afterwards."
 
 
-def _holds(report: ForkReport) -> Iterable[tuple[str, str]]:
+def _contents(report: ForkReport) -> Iterable[tuple[str, str]]:
     cut, captured, recovered = cut_of(report), report.facts["capture"], report.facts["recovery"]
     if last := cut.get("last_included"):
         yield "Last transaction included", _mark(last)
