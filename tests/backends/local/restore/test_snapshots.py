@@ -109,7 +109,7 @@ def test_a_dropped_snapshot_is_gone_and_may_be_dropped_again(each_backend: Local
         backend.restore.delete_snapshot(parent.service_id, dropped)
         assert [path.name for path in paths_of(backend, parent).snapshots.iterdir()] == [kept]
         assert backend.restore.snapshot_ids(parent.service_id) == frozenset({kept})
-    with pytest.raises(Failed, match="are gone"):
+    with pytest.raises(Failed, match="are missing"):
         fork(backend, parent, dropped)
 
 

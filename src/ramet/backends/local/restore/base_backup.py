@@ -1,7 +1,7 @@
-"""Consistent copies of a data directory: of a running server in backup mode, of a stopped one as it is.
+"""Base backups: consistent copies of the data directory of a running server (in backup mode) or of a stopped one.
 
-A base is complete in itself: data files, and in its pg_wal the WAL that makes them consistent. PostgreSQL refuses to
-start it when a part of that is missing.
+A base backup is self-contained: its pg_wal has the WAL that makes its data files consistent. PostgreSQL refuses to
+start when a part of that is missing.
 """
 
 import re
@@ -26,11 +26,11 @@ from ramet.machine.installation import Installation
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
-# Where ALTER SYSTEM writes: a copy begins without the settings of its original.
+# The file that ALTER SYSTEM writes; a copy does not inherit these settings.
 _OWN_SETTINGS = "postgresql.auto.conf"
 
-# What belongs to the process or the place and not to the data: PostgreSQL 18 docs, 25.3.4.1; docs/hazards.md, 1 to 3
-# and 18.
+# Files that belong to the process or the location and not to the data: PostgreSQL 18 docs, 25.3.4.1;
+# docs/hazards.md, 1 to 3 and 18.
 NOT_DATA = Exclusions(
     emptied=frozenset(
         (
@@ -65,7 +65,7 @@ _TIMELINE = re.compile(r"^START TIMELINE: (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Base:
-    """What a base holds, and how long its parts took. `clean` says that it starts without recovery."""
+    """A base backup, and how long its phases took. `clean` says that it starts without recovery."""
 
     facts: SnapshotFacts
     system_identifier: int
@@ -74,26 +74,26 @@ class Base:
 
     @property
     def segments(self) -> list[Segment]:
-        """Return the WAL segments that the base needs and holds."""
+        """Return the WAL segments that the base backup needs and contains."""
         facts = self.facts
         first = segment_at(facts.timeline, facts.start_lsn)
         last = first if self.clean else segment_before(facts.timeline, facts.end_lsn)
         return list(segments_between(first, last))
 
     def begins_after(self, segment: Segment) -> bool:
-        """Tell whether the base needs no WAL of `segment` or earlier ones."""
+        """Tell whether the base backup needs no WAL of `segment` or earlier ones."""
         return self.segments[0].number > segment.number
 
     def check_copy(self, data: Path) -> None:
-        """Raise Failed when a copy of the base in `data` lacks its label or sound WAL.
+        """Raise Failed when the copy of the base backup in `data` lacks its label or sound WAL.
 
-        Files that were copied while they were written start without a complaint when there is no label, and are
-        silently wrong: the label makes PostgreSQL replay what happened meanwhile.
+        Without a label PostgreSQL would start on files that were copied while they were written, and the data would be
+        silently corrupt: the label makes it replay the WAL of the backup.
         """
         if not self.clean and not (data / LABEL).is_file():
             raise Failed(
                 "LABEL_MISSING",
-                f"{data} was copied from a running server and has no {LABEL}; its files do not fit together",
+                f"{data} was copied from a running server and has no {LABEL}; its files are not consistent",
                 "Fork once more.",
             )
         for segment in self.segments:
@@ -109,8 +109,8 @@ def copied_bytes(driver: Driver, tree: Path) -> int:
 def copy_running(driver: Driver, parent: ServicePaths, target: Path) -> Base:
     """Copy the data directory of a running server to the new directory `target`, between backup start and stop.
 
-    Holds every transaction that was acknowledged before the call. Backup mode ends with the session, so a crash of
-    ours leaves none behind. Raises Unavailable when the server is not serving.
+    The copy contains every transaction that was committed before the call. Backup mode ends with the session, also when
+    this process crashes. Raises Unavailable when the server does not accept connections.
     """
     clock = Stopwatch()
     with connections.connect(parent, statement_timeout="0") as connection:
@@ -118,14 +118,14 @@ def copy_running(driver: Driver, parent: ServicePaths, target: Path) -> Base:
         clock.lap("backup_start")
         statistics = driver.clone_tree(parent.data, target, NOT_DATA)
         clock.lap("clone")
-        # A transaction that runs now is not in the copy: counting from the oldest one makes it count as later.
+        # Transactions that are still running are not in the copy, so the oldest of them is the first later one.
         next_xid = value(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
         end_lsn, label, links = row(connection, "SELECT lsn::text, labelfile, spcmapfile FROM pg_backup_stop(false)")
         taken_at = value(connection, "SELECT clock_timestamp()")
         identifier = value(connection, "SELECT system_identifier FROM pg_control_system()")
         clock.lap("backup_stop")
     if links:
-        raise Failed("TABLESPACE", f"Service {parent.service_id} has tablespaces outside its data directory", links)
+        raise Failed("TABLESPACE", f"Service {parent.service_id} has tablespaces outside of its data directory", links)
     facts = _facts_of_label(label, end_lsn, taken_at, next_xid, statistics)
     base = Base(facts, identifier, clean=False, seconds=clock.laps)
     files.write(target / LABEL, label)
@@ -143,8 +143,8 @@ def copy_stopped(driver: Driver, installation: Installation, parent: ServicePath
     if not control.is_clean:
         raise Failed(
             "NOT_CLEANLY_STOPPED",
-            f"The server of service {parent.service_id} was not stopped cleanly; its files alone are no safe copy",
-            f"Its control file says: {control.state}. Start the service once, or fork it from a snapshot.",
+            f"The server of service {parent.service_id} was not shut down cleanly; a copy of its files is not safe",
+            f"State in its control file: {control.state}. Start the service once, or fork it from a snapshot.",
         )
     statistics = driver.clone_tree(parent.data, target, NOT_DATA)
     files.write(target / _OWN_SETTINGS)
@@ -189,12 +189,12 @@ def _facts_of_label(
 
 
 def captured(base: Base) -> Capture:
-    """Return the capture that a base is when nothing is added to it."""
+    """Return the capture of a base backup to which no WAL is added."""
     return Capture(None, facts_of(base))
 
 
 def facts_of(base: Base) -> dict[str, Any]:
-    """Return what a fork's report says of the base that it grew from."""
+    """Return what a fork's report says about its base backup."""
     facts = base.facts
     return {
         "base_time": rfc3339(facts.taken_at),

@@ -1,8 +1,8 @@
-"""Putting into a fork's volume all that it will ever need of its parent, complete and verified.
+"""Copy all that a fork needs of its parent into the fork's volume, and verify it.
 
-The data directory appears under its name as the last act, beside a note of what was captured: a capture that runs
-again after a crash either finds it there or begins anew. It is not flushed here, nor while it is recovered: that is
-done once, when its server is first started. So a capture counts only until the host is started anew.
+The data directory gets its name as the last step, next to a record of what was captured: a capture that runs again
+after a crash finds it complete or starts over. It is flushed only once, when its server is first started, so a capture
+is valid only until the host is rebooted.
 """
 
 import json
@@ -35,16 +35,16 @@ _THE_END = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Capturing:
-    """How the forks of a data root get their data."""
+    """Captures the data of the forks of a data root."""
 
     servers: Servers
     driver: Driver
 
     def capture(self, child: Server, source: Source) -> Capture | None:
-        """Make the child's data directory from `source`, or find the one that an earlier call made.
+        """Create the child's data directory from `source`, or find the one that an earlier call created.
 
-        None means that the parent's server is not serving at this moment. Raises Failed when a part of what is
-        needed is missing or damaged, naming it and the nearest moments that can be had.
+        None means that the parent's server does not accept connections at present. Raises Failed when a required file
+        is missing or damaged, naming it and the nearest restorable times.
         """
         paths = self.servers.make_directories(child)
         if paths.data.exists() and not _is_of_this_boot(paths):
@@ -53,8 +53,8 @@ class Capturing:
             unfinished = unfinished_of(paths)
             self.driver.remove_tree(unfinished)
             try:
-                with ThreadPoolExecutor(1, "prepare") as meanwhile:
-                    prepared = meanwhile.submit(self.servers.prepare, child)
+                with ThreadPoolExecutor(1, "prepare") as executor:
+                    prepared = executor.submit(self.servers.prepare, child)
                     made = self._build(source, unfinished)
                 prepared.result()
             except Unavailable:
@@ -84,7 +84,7 @@ class Capturing:
         return rolling.into(data)
 
     def _copy_serving(self, parent: ServicePaths, data: Path) -> Capture:
-        """Copy a running server, or its newest snapshot when no transaction has written anything since."""
+        """Copy a running server, or its newest snapshot if nothing was written since."""
         unchanged = _unchanged_since(parent)
         if unchanged is None:
             return captured(copy_running(self.driver, parent, data))
@@ -102,10 +102,10 @@ class Capturing:
 
 
 def _unchanged_since(parent: ServicePaths) -> str | None:
-    """Return the newest snapshot of a running server when it holds all that was ever committed, else None.
+    """Return the newest snapshot of a running server if it contains all committed transactions, else None.
 
-    A snapshot counts from the oldest transaction that ran when it was taken. Whatever commits has a number of its own,
-    and moves the end of those that are over. Only a prepared transaction is kept without being over.
+    The `next_xid` of a snapshot is the oldest transaction that was running when it was taken. Each later commit
+    advances the server's next transaction ID. Only a prepared transaction is durable without having ended.
     """
     if not snapshots.names(parent):
         return None
@@ -120,12 +120,12 @@ def _unchanged_since(parent: ServicePaths) -> str | None:
 
 
 def unfinished_of(paths: ServicePaths) -> Path:
-    """Return where a data directory is built before it gets its name."""
+    """Return the temporary path at which a data directory is built."""
     return paths.root / _UNFINISHED
 
 
 def check_boot(paths: ServicePaths) -> None:
-    """Raise Failed when the host was started anew since the capture: parts of it may never have reached the disk."""
+    """Raise Failed when the host was rebooted since the capture: parts of it may not be on disk."""
     if not _is_of_this_boot(paths):
         raise Failed(
             "INTERRUPTED_BY_REBOOT",
@@ -142,10 +142,10 @@ def _is_of_this_boot(paths: ServicePaths) -> bool:
 
 
 def capture_of(paths: ServicePaths) -> Capture:
-    """Return what was captured into a service's volume. Raises Failed when there is no note of it."""
+    """Return the record of the capture in a service's volume. Raises Failed when it is missing."""
     try:
         return msgspec.json.decode((paths.root / _NOTE).read_bytes(), type=Capture)
     except FileNotFoundError as error:
         raise Failed(
-            "VOLUME_LOST", f"What was captured for service {paths.service_id} is gone", "Fork once more."
+            "VOLUME_LOST", f"The captured data of service {paths.service_id} is missing", "Fork once more."
         ) from error

@@ -1,6 +1,6 @@
-"""Moments that cannot be had because WAL is missing, told from the names and sizes of files.
+"""Gaps in the restore window because of missing WAL, found by the names and sizes of files.
 
-What the segments hold is not read but beside a hole; `integrity` and every capture do that.
+The content of segments is read only next to a gap; `wal.digests` and each capture verify it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from ramet.model.snapshot import Snapshot, in_wal_order
 def gaps(
     driver: Driver, paths: ServicePaths, pg_waldump: str, known: Sequence[Snapshot], damaged: Mapping[str, str]
 ) -> list[Gap]:
-    """Return the gaps in what the snapshots `known` and the WAL behind them lead to; `damaged`: why, by segment."""
+    """Return the gaps after the oldest of the snapshots `known`; `damaged` has the reason for each damaged segment."""
     bases = in_wal_order(known)
     if not bases:
         return []
@@ -75,7 +75,7 @@ def _files(directory: Path) -> Iterator[Path]:
 def _is_whole(path: Path) -> bool:
     try:
         return path.stat().st_size == SEGMENT_BYTES
-    except FileNotFoundError:  # it has just moved to the archive
+    except FileNotFoundError:  # it was just moved to the archive
         return True
 
 

@@ -1,4 +1,4 @@
-"""A fork's data for a past moment: a snapshot, and the WAL that leads from it to there."""
+"""Point-in-time recovery: copy a snapshot, and the WAL from it to the recovery target, into a fork."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ from ramet.errors import Failed
 from ramet.machine.installation import Installation
 from ramet.model.timestamps import rfc3339
 
-# Set in a capture's facts: all its WAL is wanted, and archive recovery is what replays it.
+# Set in a capture's facts: archive recovery replays all of its WAL.
 TO_THE_END = "to_the_end"
-# Set in a capture's facts: the record of the WAL that is replayed last; None: the end of the base.
+# Set in a capture's facts: the last WAL record to replay; None: the end of the base backup.
 RECOVER_TO_LSN = "recover_to_lsn"
 _SECOND = timedelta(seconds=1)
 _WITHOUT_WAL = Exclusions(emptied=frozenset((WAL_DIRECTORY,)))
@@ -39,8 +39,10 @@ _WITHOUT_WAL = Exclusions(emptied=frozenset((WAL_DIRECTORY,)))
 
 @dataclass(frozen=True)
 class RollForward:
-    """One capture for one moment. `paused` says that the parent's server is cleanly stopped, `down` that it is not
-    but does not run either: then nothing is asked of it, and its last state is the end of its WAL.
+    """One capture for one recovery target.
+
+    `paused` says that the parent's server was shut down cleanly, `down` that it crashed: then its last state is the end
+    of its WAL.
     """
 
     driver: Driver
@@ -52,9 +54,9 @@ class RollForward:
     down: bool = False
 
     def into(self, data: Path) -> Capture:
-        """Fill the new tree `data`. Recovery is asked for, unless the moment is the last state of a paused parent.
+        """Fill the new tree `data`; it needs recovery, unless the target is the last state of a paused parent.
 
-        Raises Unavailable when the parent should be serving and is not.
+        Raises Unavailable when the parent should run and does not accept connections.
         """
         bases = snapshots.in_wal_order(self.parent)
         base = snapshots.base_of(self.parent, self.snapshot_id)
@@ -63,9 +65,9 @@ class RollForward:
         try:
             if self.paused and self._was_stopped_before(self.target):
                 return self._copy_stopped(data)
-            moment = find_recovery_end(reader, bases, self.snapshot_id, self.target, self._live_end(reader, bases))
+            end = find_recovery_end(reader, bases, self.snapshot_id, self.target, self._live_end(reader, bases))
             clock.lap("find")
-            return self._fill(data, moment, reader.source, clock)
+            return self._fill(data, end, reader.source, clock)
         except BrokenChain as broken:
             raise self._with_remedy(broken, base, reader) from broken
 
@@ -75,34 +77,34 @@ class RollForward:
         noted = recorded_files(self.parent)
         return WalSource(self.driver, [*live_and_archived(self.parent), *places], first.system_identifier, noted)
 
-    def _fill(self, data: Path, moment: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
-        cut, base = moment.cut, moment.base
+    def _fill(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
+        cut, base = end.cut, end.base
         if cut.first_excluded is None and self.paused:
             return self._copy_stopped(data)
         if cut.first_excluded is None and not self.down:
-            fault = "does not hold the transaction that was committed last"
-            raise BrokenChain("WAL_DAMAGED", segment_before(base.facts.timeline, moment.read_until), fault)
+            fault = "does not contain the transaction that was committed last"
+            raise BrokenChain("WAL_DAMAGED", segment_before(base.facts.timeline, end.read_until), fault)
         if cut.first_excluded is not None and cut.recover_to is None and base.clean:
-            return self._copy_base(data, moment)
-        segments = self._place(data, moment, source, clock)
+            return self._copy_base(data, end)
+        segments = self._place(data, end, source, clock)
         facts = {**facts_of(base), "segments": segments, "seconds": clock.laps, "cut": cut.facts()}
         if cut.first_excluded is None:
-            return Capture(None, {**facts, "end_lsn": moment.read_until, TO_THE_END: True})
+            return Capture(None, {**facts, "end_lsn": end.read_until, TO_THE_END: True})
         return Capture(self.target, {**facts, RECOVER_TO_LSN: None if cut.recover_to is None else cut.recover_to.lsn})
 
-    def _place(self, data: Path, moment: RecoveryEnd, source: WalSource, clock: Stopwatch) -> list[str]:
-        """Put the base and the WAL behind it into the new tree; return the names of the segments."""
-        until_lsn, timeline = _needed_until(moment), moment.base.facts.timeline
-        segments = list(segments_between(moment.base.segments[0], segment_before(timeline, until_lsn)))
-        self.driver.clone_tree(snapshots.data_of(self.parent, moment.base_name), data, _WITHOUT_WAL)
+    def _place(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> list[str]:
+        """Put the base backup and the WAL to replay into the new tree; return the names of the segments."""
+        until_lsn, timeline = _needed_until(end), end.base.facts.timeline
+        segments = list(segments_between(end.base.segments[0], segment_before(timeline, until_lsn)))
+        self.driver.clone_tree(snapshots.data_of(self.parent, end.base_name), data, _WITHOUT_WAL)
         clock.lap("clone")
         source.place_all(segments, data, until_lsn)
         files.write(data / RECOVERY_SIGNAL)
         clock.lap("wal")
         return [segment.name for segment in segments]
 
-    def _was_stopped_before(self, moment: datetime) -> bool:
-        return self._control_data().checkpoint_time + _SECOND <= moment
+    def _was_stopped_before(self, target: datetime) -> bool:
+        return self._control_data().checkpoint_time + _SECOND <= target
 
     def _control_data(self) -> ControlData:
         return read_control_data(self.installation.program("pg_controldata"), self.parent.data)
@@ -110,14 +112,14 @@ class RollForward:
     def _copy_stopped(self, data: Path) -> Capture:
         return captured(copy_stopped(self.driver, self.installation, self.parent, data))
 
-    def _copy_base(self, data: Path, moment: RecoveryEnd) -> Capture:
-        """Copy a base that was cleanly stopped and is the wanted state: there is nothing to replay."""
-        self.driver.clone_tree(snapshots.data_of(self.parent, moment.base_name), data)
-        moment.base.check_copy(data)
-        return Capture(None, {**facts_of(moment.base), "cut": moment.cut.facts()})
+    def _copy_base(self, data: Path, end: RecoveryEnd) -> Capture:
+        """Copy a clean base backup that is the requested state: there is nothing to replay."""
+        self.driver.clone_tree(snapshots.data_of(self.parent, end.base_name), data)
+        end.base.check_copy(data)
+        return Capture(None, {**facts_of(end.base), "cut": end.cut.facts()})
 
     def _live_end(self, reader: WalReader, bases: Sequence[tuple[str, Base]]) -> LiveEnd:
-        """Return the end of the parent's WAL, which is found once it is asked for."""
+        """Return the end of the parent's WAL, which is determined only when it is needed."""
         if not self.paused and not self.down:
             return LiveEnd(lambda: commit_beyond(self.parent, self.target), datetime.now(UTC))
         if self.paused:
@@ -133,17 +135,17 @@ class RollForward:
         before = last_reachable(reader, base, broken.segment)
         bases = [one for _, one in snapshots.in_wal_order(self.parent)]
         after = min((one.facts.taken_at for one in bases if one.begins_after(broken.segment)), default=None)
-        moments = [rfc3339(moment) for moment in (before, after) if moment is not None]
-        nearest = f"The nearest that can be had: {' and '.join(moments)}." if moments else "Fork as of now instead."
+        times = [rfc3339(time) for time in (before, after) if time is not None]
+        nearest = f"Nearest restorable times: {', '.join(times)}." if times else "Use fork_strategy NOW."
         return Failed(
             broken.code,
-            f"{broken.message}, so the moment {rfc3339(self.target)} of service {self.parent.service_id} cannot be had",
+            f"Service {self.parent.service_id} cannot be restored to {rfc3339(self.target)}: {broken.message}",
             nearest,
         )
 
 
-def _needed_until(moment: RecoveryEnd) -> str:
+def _needed_until(end: RecoveryEnd) -> str:
     """Return the LSN up to which a fork needs the WAL."""
-    if moment.cut.first_excluded is None:
-        return moment.read_until
-    return moment.base.facts.end_lsn if moment.cut.recover_to is None else moment.cut.recover_to.end_lsn
+    if end.cut.first_excluded is None:
+        return end.read_until
+    return end.base.facts.end_lsn if end.cut.recover_to is None else end.cut.recover_to.end_lsn

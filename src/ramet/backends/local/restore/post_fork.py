@@ -1,4 +1,4 @@
-"""What a fork gets once it is READY: what its report says of things that did not come along, and fresh statistics."""
+"""What happens after a fork is READY: its report is completed, and its statistics are collected."""
 
 from functools import partial
 from typing import Any
@@ -23,9 +23,9 @@ _SHOWN_TABLES = 100
 def examine(
     driver: Driver, installation: Installation, child: ServicePaths, parent: ServicePaths | None, capture: Capture
 ) -> dict[str, Any]:
-    """Return the unlogged tables of a fork, and for one without a target where its history ends.
+    """Return the unlogged tables of a fork, and for a fork without a target the end of its history.
 
-    That is read from the parent's WAL as long as it is there: what committed next may be known only now.
+    The end is read from the parent's WAL, if it still exists: the next commit may be known only now.
     """
     found: dict[str, Any] = {"unlogged_tables": _unlogged_tables(child)}
     if "cut" not in capture.facts and parent is not None and parent.data.is_dir():
@@ -34,7 +34,7 @@ def examine(
 
 
 def analyze(jobs: Jobs, paths: ServicePaths, patience_seconds: float) -> str | None:
-    """Collect statistics for the planner and autovacuum; return how that ended, None while it is under way."""
+    """Collect statistics for the planner and autovacuum; return the result, None while that is in progress."""
     return jobs.run(paths, "analyze", partial(collect, paths, Allowance()), patience_seconds)
 
 

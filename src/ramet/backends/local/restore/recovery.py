@@ -1,6 +1,6 @@
-"""Recovery of a fork to the state that was captured: its settings, the proof that it stopped there, and why it did not.
+"""Recovery of a fork to the captured state: its settings, and the proof that it stopped there.
 
-Where PostgreSQL stopped is asked three times: of its log, of the database itself, and of the control file.
+The stop point is checked in three ways: in PostgreSQL's log, in the database itself, and in the control file.
 """
 
 import re
@@ -37,16 +37,16 @@ _BAD_RECORD = re.compile(
 
 
 def recover(place: SingleUser, capture: Capture, patience_seconds: float) -> Recovery:
-    """Bring a captured data directory to the state that `capture` names, cleanly stopped; watch it for a moment.
+    """Recover a captured data directory to the state that `capture` names; wait for at most `patience_seconds`.
 
-    Raises Failed when it cannot get there, or stopped elsewhere.
+    Raises Failed when recovery fails, or stopped at another point.
     """
     found = recovered(place, capture, patience_seconds)
     return Recovery(None, found) if isinstance(found, str) else Recovery(found[1])
 
 
 def recovered(place: SingleUser, capture: Capture, patience_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
-    """Recover a data directory; return its control file and the proven facts, or how far it is."""
+    """Recover a data directory; return its control file and the verified facts, or the progress."""
     settings = recovery_settings(capture)
     leaves_timeline = capture.facts["timeline"] if settings else None
     try:
@@ -57,7 +57,7 @@ def recovered(place: SingleUser, capture: Capture, patience_seconds: float) -> t
 
 
 def is_recovered(capture: Capture) -> bool:
-    """Tell whether what was captured is a cleanly stopped cluster at the wanted state."""
+    """Tell whether the captured cluster was shut down cleanly at the requested state."""
     return capture.recover_to is None and TO_THE_END not in capture.facts and bool(capture.facts["clean"])
 
 
@@ -69,9 +69,9 @@ def as_captured(capture: Capture) -> Recovery:
 
 
 def recovery_settings(capture: Capture) -> Mapping[str, str]:
-    """Return what recovery needs beyond the fork's configuration.
+    """Return the settings for recovery, in addition to the fork's configuration.
 
-    All WAL is in the fork's pg_wal, so the restore command has nothing to restore.
+    All WAL is in the fork's pg_wal, so the restore command restores nothing.
     """
     archive_recovery = {"restore_command": "false", "recovery_target_timeline": "current"}
     if capture.recover_to is None:
@@ -82,10 +82,10 @@ def recovery_settings(capture: Capture) -> Mapping[str, str]:
 
 
 def _recover_to_lsn(capture: Capture) -> str | None:
-    """Return the record that is replayed last, None for the end of the base.
+    """Return the last record to replay, None for the end of the base backup.
 
-    Never a time: PostgreSQL would replay all that lies before the first end of a transaction beyond it, and among that
-    is what has no transaction's end (DROP DATABASE, sequences, prepared transactions).
+    This is never a time: PostgreSQL would replay all records before the first later end of a transaction, including
+    those that do not wait for one (DROP DATABASE, sequences, prepared transactions).
     """
     facts = capture.facts
     if RECOVER_TO_LSN in facts:
@@ -96,12 +96,12 @@ def _recover_to_lsn(capture: Capture) -> str | None:
 
 
 def check_stop_point(messages: Sequence[str], capture: Capture, control: ControlData) -> dict[str, Any]:
-    """Prove that a recovered cluster holds what `capture` wanted, and nothing beyond; return where it stopped.
+    """Verify that a recovered cluster contains what `capture` requested, and nothing more; return where it stopped.
 
-    `messages` are what PostgreSQL said, `control` is the control file after its clean stop. Raises Failed.
+    `messages` are PostgreSQL's log, `control` is the control file after its clean shutdown. Raises Failed.
     """
     answer = _last(messages, _LAST_COMMIT_ANSWER)
-    last_commit = None if answer is None else _moment(answer[1])
+    last_commit = None if answer is None else _time(answer[1])
     if capture.recover_to is None:
         return _check_end(capture, control, last_commit) | _replayed(messages)
     return _check_target(messages, capture, control.timeline, last_commit) | _replayed(messages)
@@ -113,9 +113,9 @@ def _check_end(capture: Capture, control: ControlData, last_commit: datetime | N
     if TO_THE_END in capture.facts:
         last = capture.facts["cut"]["last_included"]
         if timeline <= wanted[0] or (last is not None and last["time"] != _shown(last_commit)):
-            raise _wrong(f"Its last transaction is of {_shown(last_commit)} on timeline {timeline}; wanted was {last}.")
+            raise _wrong(f"The last transaction is of {_shown(last_commit)} on timeline {timeline}; expected {last}.")
     elif timeline != wanted[0] or lsn_number(redo_lsn) < lsn_number(wanted[1]):
-        raise _wrong(f"It reached {redo_lsn} on timeline {timeline}; wanted was {wanted[1]} on timeline {wanted[0]}.")
+        raise _wrong(f"It reached {redo_lsn} on timeline {timeline}; expected {wanted[1]} on timeline {wanted[0]}.")
     return {"stop_lsn": wanted[1], "timeline": timeline, "last_commit_time": _shown(last_commit)}
 
 
@@ -124,17 +124,17 @@ def _check_target(
 ) -> dict[str, Any]:
     stop, wanted = _last(messages, _STOPPED), _recover_to_lsn(capture)
     if stop is None:
-        raise _wrong("Its log does not say where it stopped.")
+        raise _wrong("The log does not show where it stopped.")
     reached = None if stop[1] is None else lsn_number(stop[1])
     if reached != (None if wanted is None else lsn_number(wanted)):
-        raise _wrong(f"It stopped after {stop[1] or stop[2]}; wanted was {wanted or 'the end of the base'}.")
+        raise _wrong(f"It stopped after {stop[1] or stop[2]}; expected {wanted or 'the end of the base backup'}.")
     included, excluded = (capture.facts["cut"][border] for border in ("last_included", "first_excluded"))
-    # A database that was killed after it had recovered has forgotten which commit was the last one.
+    # PostgreSQL does not know the last commit any more when it was killed after recovery.
     known = _shown(last_commit) or (included and included["time"])
     if included is not None and known != included["time"]:
-        raise _wrong(f"The last transaction in it is of {known}; the WAL has one of {included['time']}.")
+        raise _wrong(f"The last transaction is of {known}; expected {included['time']}.")
     if timeline <= capture.facts["timeline"]:
-        raise _wrong(f"It is still on timeline {timeline}.")
+        raise _wrong(f"It is on timeline {timeline}, which it should have left.")
     return {
         "timeline": timeline,
         "last_commit_time": known,
@@ -144,7 +144,7 @@ def _check_target(
 
 
 def _replayed(messages: Sequence[str]) -> dict[str, Any]:
-    """Return how much WAL was replayed according to the log; empty when there was nothing to replay."""
+    """Return how much WAL was replayed according to the log."""
     start, done = _last(messages, _REDO_START), _last(messages, _REDO_DONE)
     if start is None or done is None:
         return {"wal_replayed_bytes": 0}
@@ -156,7 +156,7 @@ def _replayed(messages: Sequence[str]) -> dict[str, Any]:
 
 
 def explained(messages: Sequence[str], capture: Capture, failure: Failed) -> Failed:
-    """Return a better error for a recovery that failed because its WAL is damaged; else the same."""
+    """Return an error that names the damaged WAL segment, if that is why recovery failed; else the same error."""
     if not any(_TOO_SHORT.search(message) for message in messages):
         return failure
     bad = _last(messages, _BAD_RECORD)
@@ -174,8 +174,8 @@ def _nearest(messages: Sequence[str], capture: Capture) -> str:
     last = _last(messages, _LAST_COMPLETED)
     if capture.recover_to is None or last is None:
         return "Fork from another snapshot."
-    # The moment of the last commit itself cannot be proven without a later one.
-    return f"The nearest moment before that can be had: {rfc3339(_moment(last[1]) - timedelta(microseconds=1))}."
+    # Recovery to the time of the last commit itself cannot be verified without a later one.
+    return f"Nearest restorable time: {rfc3339(_time(last[1]) - timedelta(microseconds=1))}."
 
 
 def _last(messages: Sequence[str], wanted: re.Pattern[str]) -> re.Match[str] | None:
@@ -183,13 +183,13 @@ def _last(messages: Sequence[str], wanted: re.Pattern[str]) -> re.Match[str] | N
     return found[-1] if found else None
 
 
-def _moment(text: str) -> datetime:
+def _time(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def _shown(moment: datetime | None) -> str | None:
-    return None if moment is None else rfc3339(moment)
+def _shown(time: datetime | None) -> str | None:
+    return None if time is None else rfc3339(time)
 
 
 def _wrong(detail: str) -> Failed:
-    return Failed("WRONG_STOP_POINT", "Recovery did not stop where it should have", detail)
+    return Failed("WRONG_STOP_POINT", "Recovery did not stop at the recovery target", detail)

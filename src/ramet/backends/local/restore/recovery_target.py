@@ -1,8 +1,8 @@
-"""Finding in the WAL where a fork of a past moment has to end.
+"""Find the point in the WAL at which recovery to a target time has to end.
 
-The last transactions that ended by the moment are looked for, and the first one that ended later: only with that one is
-it certain that nothing is missing. It is either in the WAL already, or a running parent commits one for this purpose.
-File times play no part: only what the WAL itself says does.
+That is after the last transaction that ended by the target and before the first one that ended later: only the latter
+proves that nothing is missing. It is in the WAL already, or a running parent commits one for this purpose. The times of
+files are not used, only those in the WAL.
 """
 
 import time
@@ -30,7 +30,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class WalReader:
-    """Reads the WAL of one service; see WalSource for where it is."""
+    """Reads the WAL of one service."""
 
     source: WalSource
     pg_waldump: str
@@ -38,7 +38,7 @@ class WalReader:
     def ends(self, timeline: int, start_lsn: int, end_lsn: int) -> list[TransactionEnd]:
         """Return the ends of transactions between two LSNs.
 
-        Raises BrokenChain, with what was read before it, when a segment is missing or damaged.
+        Raises _Interrupted, with the ends before the fault, when a segment is missing or damaged.
         """
         last = segment_before(timeline, shown_lsn(end_lsn))
         segments = list(segments_between(segment_at(timeline, shown_lsn(start_lsn)), last))
@@ -52,7 +52,7 @@ class WalReader:
         return found.ends
 
     def _damaged(self, segments: Sequence[Segment], fault: tuple[str, str], end_lsn: int) -> BrokenChain:
-        """Return the error for WAL that could not be read: a file that is not what its name says, or a bad record."""
+        """Return the error for WAL that could not be read: a wrong file, or a damaged record."""
         for segment in segments:
             if header_fault := self.source.fault_of(segment, end_lsn if segment == segments[-1] else None):
                 return BrokenChain("WAL_DAMAGED", segment, header_fault)
@@ -60,15 +60,15 @@ class WalReader:
         return BrokenChain("WAL_DAMAGED", segment_at(segments[0].timeline, lsn), f"is damaged at {lsn}: {why}")
 
     def to_the_end(self, timeline: int, start_lsn: int, last: Segment) -> Stretch:
-        """Return the ends of transactions from an LSN up to where the WAL ends, in `last` or before it."""
+        """Return the ends of transactions from an LSN to the end of the WAL, which is in `last` or before it."""
         segments = list(segments_between(segment_at(timeline, shown_lsn(start_lsn)), last))
         with self.source.view(segments) as view:
             if view.missing is not None:
                 raise BrokenChain("WAL_MISSING", view.missing, "is missing")
             return transaction_ends(self.pg_waldump, view.directory, timeline, start_lsn, last.end)
 
-    def clearly_before(self, segment: Segment, moment: datetime) -> int | None:
-        """Return an LSN in the last part of a segment from which on all transactions ended clearly before a moment.
+    def clearly_before(self, segment: Segment, target: datetime) -> int | None:
+        """Return an LSN in the last part of a segment after which all transactions ended clearly before `target`.
 
         None when one of them ended later, none ended there, or the segment cannot be read.
         """
@@ -77,12 +77,12 @@ class WalReader:
         except _Interrupted:
             return None
         committed = next((end for end in ends if end.committed), None)
-        is_clear = committed is not None and all(end.time < moment - CLOCK_STEP for end in ends)
+        is_clear = committed is not None and all(end.time < target - CLOCK_STEP for end in ends)
         return lsn_number(committed.lsn) if committed is not None and is_clear else None
 
 
 class _Interrupted(Exception):
-    """WAL could be read up to a missing or damaged segment only."""
+    """The WAL could be read only up to a missing or damaged segment."""
 
     def __init__(self, fault: BrokenChain, ends: list[TransactionEnd]) -> None:
         super().__init__(str(fault))
@@ -92,7 +92,7 @@ class _Interrupted(Exception):
 
 @dataclass(frozen=True)
 class RecoveryEnd:
-    """The base to begin with, where the fork of a moment ends in the WAL, and how far that was read."""
+    """The base backup to start from, where recovery ends in the WAL, and the LSN up to which the WAL was read."""
 
     base_name: str
     base: Base
@@ -102,9 +102,9 @@ class RecoveryEnd:
 
 @dataclass(frozen=True)
 class LiveEnd:
-    """The end of a service's WAL: `lsn` finds it, and `time` is what the server's clock showed there.
+    """The end of a service's WAL: `lsn` finds it, and `time` is the server's clock there, None when it is unknown.
 
-    None: the time is not known. `lsn` may be called more than once; a later call may find a later end.
+    `lsn` may be called more than once; a later call may find a later end.
     """
 
     lsn: Callable[[], str]
@@ -114,21 +114,20 @@ class LiveEnd:
 def find_recovery_end(
     reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: str, target: datetime, live_end: LiveEnd
 ) -> RecoveryEnd:
-    """Return where a fork of the state at `target` ends.
+    """Return where recovery to `target` ends.
 
-    `bases` are the snapshots of the service in the order of the WAL, by name; `chosen` is the one from which the moment
-    is to be reached. The WAL is read as far as needed: to the snapshots behind it, or to its end.
-    The cut excludes nothing when no transaction ended later.
-    Raises BrokenChain for the first segment that is needed and is missing or damaged.
+    `bases` are the snapshots of the service by name, in the order of the WAL; `chosen` is the one to recover from.
+    The WAL is read as far as needed: to later snapshots, or to its end.
+    The cut excludes nothing when no transaction ended after the target.
+    Raises BrokenChain for the first required segment that is missing or damaged.
     """
-    first = next(base for name, base in bases if name == chosen)
-    if first.facts.taken_at > target:
+    first = [name for name, _ in bases].index(chosen)
+    taken_at = bases[first][1].facts.taken_at
+    if taken_at > target:
         raise Failed(
-            "WRONG_BASE",
-            f"Snapshot {chosen} was taken at {rfc3339(first.facts.taken_at)}, after {rfc3339(target)}",
-            "Fork once more.",
+            "WRONG_BASE", f"Snapshot {chosen} was taken at {rfc3339(taken_at)}, after {rfc3339(target)}", "Fork once more."
         )
-    at = _base_after_step(reader, bases, [name for name, _ in bases].index(chosen), target, live_end)
+    at = _base_after_step(reader, bases, first, target, live_end)
     name, base = bases[at]
     for bound in _bounds([following for _, following in bases[at + 1 :]], live_end):
         cut, fault = _cut(reader, base, target, bound)
@@ -145,9 +144,9 @@ def _bounds(following: Sequence[Base], live_end: LiveEnd) -> Iterator[str]:
 
 
 def _cut(reader: WalReader, base: Base, target: datetime, until_lsn: str) -> tuple[Cut, BrokenChain | None]:
-    """Return the border in the WAL from a base to an LSN, and what kept it from being read to there.
+    """Return where to end in the WAL from a base backup to an LSN, and why it could not be read to that LSN.
 
-    What clearly ended before the target is included, and so is all WAL before it, which is not read.
+    WAL before transactions that ended clearly before the target is included without being read.
     """
     timeline, since, start = base.facts.timeline, base.facts.taken_at, lsn_number(base.facts.end_lsn)
     last = segment_before(timeline, until_lsn)
@@ -163,16 +162,16 @@ def _cut(reader: WalReader, base: Base, target: datetime, until_lsn: str) -> tup
 def _base_after_step(
     reader: WalReader, bases: Sequence[tuple[str, Base]], chosen: int, target: datetime, live_end: LiveEnd
 ) -> int:
-    """Return the base that leads to the last time at which the clock showed `target`.
+    """Return the base backup from which recovery reaches the last time at which the clock showed `target`.
 
-    That is the chosen one, unless the clock went back behind a later one, to before the target: between two snapshots,
+    That is the chosen one, unless the clock was set back to before the target after a later one: between two snapshots,
     or since the last one.
     """
     last = len(bases) - 1
     if last > chosen and _may_have_gone_back(bases[last][1], target, live_end.time):
         try:
             until_lsn = live_end.lsn()
-        except Failed:  # the end cannot be found, and may not be needed
+        except Failed:  # the end is unknown, but may not be needed
             until_lsn = bases[last][1].facts.end_lsn
         if _shows_again(reader, bases[last][1], until_lsn, target):
             return last
@@ -185,12 +184,12 @@ def _base_after_step(
 
 
 def _may_have_gone_back(last: Base, target: datetime, end_time: datetime | None) -> bool:
-    """Tell whether the clock may have shown a target again since the last snapshot, which is later than the target."""
+    """Tell whether the clock may have shown `target` again since the last snapshot, which is later than `target`."""
     return last.facts.taken_at > target and (end_time is None or end_time < last.facts.taken_at)
 
 
 def _shows_again(reader: WalReader, base: Base, until_lsn: str, target: datetime) -> bool:
-    """Tell whether the clock went back in the WAL behind a base, to a transaction that ended by the target."""
+    """Tell whether the clock was set back to `target` or before in the WAL after a base backup."""
     facts = base.facts
     try:
         ends = reader.ends(facts.timeline, lsn_number(facts.end_lsn), lsn_number(until_lsn))
@@ -200,15 +199,15 @@ def _shows_again(reader: WalReader, base: Base, until_lsn: str, target: datetime
 
 
 def commit_beyond(parent: ServicePaths, target: datetime) -> str:
-    """Commit transactions on a running server until one ended after `target`; return where the WAL then ends.
+    """Commit transactions on a running server until one ended after `target`; return the end of the WAL then.
 
-    Raises Unavailable when the server is not serving, or its clock is a moment behind the target; Failed when its
-    clock went back to long before the target.
+    Raises Unavailable when the server does not accept connections or its clock is just before the target, Failed when
+    its clock was set back to long before the target.
     """
     deadline = time.monotonic() + _COMMIT_WITHIN_SECONDS
     with connections.connect(parent) as connection:
         while True:
-            # The message makes the commit one that is flushed before it returns.
+            # The message makes the commit wait until it is flushed.
             query = "SELECT pg_current_xact_id()::xid::text, pg_logical_emit_message(true, 'ramet', 'moment')"
             xid = row(connection, query)[0]
             ended, lsn = row(
@@ -221,17 +220,16 @@ def commit_beyond(parent: ServicePaths, target: datetime) -> str:
 
 
 def _still_to_come(parent: ServicePaths, now: datetime, target: datetime) -> Failed | Unavailable:
-    here = f"the clock of service {parent.service_id}, which says {rfc3339(now)}"
-    message = f"target_time {rfc3339(target)} lies in the future by {here}"
+    message = f"target_time {rfc3339(target)} is later than the clock of service {parent.service_id} ({rfc3339(now)})"
     if target - now > _CLOCKS_AGREE_WITHIN:
         return Failed("TARGET_TIME_IN_FUTURE", message, "Its clock was set back. Use fork_strategy NOW.")
     return Unavailable("TARGET_TIME_IN_FUTURE", message)
 
 
 def end_on_disk(reader: WalReader, base: Base, at_least: Segment) -> str:
-    """Return where the WAL of a server that is down ends, by its files from `base` on: behind its last transaction.
+    """Return the end of the WAL of a server that crashed, by its files from `base` on: after its last transaction.
 
-    `at_least` is a segment that the server is known to have begun. Raises BrokenChain when the end is missing.
+    The server is known to have begun the segment `at_least`. Raises BrokenChain when the end is missing.
     """
     last = reader.source.last_written(base.segments[-1])
     if last < at_least:
@@ -244,13 +242,13 @@ def end_on_disk(reader: WalReader, base: Base, at_least: Segment) -> str:
 
 
 def last_reachable(reader: WalReader, base: Base, hole: Segment) -> datetime | None:
-    """Return the latest moment before `hole` that the WAL from `base` leads to; None when it leads to none."""
+    """Return the latest restorable time before the missing segment `hole`; None when there is none after `base`."""
     for segment in reversed(list(segments_between(base.segments[0], hole))[:-1]):
         try:
             ends = reader.ends(segment.timeline, segment.start, segment.end)
         except _Interrupted as interrupted:
             ends = interrupted.ends
         if ends:
-            moment = max(end.time for end in ends) - _MICROSECOND
-            return moment if moment >= base.facts.taken_at else None
+            latest = max(end.time for end in ends) - _MICROSECOND
+            return latest if latest >= base.facts.taken_at else None
     return None

@@ -1,7 +1,7 @@
-"""PostgreSQL alone with a data directory: it recovers there what was captured, serves nobody, and stops cleanly.
+"""Recover a data directory with PostgreSQL in single-user mode, which then shuts down cleanly.
 
-It is the stand-alone backend (`postgres --single`): no socket, no archiver, no other process. Nothing is flushed
-meanwhile, for what is not READY can be made again; the file system is flushed before anybody relies on it.
+`postgres --single` has no socket, no archiver and no other process. It runs with fsync = off, because a fork that is
+not READY can be created again; the file system is flushed before the fork is used.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _LOCK_FILE = "postmaster.pid"
 RECOVERY_SIGNAL = "recovery.signal"
 _DATABASE = "postgres"
 _LAST_LINES = 20
-_DEADLY = re.compile(r"\b(?:FATAL|PANIC):  ")
+_FATAL = re.compile(r"\b(?:FATAL|PANIC):  ")
 _QUIET = {
     "archive_mode": "off",
     "fsync": "off",
@@ -40,7 +40,7 @@ _QUIET = {
 
 @dataclass(frozen=True)
 class SingleUser:
-    """A data directory, the configuration of the service that it belongs to, and where is written what happens."""
+    """A data directory, the configuration of its service, and the log of its recovery."""
 
     data: Path
     config_file: Path
@@ -51,21 +51,21 @@ class SingleUser:
     def recover(
         self, settings: Mapping[str, str], query: str, patience_seconds: float, *, leaves_timeline: int | None = None
     ) -> ControlData | str:
-        """Recover the data directory, and ask `query` at the end; its answer is in the log.
+        """Recover the data directory, and execute `query` at the end; its result is in the log.
 
-        `leaves_timeline` is the timeline that archive recovery begins on and does not end on.
+        `leaves_timeline` is the timeline that archive recovery starts on and has to leave.
 
-        May be called again as often as needed. Returns the control file of a cleanly stopped cluster, or as long as
-        recovery is under way a text that changes when it gets on. Raises Failed, with the log, when PostgreSQL gave
-        up, and Unavailable when it was killed: the next call begins anew.
+        May be called repeatedly. Returns the control file after a clean shutdown, or while recovery is in progress a
+        text that changes with its progress. Raises Failed, with the log, when PostgreSQL reported a fatal error, and
+        Unavailable when it was killed: the next call starts it again.
         """
-        # To look at all processes of the host takes long, and none is at work here before the first one was started.
+        # Searching all processes of the host is slow, and none can run here before the first one was started.
         pid = next(iter(processes_in(self.data)), None) if self.log.exists() else None
         if pid is None:
             control = self._recovered()
             if control is not None:
                 return control
-            self._tell_again(leaves_timeline)
+            self._restore_signal(leaves_timeline)
             pid = self._start(settings, query)
         if not _ended(pid, patience_seconds):
             return f"work {work_done(pid)}"
@@ -75,51 +75,51 @@ class SingleUser:
         return control
 
     def messages(self) -> Sequence[str]:
-        """Return the lines that the last recovery wrote, the answer to its query among them."""
+        """Return the log of the last recovery, including the result of its query."""
         return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
 
-    def _tell_again(self, leaves_timeline: int | None) -> None:
-        """Have archive recovery go on that was killed near its end.
+    def _restore_signal(self, leaves_timeline: int | None) -> None:
+        """Let archive recovery continue that was killed near its end.
 
-        PostgreSQL removes the signal before the checkpoint that begins the new timeline: without it, it would replay
-        the old one to its end, beyond every target.
+        PostgreSQL removes recovery.signal before the checkpoint that begins the new timeline. Without it, PostgreSQL
+        would replay the old timeline to its end, beyond the recovery target.
         """
-        if leaves_timeline is None or self._is_told_to_recover():
+        if leaves_timeline is None or self._has_recovery_files():
             return
         if read_control_data(self.installation.program("pg_controldata"), self.data).timeline == leaves_timeline:
             files.write(self.data / RECOVERY_SIGNAL)
 
-    def _is_told_to_recover(self) -> bool:
+    def _has_recovery_files(self) -> bool:
         return (self.data / LABEL).exists() or (self.data / RECOVERY_SIGNAL).exists()
 
     def _recovered(self) -> ControlData | None:
-        if self._is_told_to_recover():
+        if self._has_recovery_files():
             return None
         control = read_control_data(self.installation.program("pg_controldata"), self.data)
         return control if control.is_clean else None
 
     def _start(self, settings: Mapping[str, str], query: str) -> int:
-        (self.data / _LOCK_FILE).unlink(missing_ok=True)  # a killed one's: nothing works here
+        (self.data / _LOCK_FILE).unlink(missing_ok=True)  # of a killed process: none runs here
         wanted = {"config_file": str(self.config_file), **_QUIET, **settings}
         command = [self.installation.program("postgres"), "--single", "-D", str(self.data)]
         command += [part for name, value in wanted.items() for part in ("-c", f"{name}={value}")]
-        # What was killed after it had recovered, while it stopped, does not say once more where recovery ended.
-        mode = "wb" if self._is_told_to_recover() else "ab"
-        with self.log.open(mode) as log, _said(query) as asked:
+        # After a kill during shutdown PostgreSQL does not log again where recovery ended, so the log is kept.
+        mode = "wb" if self._has_recovery_files() else "ab"
+        with self.log.open(mode) as log, _input_of(query) as asked:
             self.account.own(self.log)
             return spawn([*command, _DATABASE], self.account, self.data, log.fileno(), asked)
 
     def _failure(self) -> Failed | Unavailable:
         said = self.messages()
         words = "\n".join(said[-_LAST_LINES:])
-        if any(_DEADLY.search(line) for line in said):
+        if any(_FATAL.search(line) for line in said):
             return Failed("RECOVERY_FAILED", f"PostgreSQL could not recover {self.data}", words)
-        return Unavailable("RECOVERY_INTERRUPTED", f"The recovery of {self.data} was ended from outside", words)
+        return Unavailable("RECOVERY_INTERRUPTED", f"The recovery of {self.data} was killed", words)
 
 
 @contextlib.contextmanager
-def _said(text: str) -> Iterator[int]:
-    """Yield a descriptor that a program reads a few words from, and then the end."""
+def _input_of(text: str) -> Iterator[int]:
+    """Yield a descriptor from which a program reads a short text."""
     reader, writer = os.pipe()
     try:
         os.write(writer, f"{text}\n".encode())
@@ -130,7 +130,7 @@ def _said(text: str) -> Iterator[int]:
 
 
 def _ended(pid: int, patience_seconds: float) -> bool:
-    """Watch a process for at most `patience_seconds`; True when it is gone, and reaped if it is our child."""
+    """Wait for at most `patience_seconds`; True when the process has ended. Reaps it if it is our child."""
     with handle_of(pid) as handle:
         if handle is not None and not has_ended(handle, patience_seconds):
             return False

@@ -1,4 +1,4 @@
-"""Snapshots of a service: each a base under its own name, complete in itself, beside a note of what it holds."""
+"""Snapshots of a service: self-contained base backups, each with a record of its contents."""
 
 import logging
 from collections.abc import Callable
@@ -24,14 +24,14 @@ def directory_of(paths: ServicePaths, snapshot_id: str) -> Path:
 
 
 def data_of(paths: ServicePaths, snapshot_id: str) -> Path:
-    """Return the tree of a snapshot."""
+    """Return the data directory of a snapshot."""
     return directory_of(paths, snapshot_id) / _DATA
 
 
 def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[Path], Base]) -> Base:
-    """Make a snapshot with `copy`, which fills the tree whose path it is given; or return the one that is there.
+    """Create a snapshot with `copy`, which fills the tree at a given path, or return the existing one.
 
-    The snapshot is on disk when this returns, and its name appears last: what a crash leaves half made has another.
+    The snapshot is on disk when this returns. It gets its name last: an incomplete one has a temporary name.
     """
     final = paths.snapshots / snapshot_id
     if not final.exists():
@@ -46,20 +46,20 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
 
 
 def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
-    """Return what a snapshot holds. Raises Failed when its files are gone, or its note is cut short."""
+    """Return the record of a snapshot. Raises Failed when its files are missing, or the record is truncated."""
     try:
         return msgspec.json.decode((paths.snapshots / snapshot_id / _NOTE).read_bytes(), type=Base)
     except (FileNotFoundError, msgspec.MsgspecError) as error:
-        what = "are gone" if isinstance(error, FileNotFoundError) else f"cannot be used: {_NOTE} is unreadable"
+        what = "are missing" if isinstance(error, FileNotFoundError) else f"cannot be used: {_NOTE} is unreadable"
         raise Failed(
             "SNAPSHOT_LOST",
             f"The files of snapshot {snapshot_id} of service {paths.service_id} {what}",
-            "Fork the service as of now, or from another moment.",
+            "Use fork_strategy NOW, or another target_time.",
         ) from error
 
 
 def in_wal_order(paths: ServicePaths) -> list[tuple[str, Base]]:
-    """Return the snapshots of a service by id, in the order of the WAL: clocks may go back."""
+    """Return the snapshots of a service by id, in the order of the WAL, because clocks may be set back."""
     found = ((name, base_of(paths, name)) for name in names(paths))
     return sorted(found, key=lambda each: each[1].facts.wal_order)
 
@@ -68,12 +68,12 @@ def newest(paths: ServicePaths) -> str:
     """Return the id of the newest snapshot. Raises Unavailable while there is none."""
     found = in_wal_order(paths)
     if not found:
-        raise Unavailable("NO_SNAPSHOT", f"Service {paths.service_id} has no snapshot, and its server is down")
+        raise Unavailable("NO_SNAPSHOT", f"Service {paths.service_id} has no snapshot, and its server does not run")
     return found[-1][0]
 
 
 def names(paths: ServicePaths) -> list[str]:
-    """Return the ids of the snapshots of a service; one whose note cannot be read counts as absent."""
+    """Return the ids of the snapshots of a service, except those whose record cannot be read."""
     notes = [note for note in paths.snapshots.glob(f"*/{_NOTE}") if not note.parent.name.startswith(".")]
     return [note.parent.name for note in notes if _is_readable(note)]
 
@@ -82,13 +82,13 @@ def _is_readable(note: Path) -> bool:
     try:
         msgspec.json.decode(note.read_bytes(), type=Base)
     except (OSError, msgspec.MsgspecError) as error:
-        _log.warning("the note %s of a snapshot cannot be read, which counts as absent: %s", note, error)
+        _log.warning("ignored a snapshot, because its record %s cannot be read: %s", note, error)
         return False
     return True
 
 
 def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
-    """Remove a snapshot, also a half made or half removed one. May run twice."""
+    """Remove a snapshot, even an incomplete one. May run twice."""
     _remove_unfinished(driver, paths, snapshot_id)
     final = paths.snapshots / snapshot_id
     if final.exists():
@@ -97,7 +97,7 @@ def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
 
 
 def drop_all(driver: Driver, paths: ServicePaths) -> None:
-    """Remove every snapshot of a service, and what is half made. May run twice."""
+    """Remove all snapshots of a service, even incomplete ones. May run twice."""
     if paths.snapshots.is_dir():
         for path in list(paths.snapshots.iterdir()):
             driver.remove_tree(path)

@@ -1,4 +1,4 @@
-"""Reading all of a database for damage, and seeing whether WAL reaches the archive in time."""
+"""Check all data of a server for corruption, and check whether archiving keeps up."""
 
 import time
 from functools import partial
@@ -15,15 +15,15 @@ _MANY_SEGMENTS = 64
 
 
 def check_data(jobs: Jobs, paths: ServicePaths, patience_seconds: float) -> str | None:
-    """Read every table and index with amcheck; None while that goes on, then what is damaged, or nothing.
+    """Check every table and index with amcheck; None while that is in progress, then the corruption, or "".
 
-    Installs the extension amcheck, so it is for throw-away servers.
+    Installs the extension amcheck, so it is for temporary servers only.
     """
     return jobs.run(paths, "amcheck", partial(read_all, paths, Allowance()), patience_seconds)
 
 
 def archive_delay(paths: ServicePaths) -> str | None:
-    """Say how far archiving is behind, in a sentence; None while it keeps up."""
+    """Return a sentence that says how far archiving is behind; None when it keeps up."""
     waiting = []
     for path in (paths.data / WAL_DIRECTORY / STATUS_DIRECTORY).glob("*.ready"):
         if segment_named(path.stem) is not None:
@@ -35,4 +35,4 @@ def archive_delay(paths: ServicePaths) -> str | None:
     if not late and len(waiting) < _MANY_SEGMENTS:
         return None
     minutes = int((time.time() - min(waiting)) // 60)
-    return f"Archiving is behind: {len(waiting)} WAL segments wait, the oldest for {minutes} minutes."
+    return f"Archiving is behind: {len(waiting)} WAL segments are waiting, the oldest for {minutes} minutes."

@@ -1,10 +1,10 @@
-"""Prepared snapshots: beside the newest base a copy of it that was recovered and cleanly stopped.
+"""Prepared copies of snapshots: recovered and cleanly shut down, so that a fork starts without recovery.
 
-A fork of that very state begins with the copy: its server starts at once, with nothing to replay. The note beside it is
-written last and removed first: who finds it again after copying has copied all.
+The record of a prepared copy is written last and removed first: a fork that still finds it after copying has copied all
+of it.
 
-A spare is a copy of the copy that the next fork only has to move. It is never flushed to disk, and counts only until
-the host is started anew. Where forks come in batches, there are as many spares.
+A spare is a copy of the prepared copy that the next fork only has to move. It is never flushed to disk, and is valid
+only until the host is rebooted. There are as many spares as forks are requested at once.
 """
 
 import errno
@@ -39,7 +39,7 @@ _SPARE = "spare-"
 
 @dataclass(frozen=True)
 class _Prepared:
-    """Where a prepared copy ends: the checkpoint of its clean stop, and the last transaction in it."""
+    """The shutdown checkpoint of a prepared copy, and the last transaction in it."""
 
     checkpoint_lsn: str
     timeline: int
@@ -50,10 +50,10 @@ class _Prepared:
 def prepare(
     servers: Servers, driver: Driver, server: Server, snapshot_id: str, patience_seconds: float, spares: int
 ) -> str | None:
-    """Prepare a snapshot, which nobody removes meanwhile; None when it is, a text that changes while that goes on.
+    """Prepare a snapshot; return None when that is done, else a text that changes with the progress.
 
-    One call makes one of the `spares`. Raises Failed when the snapshot cannot be recovered. Of calls at once, in any
-    process, one works and the others wait for it.
+    The caller keeps the snapshot from being removed. One call creates one of the `spares`. Raises Failed when the
+    snapshot cannot be recovered. Concurrent calls, in any process, wait for each other.
     """
     paths, directory = _places(servers, server, snapshot_id)
     base = snapshots.base_of(paths, snapshot_id)
@@ -87,13 +87,13 @@ def _prepare(
 
 
 def _add_spare(driver: Driver, directory: Path, wanted: int) -> str | None:
-    """Make one more spare where moving is quicker than copying, and drop what is none; tell how many are to be made."""
+    """Create one more spare if moving is faster than copying, and remove invalid ones; say how many are missing."""
     places = _places_of_spares(directory)
     _drop_spares(driver, directory, besides=places)
     missing = [] if driver.atomic else [place for place in places[:wanted] if not place.exists()]
     if missing:
         driver.clone_tree(directory / _TREE, missing[0])
-    return f"{len(missing) - 1} of {wanted} spare copies are to be made" if len(missing) > 1 else None
+    return f"{len(missing) - 1} of {wanted} spare copies are still to be created" if len(missing) > 1 else None
 
 
 def _drop_spares(driver: Driver, directory: Path, besides: Sequence[Path] = ()) -> None:
@@ -107,7 +107,7 @@ def _places_of_spares(directory: Path) -> list[Path]:
 
 
 def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
-    """Remove the prepared copy of a snapshot, also a half made one. May run twice."""
+    """Remove the prepared copy of a snapshot, even an incomplete one. May run twice."""
     directory = snapshots.directory_of(paths, snapshot_id)
     if not directory.is_dir():
         return
@@ -124,7 +124,7 @@ def _locked(directory: Path) -> AbstractContextManager[None]:
 
 
 def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -> Capture | None:
-    """Fill the new tree `data` from the prepared copy of a snapshot; None when it has none."""
+    """Fill the new tree `data` from the prepared copy of a snapshot; None when there is none."""
     directory = snapshots.directory_of(paths, snapshot_id)
     found = _noted(directory)
     if found is None:
@@ -151,7 +151,7 @@ def _move_or_copy(driver: Driver, directory: Path, data: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            if error.errno == errno.EXDEV:  # the fork has a quota of its own
+            if error.errno == errno.EXDEV:  # the fork has another quota
                 break
             raise
         else:

@@ -204,7 +204,7 @@ def test_recovery_that_went_to_another_moment_is_not_accepted(past: Past) -> Non
     wanted = captured.facts[RECOVER_TO_LSN]
     for elsewhere in (shown_lsn(lsn_number(wanted) - 8), shown_lsn(lsn_number(wanted) + 8), None):
         other = type(captured)(past.moments[2], {**captured.facts, RECOVER_TO_LSN: elsewhere})
-        with pytest.raises(Failed, match="did not stop where it should"):
+        with pytest.raises(Failed, match="did not stop at the recovery target"):
             recover(past.backend, child, other)
 
 
@@ -217,7 +217,7 @@ def test_recovery_to_another_transaction_is_not_accepted(past: Past) -> None:
     other = type(captured)(
         past.moments[2], {**captured.facts, "cut": {**captured.facts["cut"], "last_included": included}}
     )
-    with pytest.raises(Failed, match="did not stop where it should"):
+    with pytest.raises(Failed, match="did not stop at the recovery target"):
         recover(past.backend, child, other)
 
 
@@ -226,7 +226,7 @@ def test_a_fork_that_fell_short_of_its_base_is_not_accepted(backend: LocalBacken
     captured = backend.restore.capture(child, Source(parent))
     assert captured is not None
     further = type(captured)(None, {**captured.facts, "end_lsn": "F/0"})
-    with pytest.raises(Failed, match="did not stop where it should"):
+    with pytest.raises(Failed, match="did not stop at the recovery target"):
         recover(backend, child, further)
 
 
