@@ -145,7 +145,8 @@ def test_forks_that_come_at_once_find_a_spare_each(backend: LocalBackend, parent
         pytest.skip("a copy costs no more than a move here")
     append(backend, parent, 1)
     snapshot_id = prepared(backend, parent)
-    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3) == "1 of 3 spare copies are still to be created"
+    progress = backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3)
+    assert progress == "1 of 3 spare copies are still to be created"
     assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3) is None
     inodes = {spare.stat().st_ino for spare in spares(backend, parent, snapshot_id)}
     assert len(inodes) == 3

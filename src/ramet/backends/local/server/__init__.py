@@ -1,1 +1,1 @@
-"""One server: its configuration, its life, its health, and the jobs that run beside it."""
+"""One server: its configuration, starting and stopping it, its health, and background jobs."""

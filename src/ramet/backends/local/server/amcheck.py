@@ -1,7 +1,7 @@
-"""Reading all data of a throw-away server for damage, by the extension amcheck.
+"""Check all data of a temporary server for corruption with the extension amcheck.
 
-Damage is what amcheck finds. That a function of an index expression fails is none: then the index is checked without
-comparing it with its table.
+A failing function of an index expression is no corruption: then the index is checked without comparing it with its
+table.
 """
 
 import logging
@@ -26,7 +26,7 @@ _DATABASES = "SELECT datname FROM pg_database WHERE datallowconn AND datconnlimi
 _SCHEMA = """
 SELECT nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'amcheck'
 """
-# What pg_amcheck reads: tables with their TOAST, and B-tree indexes; nothing of other sessions' temporary tables.
+# What pg_amcheck checks: tables with their TOAST, and B-tree indexes, without temporary tables.
 _RELATIONS = """
 SELECT c.oid, c.relname, c.relkind = 'i', coalesce(indrelid, 0),
     coalesce(indexprs IS NOT NULL OR indpred IS NOT NULL, false)
@@ -49,7 +49,7 @@ class _Relation:
 
 
 def read_all(paths: ServicePaths, allowance: Allowance) -> str:
-    """Read every table and index of all databases; return what is damaged, or nothing."""
+    """Check every table and index of all databases; return the corruption found, or an empty text."""
     try:
         with connections.connect(paths) as connection:
             names = [str(row[0]) for row in connection.execute(_DATABASES)]
@@ -75,7 +75,7 @@ def _database(paths: ServicePaths, name: str, allowance: Allowance) -> Iterator[
 
 
 def _roll_back_prepared(connection: Connection) -> None:
-    """End the prepared transactions of a database: their locks would keep tables from being read."""
+    """Roll back the prepared transactions of a database: their locks would prevent reading tables."""
     for (name,) in connection.execute(
         "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
     ).fetchall():
@@ -83,7 +83,7 @@ def _roll_back_prepared(connection: Connection) -> None:
 
 
 def _extension(connection: Connection) -> str:
-    """Return the schema of amcheck, which is installed where it is missing."""
+    """Install amcheck unless it is installed, and return its schema."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS amcheck WITH SCHEMA pg_catalog")
     return str(value(connection, _SCHEMA))
 
@@ -96,7 +96,7 @@ class _Checking:
     allowance: Allowance
 
     def faults(self, relation: _Relation) -> Iterator[str]:
-        """Yield what is damaged in a relation."""
+        """Yield the corruption of a relation."""
         try:
             if not relation.is_index:
                 yield from self._table(relation)
@@ -120,7 +120,7 @@ class _Checking:
         self.connection.execute(query.format(Identifier(self.schema), Literal(relation.oid), Literal(compared)))
 
     def _index_with_functions(self, relation: _Relation) -> None:
-        """Check an index, and compare it with its table where its owner's functions let that be done."""
+        """Check an index, and compare it with its table unless its owner's functions fail."""
         damage: psycopg.Error | None = None
         for path in search_paths(self.connection, relation.table):
             try:
@@ -148,10 +148,10 @@ class _Checking:
             self._index(relation, compared=False)
 
     def _note(self, relation: _Relation, reason: str) -> None:
-        _log.info("index %s of service %s is not compared: %s", relation.name, self.paths.service_id, reason)
+        _log.info("index %s of service %s was not compared: %s", relation.name, self.paths.service_id, reason)
 
 
 def _is_damage(error: psycopg.Error) -> bool:
-    """Tell whether amcheck or PostgreSQL itself complains, and no function that an index calls."""
+    """Tell whether amcheck or PostgreSQL reports an error, and not a function that the index calls."""
     state = error.sqlstate or ""
     return state.startswith(_DAMAGE_CLASSES) and error.diag.context is None

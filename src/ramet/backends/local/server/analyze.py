@@ -1,4 +1,4 @@
-"""ANALYZE of every table that tenants can have, one by one: what fails or hangs keeps no other from being analyzed."""
+"""ANALYZE all tables, one by one, so that a table whose ANALYZE fails or hangs does not affect the others."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _OVERALL_SECONDS = 3600.0
 _PLAIN_TIMEOUT = "600s"
 _SHOWN_FAILURES = 10
 
-# With a list of columns ANALYZE leaves the expressions of indexes out.
+# With a list of columns ANALYZE skips index expressions.
 _TABLES = """
 SELECT c.oid, format('%I.%I', nspname, relname), EXISTS (
     SELECT FROM pg_index WHERE indrelid = c.oid AND (indexprs IS NOT NULL OR indpred IS NOT NULL)
@@ -38,7 +38,7 @@ class _Table:
 
 
 def collect(paths: ServicePaths, allowance: Allowance) -> str:
-    """Collect the statistics of all databases; return how that ended, with what could not be analyzed and why."""
+    """Collect the statistics of all databases; return the result, with the tables that failed and why."""
     deadline = time.monotonic() + _OVERALL_SECONDS
     try:
         with connections.connect(paths) as connection:
@@ -49,11 +49,11 @@ def collect(paths: ServicePaths, allowance: Allowance) -> str:
     if not failures:
         return "collected"
     more = f"; and {len(failures) - _SHOWN_FAILURES} more" if len(failures) > _SHOWN_FAILURES else ""
-    return f"collected, but not of {'; '.join(failures[:_SHOWN_FAILURES])}{more}"
+    return f"collected, except for {'; '.join(failures[:_SHOWN_FAILURES])}{more}"
 
 
 def _database(paths: ServicePaths, name: str, allowance: Allowance, deadline: float) -> Iterator[str]:
-    """Analyze the tables of one database; yield what fails."""
+    """Analyze the tables of one database; yield the failures."""
     tables: list[_Table] | None = None
     try:
         while tables is None or tables:
@@ -70,7 +70,7 @@ def _database(paths: ServicePaths, name: str, allowance: Allowance, deadline: fl
 
 
 def _failure(paths: ServicePaths, connection: Connection, table: _Table, allowance: Allowance) -> Iterator[str]:
-    """Analyze one table; yield why that fails, unless the table is gone."""
+    """Analyze one table; yield why that failed, unless the table was dropped."""
     try:
         if table.has_functions:
             _with_functions(paths, connection, table, allowance)
@@ -85,7 +85,7 @@ def _failure(paths: ServicePaths, connection: Connection, table: _Table, allowan
 
 
 def _with_functions(paths: ServicePaths, connection: Connection, table: _Table, allowance: Allowance) -> None:
-    """Analyze a table as its owner would, or else what needs none of its functions."""
+    """Analyze a table as its owner would, or only its columns if the owner's functions fail."""
     tried = search_paths(connection, table.oid)
     for path in tried:
         try:

@@ -1,7 +1,6 @@
-"""The configuration of a server as a pure function of what the service is and where it lies.
+"""The configuration of a server, as a pure function of the service and its paths.
 
-Nothing is read and nothing is written here. What holds for one run only (recovery, the quiet first boot of a fork) is
-given to the process when it starts; see `first_boot`.
+Settings for one run only (recovery, the first start of a fork) are passed on the command line; see `first_boot`.
 """
 
 import math
@@ -23,21 +22,21 @@ _MOST_CONNECTIONS = 500
 _MOST_CORES = 64
 _HAS_WORKERS = "timescaledb"
 _TIMESCALEDB_JOBS = 16
-# Databases count in steps, so that few new ones take a restart to be counted.
+# The number of databases is rounded up, so that few new databases require a restart.
 _DATABASES_AT_ONCE = 16
 _MOST_DATABASES = 64
 _DEV_SHARED_BUFFERS_MB = 256
 _SHARED_SIZE_BUFFERS_MB = 32
 _SMALL_CPU_MILLIS = 2000
 _LOOPBACK = "localhost"
-# What PostgreSQL calls a port names the socket too, also of a server that has no endpoint.
+# The port is part of the socket's name, even for a server without an endpoint.
 _SOCKET_NAME = 5432
 _IDENT_MAP = "platform"
 _OPENED = re.compile(r"^(ssl|autovacuum|cron\.launch_active_jobs) = 'on'$", re.MULTILINE)
 
 
 class Phase(StrEnum):
-    """Whether clients are let in."""
+    """Whether clients may connect."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -45,7 +44,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Features:
-    """What the installation and the host can do, as far as the configuration depends on it."""
+    """The capabilities of the installation and the host that the configuration depends on."""
 
     has_tls: bool
     preload: tuple[str, ...] = ()
@@ -71,24 +70,24 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
     lines = [f"# Written by Ramet for service {server.service_id}; overwritten at each start."]
     for title, settings in groups.items():
         lines += ["", f"# {title}", *(f"{name} = {_quoted(value)}" for name, value in settings.items())]
-    # `read_only_file` lies there, now and then; a missing file that is named is noted in the log by each process.
+    # A directory, because `read_only_file` is often missing: each process would log a missing included file.
     lines += ["", f"include_dir = {_quoted(str(paths.sockets))}"]
     return "\n".join(lines) + "\n"
 
 
 def closing(text: str) -> str:
-    """Return an open server's configuration file for a closed one, with the size that it runs with.
+    """Return the configuration of an open server changed to closed, without any other change.
 
-    What takes a restart would be noted in its log at the reload.
+    The server would log each setting that needs a restart at the reload.
     """
     return _OPENED.sub(r"\1 = 'off'", text)
 
 
 def pg_hba_conf(features: Features, phase: Phase) -> str:
-    """Return who may connect: the platform over the private socket, replicas as the platform, and when open all others.
+    """Return pg_hba.conf: the platform and replicas may use the private socket, and when open, all others may connect.
 
-    They come over TCP, or over the private socket from a pooler, which passes on what its clients prove. None of them
-    may stream, whatever attributes its role has.
+    Clients connect over TCP, or through a pooler on the private socket, which passes on their authentication. No client
+    may use streaming replication, whatever the attributes of its role.
     """
     rules = [
         f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
@@ -113,16 +112,16 @@ def _open_rules(features: Features) -> list[str]:
 
 
 def pg_ident_conf(host_users: tuple[str, ...]) -> str:
-    """Return which users of the host are the platform, may read verifiers for a pooler."""
+    """Return pg_ident.conf: the system users that may connect as the platform, and as the role of poolers."""
     users = [_quoted_name(user) for user in dict.fromkeys(host_users)]
     roles = (PLATFORM_ROLE, POOLER_ROLE)
     return "".join(f"{_IDENT_MAP} {user} {role}\n" for role in roles for user in users)
 
 
 def first_boot() -> Mapping[str, str]:
-    """Return what keeps the first run of a fork from acting on the outside world (docs/hazards.md, 19 and 20).
+    """Return the settings that keep a fork's first start from affecting other systems (docs/hazards.md, 19 and 20).
 
-    Unknown names are placeholders to PostgreSQL, so that they may stand here whether their extension is there or not.
+    PostgreSQL accepts settings of extensions that are not installed.
     """
     return {
         "max_logical_replication_workers": "0",
@@ -143,7 +142,7 @@ def _where(server: Server, paths: ServicePaths, features: Features) -> dict[str,
 
 
 def listen_addresses(host: str, has_tls: bool) -> str:
-    """Return where an endpoint listens: on loopback only when clients reach it as localhost, or it has no TLS."""
+    """Return listen_addresses: loopback only when the endpoint's host is localhost, or it has no TLS."""
     if host == "::1":
         return "127.0.0.1, ::1"  # a host's localhost may lack IPv6
     if host in (_LOOPBACK, "127.0.0.1") or not has_tls:
@@ -167,9 +166,9 @@ def _size(server: Server, features: Features) -> dict[str, str]:
         "max_parallel_workers_per_gather": str(0 if cores == 1 else min(4, cores // 2)),
         "max_parallel_maintenance_workers": str(0 if cores == 1 else min(4, cores // 2)),
         **_locks(server, features),
-        # Of one process: no session takes the room of all services by a sort. Only a superuser may raise it.
+        # For one process: no session can fill the storage by a sort. Only a superuser may raise it.
         "temp_file_limit": f"{features.temp_file_mbs}MB",
-        # The same for every size: a fork that allows fewer than its parent has prepared would not start.
+        # The same for every size: a fork with a lower limit than its parent has prepared transactions would not start.
         "max_prepared_transactions": "100",
         "huge_pages": "off",
         "jit": "off" if _is_small(server) else "on",
@@ -178,10 +177,10 @@ def _size(server: Server, features: Features) -> dict[str, str]:
 
 
 def _workers(server: Server, features: Features) -> dict[str, str]:
-    """Return how many background workers there is room for: parallel queries, logical replication, TimescaleDB's.
+    """Return the limits of background workers: parallel queries, logical replication and TimescaleDB.
 
-    TimescaleDB has a launcher, and a scheduler in each database beside the jobs that run. A replica must have room for
-    as many workers as its primary at any size and with any number of databases (PostgreSQL 18 docs, 26.4.3).
+    TimescaleDB has a launcher, a scheduler in each database, and the running jobs. A replica must allow as many workers
+    as its primary at any size and with any number of databases (PostgreSQL 18 docs, 26.4.3).
     """
     is_replica = server.primary is not None
     cores = _MOST_CORES if is_replica else min(_cores(server), _MOST_CORES)
@@ -197,7 +196,7 @@ def _workers(server: Server, features: Features) -> dict[str, str]:
 
 
 def has_workers(features: Features) -> bool:
-    """Tell whether a server runs scheduled jobs by itself, which only a start can switch on or off."""
+    """Tell whether a server runs scheduled jobs, which only a restart can switch on or off."""
     return _HAS_WORKERS in features.preload
 
 
@@ -206,10 +205,10 @@ def _cores(server: Server) -> int:
 
 
 def _locks(server: Server, features: Features) -> dict[str, str]:
-    """Return how many locks there is room for. PostgreSQL touches that memory at each start, used or not.
+    """Return the size of the lock table. PostgreSQL initializes that memory at each start, used or not.
 
-    A shared service has as much in all as PostgreSQL's defaults give: it allows as many prepared transactions as
-    connections, and each counts. A replica must have room for what its primary locks (PostgreSQL 18 docs, 26.4.3).
+    A shared service can hold as many locks in total as with PostgreSQL's defaults, because it allows as many prepared
+    transactions as connections. A replica must allow as many as its primary (PostgreSQL 18 docs, 26.4.3).
     """
     if server.size.shared and server.primary is None and "timescaledb" not in features.preload:
         return {"max_locks_per_transaction": "32", "max_pred_locks_per_transaction": "32"}
@@ -217,9 +216,9 @@ def _locks(server: Server, features: Features) -> dict[str, str]:
 
 
 def max_connections(server: Server) -> int:
-    """Return how many connections a server accepts: 100 for a shared one, up to 500 with memory.
+    """Return max_connections: 100 for a shared server, up to 500 with more memory.
 
-    A replica accepts as many as its primary at any size, or it could not follow (PostgreSQL 18 docs, 26.4.3).
+    A replica must allow as many as its primary at any size (PostgreSQL 18 docs, 26.4.3).
     """
     if server.primary is not None:
         return _MOST_CONNECTIONS
@@ -242,7 +241,7 @@ def _io(server: Server) -> dict[str, str]:
 
 
 def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, str]:
-    # Recycled and zero-filled segments only cost on a file system that writes every block anew.
+    # On a copy-on-write file system recycled and zero-filled segments have only costs.
     recycle = "off" if features.copy_on_write else "on"
     return {
         "wal_level": "replica",
@@ -270,7 +269,7 @@ def _max_wal_gbs(server: Server) -> int:
 
 
 def _security(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> dict[str, str]:
-    # Closed, it has no TLS: clients take that for a server to come back to, and a rejection for a wrong password.
+    # A closed server has no TLS: clients retry then, while they take a rejection for a wrong password.
     settings = {"password_encryption": "scram-sha-256", "ssl": "off"}
     if features.has_tls:
         settings |= {
@@ -280,7 +279,7 @@ def _security(server: Server, paths: ServicePaths, features: Features, phase: Ph
             "ssl_min_protocol_version": "TLSv1.2",
         }
     if server.pg_major >= 16:
-        settings["createrole_self_grant"] = "set, inherit"  # as before 16: who makes a role may act as it
+        settings["createrole_self_grant"] = "set, inherit"  # as before 16: the creator of a role may use SET ROLE
     if server.pg_major >= 17:
         settings["allow_alter_system"] = "off"
     return settings
@@ -289,7 +288,7 @@ def _security(server: Server, paths: ServicePaths, features: Features, phase: Ph
 def _recovery() -> dict[str, str]:
     return {
         "hot_standby": "on",
-        # O(1) in the number of files; it flushes the pool's whole file system, so neighbours pay for their own writes.
+        # Does not depend on the number of files; it flushes the whole file system of the pool.
         "recovery_init_sync_method": "syncfs",
         "restart_after_crash": "on",
     }
@@ -300,7 +299,7 @@ def _log(paths: ServicePaths) -> dict[str, str]:
         "logging_collector": "on",
         "log_destination": "jsonlog",
         "log_directory": str(paths.log),
-        # One file a minute at most, and the logger writes none beyond `logs.FILE_BYTES`: see `logs.bound`.
+        # At most one file a minute, and none larger than `log_files.FILE_BYTES`: see `log_bound`.
         "log_filename": "server-%Y%m%dT%H%M00.log",
         "log_file_mode": "0600",
         "log_rotation_size": "8MB",
@@ -309,7 +308,7 @@ def _log(paths: ServicePaths) -> dict[str, str]:
         "log_line_prefix": "%m [%p] ",
         "log_statement": "none",
         "log_min_duration_statement": "-1",
-        # No statement beside what it says: one that fails or waits for a lock may hold a password.
+        # Statements that fail or wait for a lock may contain a password, so they are not logged.
         "log_min_error_statement": "panic",
         "log_checkpoints": "on",
         "log_lock_waits": "on",

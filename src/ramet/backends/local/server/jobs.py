@@ -1,7 +1,7 @@
-"""Work on a running server that takes a while and that nobody waits for: ANALYZE, and reading all data for damage.
+"""Background jobs on running servers: ANALYZE, and checking all data for corruption.
 
-Whichever process begins such work does it, in a thread of its own; all processes of the host may ask how it ended.
-After a restart it is begun again, which does no harm. Only so much is at work at once on the host; the rest waits.
+The process that starts a job runs it in a thread; all processes of the host can get its result. After a restart of that
+process the job is started again, which is harmless. The number of jobs that run at once on the host is limited.
 """
 
 import contextlib
@@ -31,9 +31,9 @@ def cpu_count() -> int:
 
 @dataclass(frozen=True)
 class Jobs:
-    """The work of this process, by service and name, and its part of the slots of the host.
+    """The jobs of this process, by service and name, and the job slots of the host.
 
-    Each byte of the file `slots` stands for one turn; who has locked it works.
+    Each byte of the file `slots` is one slot, in use while a process has locked it.
     """
 
     slots: Path
@@ -42,9 +42,9 @@ class Jobs:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, paths: ServicePaths, name: str, work: Callable[[], str], patience_seconds: float) -> str | None:
-        """Begin the work unless it is under way anywhere, and watch it for at most `patience_seconds`.
+        """Start the job unless it is running in any process, and wait for at most `patience_seconds`.
 
-        Returns what `work` returned, in this process or another; None while it is at work, or waits for its turn.
+        Returns what `work` returned, in this process or another; None while it is running or waits for a slot.
         """
         found = _take_outcome(paths, name)
         if found is not None:
@@ -56,7 +56,7 @@ class Jobs:
         return None if thread.is_alive() else _take_outcome(paths, name)
 
     def end(self, paths: ServicePaths) -> None:
-        """Forget the work on a service that goes away or is stopped: its connections end with the server."""
+        """Forget the jobs of a service that is removed or stopped: their connections end with the server."""
         with self._lock:
             for key in [key for key in self._running if key[0] == paths.service_id]:
                 del self._running[key]
@@ -83,12 +83,12 @@ class Jobs:
         with held:
             try:
                 outcome = work()
-            except Exception as error:  # noqa: BLE001 - the edge of a thread: who asks is told
+            except Exception as error:  # noqa: BLE001 - the edge of a thread: the result has the error
                 _log.info("%s of service %s failed: %s", name, paths.service_id, error)
                 outcome = f"{name} failed: {error}"
             with self._lock:
                 if self._running.pop((paths.service_id, name), None) is threading.current_thread():
-                    with contextlib.suppress(OSError):  # the service is removed
+                    with contextlib.suppress(OSError):  # the service was removed
                         files.write(paths.sockets / _outcome(name), outcome[:_OUTCOME_CHARACTERS])
 
     def _has_slot(self, stack: contextlib.ExitStack) -> bool:
@@ -102,7 +102,7 @@ class Jobs:
 
 
 def _owned(stack: contextlib.ExitStack, paths: ServicePaths, name: str) -> bool:
-    """Make the work this process's own as long as the stack is open; False when another does it, or has just ended."""
+    """Lock the job as long as the stack is open; False when another process runs it, or has just finished it."""
     try:
         stack.enter_context(files.locked(paths.sockets / f"{name}.lock", timeout_seconds=0))
     except (TimeoutError, FileNotFoundError):
@@ -115,7 +115,7 @@ def _outcome(name: str) -> str:
 
 
 def _take_outcome(paths: ServicePaths, name: str) -> str | None:
-    """Return how the work ended, once; what nobody has asked for soon after is of no use to anybody."""
+    """Return the result of the job, once; a result that is not fetched within a minute is discarded."""
     path = paths.sockets / _outcome(name)
     try:
         text, ended = path.read_text(), path.stat().st_mtime

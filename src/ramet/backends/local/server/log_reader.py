@@ -1,7 +1,7 @@
-"""Reading a server's structured log from its end, page by page.
+"""Read a server's JSON log backwards, page by page.
 
-A cursor is a place in a file: the files only grow at their end, so it stays true while lines arrive. A page reads a
-bounded number of bytes, so that a search for what is not there comes back too, with a cursor to go on from.
+A cursor is a position in a file, which stays valid because the files only grow at their end. A page reads a limited
+number of bytes, so a search without matches returns too, with a cursor to continue from.
 """
 
 import mmap
@@ -21,7 +21,7 @@ _MESSAGE_LIMIT = 16 * 1024
 
 
 class _Line(msgspec.Struct):
-    """What is read of a line; statements and details may hold secrets, and are left where they are."""
+    """The fields that are read of a line; statements and details may contain secrets, and are not read."""
 
     timestamp: str
     error_severity: str = "LOG"
@@ -33,7 +33,7 @@ Place = tuple[str, int]
 
 
 def read_log(paths: ServicePaths, query: LogQuery) -> LogPage:
-    """Return the entries that a query asks for, newest first."""
+    """Return the entries that match a query, newest first."""
     begin = None if query.cursor is None else decode_cursor(query.cursor, _place)
     entries: list[LogEntry] = []
     scanned = 0
@@ -51,7 +51,7 @@ def read_log(paths: ServicePaths, query: LogQuery) -> LogPage:
 
 
 def _lines_backwards(files: list[Path], begin: Place | None) -> Iterator[tuple[Place, bytes]]:
-    """Yield whole lines with the places where they start, newest first, from before `begin` on."""
+    """Yield complete lines with their positions, newest first, starting before `begin`."""
     for file in reversed(files):
         if begin is not None and file.name > begin[0]:
             continue
@@ -69,7 +69,7 @@ def _lines_of(file: Path, end: int | None) -> Iterator[tuple[int, bytes]]:
                 start = text.rfind(b"\n", 0, stop - 1) + 1
                 yield start, text[start : stop - 1]
                 stop = start
-    except (FileNotFoundError, ValueError):  # removed meanwhile, or empty
+    except (FileNotFoundError, ValueError):  # removed in the meantime, or empty
         return
 
 

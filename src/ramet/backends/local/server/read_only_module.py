@@ -1,7 +1,7 @@
-"""The loadable module that keeps read-only sessions read-only: where it is, how it is built, how a service gets it.
+"""The loadable module that enforces read-only sessions: building it, and installing it for a service.
 
-It is never required. A service has a copy of its own beside its configuration, so that no session fails where the
-built one is removed. What it does: native/ramet_read_only.c; what holds without it: docs/read-only.md.
+It is optional. Each service has its own copy in its configuration directory, so that no session fails when the built
+module is removed. The source is native/ramet_read_only.c; docs/read-only.md describes the rules without the module.
 
 `python -m ramet.backends.local.server.read_only_module` builds it for each PostgreSQL found here.
 """
@@ -24,14 +24,14 @@ _COMPILE_SECONDS = 120
 
 
 def library_of(major: int) -> Path:
-    """Return where the module for a major version lies once it is built."""
+    """Return the path of the built module for a major version."""
     return _HOME / str(major) / _NAME
 
 
 def build(installation: Installation) -> bool:
-    """Build the module for an installation; False where it is there already.
+    """Build the module for an installation; False when it is up to date.
 
-    Raises Failed, saying what is missing, where it cannot be built.
+    Raises Failed, naming what is missing.
     """
     target = library_of(installation.major)
     if target.exists() and target.stat().st_mtime >= _SOURCE.stat().st_mtime:
@@ -42,14 +42,14 @@ def build(installation: Installation) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True)
     done = complete(command, timeout_seconds=_COMPILE_SECONDS)
     if done.returncode != 0:
-        raise Failed("MODULE_NOT_BUILT", f"{' '.join(command)} ended with {done.returncode}", done.stderr[-2000:])
+        raise Failed("MODULE_NOT_BUILT", f"{' '.join(command)} failed: {done.returncode}", done.stderr[-2000:])
     partial.chmod(0o644)
     partial.replace(target)
     return True
 
 
 def provide(paths: ServicePaths, major: int) -> Path | None:
-    """Put the module beside a service's configuration; return where it lies there, None where there is none."""
+    """Copy the module to a service's configuration; return its path there, None when there is no module."""
     copy, built = paths.conf / _NAME, library_of(major)
     if built.exists():
         content = built.read_bytes()
@@ -60,13 +60,13 @@ def provide(paths: ServicePaths, major: int) -> Path | None:
 
 
 def describe(installations: Installations) -> str:
-    """Say in a sentence for which versions there is a module, and what holds for the others."""
+    """Say in a sentence for which versions the module is built, and how to build it for the others."""
     having = [str(major) for major in installations.by_major if library_of(major).exists()]
     lacking = [str(major) for major in installations.by_major if not library_of(major).exists()]
-    told = f"Read-only sessions of PostgreSQL {', '.join(having)} are strict: the module is built. " if having else ""
+    told = f"Read-only sessions of PostgreSQL {', '.join(having)} are enforced by the module. " if having else ""
     if lacking:
         told += (
-            f"The module is not built for PostgreSQL {', '.join(lacking)}; what holds there: docs/read-only.md."
+            f"The module is not built for PostgreSQL {', '.join(lacking)}; see docs/read-only.md."
             f" To build it: {Path(sys.executable)} -m {__spec__.name}, with a C compiler and the server's headers"
             f" (Debian: postgresql-server-dev-{lacking[0]})."
         )
@@ -91,7 +91,7 @@ def _headers(installation: Installation) -> Path:
             return place
     raise Failed(
         "NO_HEADERS",
-        f"{told} holds no headers of the PostgreSQL {installation.major} server",
+        f"{told} does not contain the headers of the PostgreSQL {installation.major} server",
         f"Debian: apt-get install postgresql-server-dev-{installation.major}",
     )
 

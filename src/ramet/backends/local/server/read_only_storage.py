@@ -1,6 +1,6 @@
-"""Read-only sessions while the storage is nearly full: a server that cannot write its WAL goes down, with all others.
+"""Make sessions read-only while the storage is nearly full: a server that cannot write its WAL shuts down.
 
-PostgreSQL's own switch is used. A session may switch it off for itself, to drop what takes the room.
+It sets default_transaction_read_only, which a session may switch off for itself to drop tables.
 """
 
 import re
@@ -21,14 +21,14 @@ _SHARE = 20
 _LEAST_BYTES, _MOST_BYTES = 128 * _MIB, 2048 * _MIB
 _LEAST_TEMP_FILE_MBS, _MOST_TEMP_FILE_MBS = 64, 65536
 _READ_ONLY_TEMP_FILE_MBS = 16
-# Frequent checkpoints: each gives the room back of WAL that is archived.
+# Frequent checkpoints: each removes WAL that is archived.
 _SETTINGS = (
     "default_transaction_read_only = 'on'\ncheckpoint_timeout = '30s'\n"
     f"temp_file_limit = '{_READ_ONLY_TEMP_FILE_MBS}MB'\n"
 )
 _TEMPORARY = "pgsql_tmp"
 _TEMPORARY_OF = re.compile(r"pgsql_tmp(\d+)\.")
-# A fall of the room counts on for so long, up to this part of the storage.
+# The decrease of free space is extrapolated for this time, up to this part of the storage.
 _FORESIGHT_SECONDS = 3.0
 _MOST_FORESEEN = 8
 _LONGEST_GLANCE_SECONDS = 10.0
@@ -36,7 +36,7 @@ _LONGEST_GLANCE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Room:
-    """The free room at one moment, in seconds of the monotonic clock, and how fast it falls."""
+    """The free space at one time (seconds of the monotonic clock), and how fast it decreases (bytes a second)."""
 
     at_seconds: float
     free_bytes: int
@@ -44,35 +44,35 @@ class Room:
     falls_by: float = 0.0
 
     def then(self, at_seconds: float, free_bytes: int, total_bytes: int) -> "Room":
-        """Return the room at a later moment."""
+        """Return the free space at a later time."""
         passed = at_seconds - self.at_seconds
         falls_by = max(0.0, (self.free_bytes - free_bytes) / passed) if 0 < passed < _LONGEST_GLANCE_SECONDS else 0.0
         return Room(at_seconds, free_bytes, total_bytes, falls_by)
 
     @property
     def limit_bytes(self) -> int:
-        """Return how much must be left."""
+        """Return how many bytes must be free."""
         return min(max(self.total_bytes // _SHARE, _LEAST_BYTES), _MOST_BYTES)
 
     @property
     def reserve_bytes(self) -> int:
-        """Return how much is to be given back when hardly anything is left; too little for a fork to begin."""
+        """Return the size of the reserve that is removed when almost no space is free; too small to start a fork."""
         return self.limit_bytes * 3 // 8
 
     @property
     def is_all_but_gone(self) -> bool:
-        """Tell whether servers need the reserve to go on."""
+        """Tell whether servers need the space of the reserve."""
         return self.free_bytes < self.limit_bytes // 4
 
     @property
     def is_ample(self) -> bool:
-        """Tell whether a reserve can be taken without a shortage."""
+        """Tell whether a reserve can be created without filling the storage."""
         return self.free_bytes >= 3 * self.limit_bytes
 
     def shortage(self, *, lasting: bool) -> str | None:
-        """Say how little room is left; None while it is enough, which takes twice as much when it was not before.
+        """Return a sentence when too little space is free, else None; with `lasting`, twice as much must be free.
 
-        Room that falls fast is short earlier.
+        The limit is reached earlier when free space decreases fast.
         """
         limit = self.limit_bytes
         foreseen = self.free_bytes - min(int(self.falls_by * _FORESIGHT_SECONDS), self.total_bytes // _MOST_FORESEEN)
@@ -81,26 +81,26 @@ class Room:
         return (
             f"The storage has {self.free_bytes // _MIB} MiB left: sessions are read-only until it has"
             f" {2 * limit // _MIB} MiB. Delete services, enlarge the storage, or drop tables after"
-            " SET default_transaction_read_only = off, whose room comes back when no snapshot of the restore window"
-            " holds them."
+            " SET default_transaction_read_only = off; their space is free when no snapshot of the restore window"
+            " contains them."
         )
 
 
 class FreeSpace:
-    """What was seen of the room last, so that its fall is known."""
+    """The last measurement of free space, to compute how fast it decreases."""
 
     def __init__(self) -> None:
         self._last: Room | None = None
 
     def measure(self, pool: Pool) -> Room:
-        """Return the room of the storage as it is now."""
+        """Return the free space of the storage now."""
         now, free, total = time.monotonic(), pool.free_bytes(), pool.total_bytes()
         self._last = Room(now, free, total) if self._last is None else self._last.then(now, free, total)
         return self._last
 
 
 def quota_shortage(free_bytes: int, *, lasting: bool) -> str | None:
-    """Say how little of a service's quota is left; a server that cannot write its WAL goes down."""
+    """Return a sentence when little of a service's quota is left; a server that cannot write its WAL shuts down."""
     if free_bytes >= (2 * _LEAST_BYTES if lasting else _LEAST_BYTES):
         return None
     return (
@@ -111,12 +111,12 @@ def quota_shortage(free_bytes: int, *, lasting: bool) -> str | None:
 
 
 def temp_file_mbs(total_bytes: int) -> int:
-    """Return how much of the storage the temporary files of one process may take, in MiB, when nothing else is set."""
+    """Return the default limit of the temporary files of one process, in MiB."""
     return min(max(total_bytes // _SHARE // _MIB, _LEAST_TEMP_FILE_MBS), _MOST_TEMP_FILE_MBS)
 
 
 def set_read_only(paths: ServicePaths) -> None:
-    """Make new transactions read-only, and end the sessions that write data or large temporary files. May run again."""
+    """Make new transactions read-only, and end sessions that write data or large temporary files. May run again."""
     if not paths.read_only_file.exists():
         files.write(paths.read_only_file, _SETTINGS)
         postgres.reload(paths)
@@ -125,14 +125,14 @@ def set_read_only(paths: ServicePaths) -> None:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
             " AND usename IS DISTINCT FROM %(platform)s AND (backend_xid IS NOT NULL AND xact_start < %(since)s"
-            " AND %(since)s <= clock_timestamp()"  # a clock that stepped back ends nobody
+            " AND %(since)s <= clock_timestamp()"  # end no session when the clock was set back
             " OR pid IN (SELECT coalesce(leader_pid, pid) FROM pg_stat_activity WHERE pid = ANY(%(large)s)))",
             {"platform": connections.PLATFORM_ROLE, "since": since, "large": [*_sessions_with_large_files(paths)]},
         )
 
 
 def _sessions_with_large_files(paths: ServicePaths) -> Iterator[int]:
-    """Yield the processes whose temporary files exceed what is allowed now; one that runs keeps its old limit."""
+    """Yield the processes whose temporary files exceed the new limit, which does not apply to running statements."""
     sizes: dict[int, int] = {}
     for path in (paths.data / "base" / _TEMPORARY).glob("**/*"):
         owner = _TEMPORARY_OF.match(path.relative_to(paths.data / "base" / _TEMPORARY).parts[0])
@@ -149,7 +149,7 @@ def _size_bytes(path: Path) -> int:
 
 
 def set_writable(paths: ServicePaths) -> None:
-    """Let sessions write again. May run again."""
+    """Allow sessions to write again. May run again."""
     if paths.read_only_file.exists():
         paths.read_only_file.unlink()
         postgres.reload(paths)

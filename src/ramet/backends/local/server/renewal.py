@@ -1,4 +1,4 @@
-"""Bring serving servers that an earlier release made to the state that this release gives to new ones."""
+"""Upgrade running servers that an earlier release created."""
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.process import postgres
@@ -9,9 +9,9 @@ from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_ea
 
 
 def renew_access(servers: Servers, server: Server) -> None:
-    """Put the configuration of this release in force, as far as no restart is needed, and the platform's roles.
+    """Apply this release's configuration, as far as that needs no restart, and update the platform's roles.
 
-    May run again. Raises Unavailable when the server does not serve.
+    May run again. Raises Unavailable when the server does not accept connections.
     """
     paths = servers.paths(server.service_id)
     servers.write_configuration(server, Phase.OPEN)

@@ -1,6 +1,6 @@
-"""One server of the local backend from its files to its endpoint: prepare, start, open, close, stop.
+"""One server of the local backend, from its files to its endpoint: prepare, start, open, close, stop.
 
-What is in its data directory (capture, recovery) and in its database (roles) is left to others.
+Other modules fill its data directory (restore) and its databases (sql).
 """
 
 import contextlib
@@ -47,7 +47,7 @@ _PROBE_EVERY_SECONDS = 0.002
 
 @dataclass(frozen=True)
 class Servers:
-    """The servers of one data root, and what they all share."""
+    """The servers of one data root, and what they share."""
 
     layout: Layout
     account: Account
@@ -62,20 +62,20 @@ class Servers:
 
     @cached_property
     def jobs(self) -> Jobs:
-        """The programs that work on these servers in the background."""
+        """The background jobs on these servers."""
         return Jobs(self.layout.services.parent / "turns.lock", self.background_jobs)
 
     @cached_property
     def read_only_roles(self) -> ReadOnlyRoles:
-        """What is known of the roles of these servers that are to read only."""
+        """The read-only roles of these servers."""
         return ReadOnlyRoles()
 
     def paths(self, service_id: str) -> ServicePaths:
-        """Return the places of a service."""
+        """Return the paths of a service."""
         return self.layout.service(service_id)
 
     def make_directories(self, server: Server) -> ServicePaths:
-        """Make all directories of a service but its data directory; those that are there stay."""
+        """Create all directories of a service except its data directory; existing ones stay."""
         paths = self.paths(server.service_id)
         make_passage(self.layout.services)
         self.account.check_reach(self.layout.services)
@@ -85,12 +85,12 @@ class Servers:
         return paths
 
     def make_sockets(self, paths: ServicePaths) -> None:
-        """Make the directory of a server's sockets unless it is there: each configuration includes it."""
+        """Create the directory of a server's sockets unless it exists: each configuration includes it."""
         make_private_parents(paths.sockets)
         self.account.make_directory(paths.sockets)
 
     def initialize(self, server: Server) -> None:
-        """Make an empty cluster in the data directory, which the caller has made, empty."""
+        """Run initdb in the data directory, which the caller has created empty."""
         installation = self._installation(server)
         self.account.check_reach(installation.bin)
         paths = self.paths(server.service_id)
@@ -98,9 +98,9 @@ class Servers:
         postgres.initialize(paths, installation, self.account, PLATFORM_ROLE)
 
     def start(self, server: Server, phase: Phase = Phase.CLOSED, overrides: Mapping[str, str] | None = None) -> None:
-        """Start the server, closed to clients or open, unless it runs. `overrides` hold for this run only.
+        """Start the server, closed to clients or open, unless it runs. `overrides` apply to this run only.
 
-        For the first run of a fork, `configuration.first_boot()` belongs among them.
+        The first start of a fork needs `configuration.first_boot()` as overrides.
         """
         paths = self.paths(server.service_id)
         if postgres.running(paths) is not None:
@@ -113,7 +113,7 @@ class Servers:
         self.limits.apply(server.service_id, server.size, [pid])
 
     def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
-        """Watch a starting server for at most `patience_seconds`. Raises Failed, with its log, when it died."""
+        """Wait for a starting server for at most `patience_seconds`. Raises Failed, with its log, when it died."""
         paths = self.paths(server.service_id)
         readiness = postgres.await_ready(paths, patience_seconds)
         if readiness.ready:
@@ -122,47 +122,47 @@ class Servers:
         return readiness
 
     def open(self, server: Server) -> None:
-        """Let clients in, and return when the endpoint asks them for their password."""
+        """Open the server to clients, and return when the endpoint asks them for their password."""
         self.write_configuration(server, Phase.OPEN)
         self._reload_until(server, probe.Answer.ASKS_PASSWORD)
 
     def set_password(self, server: Server, verifier: Secret) -> None:
-        """Give the admin of a serving server another password."""
+        """Change the admin's password on a running server."""
         roles.set_admin_verifier(self.paths(server.service_id), verifier)
 
     def resize(self, server: Server) -> bool:
-        """Put another size in force while the server serves; False when it must be restarted, or does not serve."""
+        """Apply another size while the server runs; False when that needs a restart, or the server is not ready."""
         paths = self.paths(server.service_id)
         if not postgres.is_ready(paths):
             return False
         in_force = paths.config_file.read_text()
         self.write_configuration(server, Phase.OPEN)
         if self._takes_a_start(server, paths):
-            self._put(paths.config_file, in_force)  # what cannot be applied would be noted at the reload that closes it
+            self._put(paths.config_file, in_force)  # otherwise the reload that closes it would log this
             return False
         postgres.reload(paths)
         return True
 
     def _takes_a_start(self, server: Server, paths: ServicePaths) -> bool:
-        """Tell whether the size that was written cannot be had while the server goes on."""
+        """Tell whether the new size cannot be applied while the server runs."""
         try:
             self._limit_all(server, paths)
             with connections.connect(paths) as connection:
                 return connection.execute("SELECT FROM pg_file_settings WHERE NOT applied").fetchone() is not None
-        except (OSError, Unavailable) as error:  # memory in use cannot be taken away from processes that go on
+        except (OSError, Unavailable) as error:  # memory in use cannot be taken from running processes
             if is_own(error):
                 raise
             return True
 
     def close(self, server: Server) -> None:
-        """Turn new clients away, and return when the endpoint does so; sessions go on, see `sessions.end_all`."""
+        """Reject new clients, and return when the endpoint does; `sessions.end_all` ends existing sessions."""
         paths = self.paths(server.service_id)
         self._put(paths.config_file, configuration.closing(paths.config_file.read_text()))
         self._put(paths.hba_file, configuration.pg_hba_conf(self.features(server), Phase.CLOSED))
         self._reload_until(server, probe.Answer.REFUSES)
 
     def secure(self, server: Server, *, is_new: bool, quiet: bool) -> dict[str, Any]:
-        """Give the server credentials of its own, and quiet a fork; return what was neutralised. May run again."""
+        """Set the server's own credentials, and neutralize a fork; return what was neutralized. May run again."""
         paths = self.paths(server.service_id)
         if is_new:
             roles.bootstrap(paths, server.verifier, self._extensions(server))
@@ -170,7 +170,7 @@ class Servers:
         with connections.connect_inside(paths) as connection:
             surroundings = neutralize.inspect(connection)
             found = neutralize.findings(surroundings)
-            # First of all: a prepared transaction may hold locks on the very rows that are changed below.
+            # First, because a prepared transaction may hold locks on the rows that are changed below.
             found |= neutralize.end_prepared(paths, connection, surroundings, quiet=quiet)
             found |= neutralize.neutralize(paths, connection, surroundings) if quiet else {}
             with connection.transaction():
@@ -193,30 +193,30 @@ class Servers:
             return False
 
     def stop(self, server: Server, patience_seconds: float) -> bool:
-        """Ask for a clean stop, and watch for at most `patience_seconds`; True when the server is gone."""
+        """Request a shutdown, and wait for at most `patience_seconds`; True when the server has ended."""
         paths = self.paths(server.service_id)
         self.jobs.end(paths)
         return postgres.stop(paths, patience_seconds)
 
     def remove(self, service_id: str, patience_seconds: float) -> None:
-        """End the server at once, and remove its sockets, limits and directories but `data` and `snapshots`.
+        """Kill the server, and remove its sockets, limits and directories except `data` and `snapshots`.
 
-        Those two are trees of the volume driver. Raises Unavailable while processes still end.
+        The volume driver removes those two. Raises Unavailable while processes are still shutting down.
         """
         paths = self.paths(service_id)
         self.jobs.end(paths)
         if not postgres.kill(paths, patience_seconds):
-            raise Unavailable("SERVER_ENDING", f"Processes of the server of service {service_id} still end")
+            raise Unavailable("SERVER_ENDING", f"The server of service {service_id} is still shutting down")
         self.limits.remove(service_id)
         for directory in (paths.sockets, paths.conf, paths.tls, paths.archive, paths.log):
             shutil.rmtree(directory, ignore_errors=not directory.exists())
         for file in (paths.process_record, paths.start_lock):
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
-            self.layout.sockets.rmdir()  # with the last service
+            self.layout.sockets.rmdir()  # the last service is gone
 
     def features(self, server: Server) -> Features:
-        """Return what the installation can do for a server."""
+        """Return the capabilities of a server's installation."""
         installation = self._installation(server)
         wanted = [extension_of(server.service_type)] if server.service_type is ServiceType.TIMESERIESDB else []
         preload = [name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name)]
@@ -231,7 +231,7 @@ class Servers:
         return self.installations.of(server.pg_major)
 
     def prepare(self, server: Server) -> None:
-        """Give the server a certificate that clients will believe, unless it has one; `start` does so too."""
+        """Issue a certificate for the server, unless it has a valid one; `start` does so too."""
         paths = self.paths(server.service_id)
         certificate, now = paths.tls / "server.crt", datetime.now(UTC)
         if not self._installation(server).has_tls:
@@ -241,12 +241,12 @@ class Servers:
         if self.authority.still_serves(found, found_key, server.host, now):
             return
         issued = self.authority.issue(server.service_id, server.host, now)
-        # Not flushed: what a power cut spoils does not serve, and is made anew.
+        # Not flushed: after a power failure an invalid certificate is replaced.
         files.write(key, issued.key)
         files.write(certificate, issued.certificate)
 
     def write_configuration(self, server: Server, phase: Phase = Phase.CLOSED) -> None:
-        """Put the configuration of a server in place, as the next start or reload reads it."""
+        """Write the configuration files of a server, which the next start or reload reads."""
         paths = self.paths(server.service_id)
         self.make_sockets(paths)
         found = read_only_module.provide(paths, server.pg_major)
@@ -263,10 +263,10 @@ class Servers:
         try:
             self.quotas.apply(place_of(paths))
         except (Failed, OSError) as error:
-            _log.warning("the storage of service %s is not limited: %s", paths.service_id, error)
+            _log.warning("the storage quota of service %s could not be set: %s", paths.service_id, error)
 
     def _limit_all(self, server: Server, paths: ServicePaths) -> None:
-        # Children that were born before the first of them was moved are still outside.
+        # Child processes that were started before the server was moved are not in its cgroup yet.
         pid = postgres.running(paths)
         if pid is not None:
             self.limits.apply(server.service_id, server.size, [pid, *(child for child, _ in children_of(pid))])
@@ -296,11 +296,11 @@ class Servers:
 
 
 def place_of(paths: ServicePaths) -> Place:
-    """Return the directories of a service that its quota is about."""
+    """Return the directories of a service that its quota applies to."""
     return Place(paths.root, paths.data, paths.snapshots)
 
 
 def _count_databases(paths: ServicePaths) -> int:
-    """Return how many databases a server has, as far as files tell; 0 before there are any."""
+    """Return the number of databases of a server by its files; 0 before initdb."""
     base = paths.data / "base"
     return sum(1 for entry in base.iterdir() if entry.name.isdigit()) if base.is_dir() else 0

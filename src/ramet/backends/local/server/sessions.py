@@ -1,4 +1,4 @@
-"""The sessions of tenants on a server: end them, those included that are still logging in."""
+"""End the sessions of tenants on a server, including those that are still being authenticated."""
 
 import signal
 import time
@@ -14,10 +14,9 @@ _LOOK_EVERY_SECONDS = 0.005
 
 
 def end_all(paths: ServicePaths, patience_seconds: float) -> bool:
-    """End every session but the platform's; True when none is left. For a server that turns new ones away.
+    """End all sessions except the platform's; True when none is left. The server must reject new ones.
 
-    A session that began to log in before that is judged by the older rules and shows in no view before it is in:
-    it is found by the title of its process.
+    A session that began to authenticate before is not in pg_stat_activity yet: it is found by its process title.
     """
     deadline = time.monotonic() + patience_seconds
     looks = 0

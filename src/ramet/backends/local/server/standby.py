@@ -1,4 +1,4 @@
-"""The settings by which a replica follows its primary, as a pure function."""
+"""The settings of a replica, as a pure function."""
 
 import shlex
 
@@ -10,9 +10,9 @@ from ramet.backends.local.sql.connections import PLATFORM_ROLE
 
 
 def following(primary: Primary, paths: ServicePaths) -> dict[str, str]:
-    """Return what makes the server at `paths` follow `primary`, whose directories lie beside its own.
+    """Return the settings by which the server at `paths` follows `primary`, which is on the same host.
 
-    A query may hold replay up for five minutes before it is cancelled; it never holds the primary's clean-up back.
+    A query may delay replay for five minutes before it is cancelled; it never delays vacuum on the primary.
     """
     archive = shlex.quote(str(paths.root.parent / primary.service_id / "archive")).replace("%", "%%")
     return {

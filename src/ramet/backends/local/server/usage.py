@@ -1,4 +1,4 @@
-"""Measuring a server that serves: one query, and what the kernel counts of its processes and files."""
+"""Measure a running server, by SQL and by the kernel's counters of its processes and files."""
 
 import os
 from contextlib import suppress
@@ -47,7 +47,7 @@ _TOTAL_KEYS = (
 
 
 def measure(paths: ServicePaths) -> dict[str, float] | None:
-    """Return what is measured of a server now, or None when it does not serve."""
+    """Return the current measurements of a server, or None when it does not accept connections."""
     pid = postgres.running(paths) if postgres.is_ready(paths) else None
     if pid is None:
         return None
@@ -90,6 +90,6 @@ def _occupied_bytes(directory: str) -> int:
                     total += _occupied_bytes(entry.path)
                 else:
                     total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
-    except OSError:  # files come and go while they are counted
+    except OSError:  # files are created and removed during the walk
         return total
     return total

@@ -1,1 +1,1 @@
-"""What is done inside a server's databases: connections of the platform, roles, read-only access, neutralizing."""
+"""SQL in a server's databases: the platform's connections, roles, read-only access, neutralizing forks."""

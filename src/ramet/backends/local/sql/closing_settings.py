@@ -1,11 +1,11 @@
-"""Settings by which tenants lock the admin out: of all that tenants may set, these alone end a session at its start."""
+"""Settings by which tenants can lock the admin out, because they end a session at its start."""
 
 from ramet.backends.local.sql.connections import ADMIN_ROLE, Connection
 
 _PRELOADS = ("local_preload_libraries", "session_preload_libraries")
 _TIMEOUT = "idle_session_timeout"
 _SHORTEST_MS = 10_000
-# Of all roles in a database (setrole 0), and of the admin's own, in one database or in all (setdatabase 0).
+# Settings of a database (setrole 0), and of the admin, in one database or in all (setdatabase 0).
 _FOUND = """
 SELECT s.setdatabase, s.setrole, s.setconfig FROM pg_db_role_setting s
 WHERE s.setrole = 0 OR s.setrole = (SELECT oid FROM pg_roles WHERE rolname = %s)
@@ -14,14 +14,14 @@ _SAME = "setdatabase = %s AND setrole = %s"
 
 
 def reset_closing_settings(connection: Connection) -> list[str]:
-    """Remove the settings that keep the admin from logging in, and return them; may run again."""
+    """Remove the settings that prevent the admin from logging in, and return them; may run again."""
     removed: list[str] = []
     for database, role, settings in connection.execute(_FOUND, (ADMIN_ROLE,)).fetchall():
         closing = [setting for setting in settings if _closes(connection, setting)]
         if not closing:
             continue
         kept = [setting for setting in settings if setting not in closing]
-        if kept:  # an empty array is none to PostgreSQL: it would have removed the row
+        if kept:  # PostgreSQL removes the row rather than store an empty array
             query = f"UPDATE pg_db_role_setting SET setconfig = %s WHERE {_SAME}"  # noqa: S608 - all of it is ours
             connection.execute(query.encode(), (kept, database, role))
         else:
@@ -38,7 +38,7 @@ def _closes(connection: Connection, setting: str) -> bool:
 
 
 def _milliseconds(connection: Connection, value: str) -> int:
-    """Return what PostgreSQL takes a time for."""
+    """Return the milliseconds of a value with any unit, converted by PostgreSQL."""
     with connection.transaction():
         connection.execute("SELECT set_config(%s, %s, true)", (_TIMEOUT, value))
         row = connection.execute("SELECT setting::bigint FROM pg_settings WHERE name = %s", (_TIMEOUT,)).fetchone()

@@ -1,4 +1,4 @@
-"""The platform's own connections: over the private socket, as the superuser, deaf to whatever tenants have set."""
+"""The platform's connections: over the private socket, as superuser, with settings that tenants cannot change."""
 
 import gc
 from collections.abc import Iterator, Mapping
@@ -22,16 +22,16 @@ ADMIN_ROLE = endpoints.ADMIN
 DATABASE = endpoints.DATABASE
 
 _TEMPLATES = ("template0", "template1")
-_BOOTSTRAP_SUPERUSER = 10  # the platform's role, which initdb has made
+_BOOTSTRAP_SUPERUSER = 10  # the platform's role, created by initdb
 _INVALID = -2  # datconnlimit of a database whose removal was interrupted
 
-_NO_SOCKET = "could not create socket"  # libpq's words, where this process may open no more files
-_LOCKED_SECONDS = 3  # a prepared transaction that renames a database keeps everybody waiting at its door
+_NO_SOCKET = "could not create socket"  # libpq's message when this process has no free file descriptor
+_LOCKED_SECONDS = 3  # a prepared transaction that renames a database blocks all new sessions
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_PLATFORM_DATABASE = "postgres"  # no tenant owns it, and nobody but a superuser may set anything for it
-# For who creates or updates extensions.
+_PLATFORM_DATABASE = "postgres"  # no tenant owns it, and only a superuser may change its settings
+# For sessions that create or update extensions.
 EXTENSIONS_LOADED: Mapping[str, Any] = {"timescaledb.disable_load": "off"}
 _known = session_settings.Known()
 
@@ -43,7 +43,7 @@ def connect(
     """Open a connection in autocommit mode, and close it at the end.
 
     `settings` override the usual ones (statement_timeout, lock_timeout). Raises Unavailable when the server does not
-    accept connections, also when it goes away meanwhile, and Unseen when this side cannot ask.
+    accept connections or closes this one, and Unseen when this process cannot connect.
     """
     try:
         with _open(paths, database, patience_seconds, settings) as connection:
@@ -62,17 +62,17 @@ def connect(
 
 @contextmanager
 def connect_inside(paths: ServicePaths) -> Iterator[Connection]:
-    """Open a connection to the tenants' database, or where that is gone, closed or locked to the platform's own.
+    """Connect to the tenants' database, or to the platform's own if that is missing, closed or locked.
 
-    The first session in a database after a start takes long: who needs one only takes that of the tenants.
+    The first session in each database after a start is slow, so one session in the tenants' database is preferred.
     """
     with ExitStack() as stack:
         connection = None
         with suppress(Unavailable):
             connection = stack.enter_context(connect(paths, DATABASE, patience_seconds=_LOCKED_SECONDS))
         if connection is None:
-            # Psycopg leaves an attempt that timed out in a cycle of references. Until that is collected, the attempt is
-            # a session that keeps the database from being renamed or dropped.
+            # Psycopg keeps a connection attempt that timed out in a reference cycle. Until that is collected, the
+            # attempt is a session that prevents the database from being renamed or dropped.
             gc.collect()
             connection = stack.enter_context(connect(paths))
         yield connection
@@ -112,7 +112,7 @@ def _open(paths: ServicePaths, database: str, patience_seconds: int, settings: M
 
 
 def _ask_settings(paths: ServicePaths, patience_seconds: int) -> Mapping[str, str]:
-    """Ask a server which settings users may change, where no tenant can have set any."""
+    """Query the settings that users may change, in a database in which no tenant can have set any."""
     with _connected(paths, _PLATFORM_DATABASE, patience_seconds, {}, {}) as connection:
         found = session_settings.compiled_in(connection)
     _known.remember(_major(paths), paths.service_id, found)
@@ -140,7 +140,7 @@ def _connected(
 
 @dataclass(frozen=True)
 class Database:
-    """A database of a server. In one that is `untouched` nobody but the platform has ever created anything."""
+    """A database of a server. In one that is `untouched` only the platform can have created anything."""
 
     oid: int
     name: str
@@ -149,9 +149,9 @@ class Database:
 
 
 def databases(connection: Connection) -> list[Database]:
-    """Return all databases but the templates, in order of name.
+    """Return all databases except the templates, in order of name.
 
-    The query is plain because the caches of a server that was just started are empty: each operator takes its time.
+    The query is simple because it runs just after a start: each operator has to be loaded into an empty cache.
     """
     rows = connection.execute(
         "SELECT oid, datname, datallowconn, datconnlimit, datdba, datacl IS NULL FROM pg_database"
@@ -170,7 +170,7 @@ def tenant_databases(connection: Connection) -> list[str]:
 
 
 def run(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> None:
-    """Execute a utility statement, with `names` quoted for {} and `literals` for {key}; both may hold anything."""
+    """Execute a utility statement, with `names` quoted for {} and `literals` for {key}."""
     composed = sql.SQL(statement).format(
         *(sql.Identifier(name) for name in names),
         **{key: sql.Literal(value) for key, value in literals.items()},

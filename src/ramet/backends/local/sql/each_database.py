@@ -1,4 +1,4 @@
-"""The same work in many databases of a server, in a few sessions at once."""
+"""Run a function in many databases of a server, in a few concurrent sessions."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +15,9 @@ _Found = TypeVar("_Found")
 def in_each(
     paths: ServicePaths, connection: Connection, databases: Sequence[str], work: Callable[[Connection], _Found]
 ) -> dict[str, _Found]:
-    """Return what `work` returns in each database, in their order; `connection` is one that is open already.
+    """Return the result of `work` in each database, in their order; `connection` is an open one, which is reused.
 
-    The first session in a database after a start takes long: it fills the caches that all later ones read.
+    The first session in a database after a start is slow, because it fills the caches of later ones.
     """
     own = connection.info.dbname
     with ThreadPoolExecutor(_SESSIONS_AT_ONCE, "databases") as sessions:

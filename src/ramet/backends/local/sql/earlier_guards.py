@@ -1,7 +1,7 @@
 """Remove the triggers, event triggers and functions that releases before 0.2 put into every database.
 
-Their rows are deleted from the catalogs: that waits for no lock on a tenant's table, and asks no extension's leave.
-What holds in their place: read_only_access.py.
+Their rows are deleted from the catalogs, which needs no lock on tenants' tables, and which extensions cannot prevent.
+read_only_access.py replaces them.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _FUNCTIONS = (
 _OF_FUNCTIONS = "IN (SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY(%s))"
 _FIND = "SELECT FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = 'ramet_refuse_writes'"
 _FIND_EVENT_TRIGGERS = f"SELECT evtname FROM pg_event_trigger WHERE evtfoid {_OF_FUNCTIONS}"  # noqa: S608 - all of it is ours
-# A row of pg_attribute that is updated makes all sessions forget what they know of its table, its triggers too.
+# Updating a row of pg_attribute invalidates the cached triggers of its table in all sessions.
 _DELETE_TRIGGERS = f"""
 WITH gone AS (DELETE FROM pg_trigger WHERE tgfoid {_OF_FUNCTIONS} RETURNING oid, tgrelid),
      depends AS (DELETE FROM pg_depend d USING gone WHERE d.classid = 'pg_trigger'::regclass AND d.objid = gone.oid),
@@ -30,7 +30,7 @@ WITH gone AS (DELETE FROM pg_trigger WHERE tgfoid {_OF_FUNCTIONS} RETURNING oid,
          DELETE FROM pg_description d USING gone WHERE d.classoid = 'pg_trigger'::regclass AND d.objoid = gone.oid)
 UPDATE pg_attribute a SET attnum = attnum FROM gone WHERE a.attrelid = gone.tgrelid AND a.attnum = -1
 """  # noqa: S608 - all of it is ours
-# What still runs may have read the triggers of its tables before, and is about to call their function.
+# Statements that still run may have read the triggers before, and may still call their functions.
 _STATEMENTS_BEFORE = """
 SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 AND state = 'active' AND backend_type = 'client backend' AND query_start < %s LIMIT 1
@@ -39,12 +39,12 @@ _OPEN_TO_NOBODY = "ALTER DATABASE {} WITH ALLOW_CONNECTIONS true CONNECTION LIMI
 
 
 def are_in(connection: Connection) -> bool:
-    """Tell whether a database still has guards."""
+    """Tell whether a database still has these functions."""
     return connection.execute(_FIND).fetchone() is not None
 
 
 def remove(connection: Connection) -> bool:
-    """Remove all guards from one database; False when statements still run that may need their functions."""
+    """Remove all guards from one database; False when running statements may still need their functions."""
     if not are_in(connection):
         return True
     with connection.transaction():
@@ -71,7 +71,7 @@ def _still_used(connection: Connection) -> bool:
 
 @contextmanager
 def entered(paths: ServicePaths, database: connections.Database) -> Iterator[Connection]:
-    """Connect to a database; one that accepts no connections is opened to the platform alone meanwhile."""
+    """Connect to a database; one that accepts no connections is opened temporarily, to the platform only."""
     if database.is_open:
         with connections.connect(paths, database.name, lock_timeout="1s") as connection:
             yield connection

@@ -1,7 +1,7 @@
-"""Update extensions as the platform, and remember what states of before an update need.
+"""Update extensions as the platform, and record which libraries earlier states of the data need.
 
-The admin does not own what the platform created, and where a package took the old library away, a session that
-touches the extension fails. The update is therefore the first statement of its session, as TimescaleDB demands it.
+The admin does not own extensions that the platform created. When a package has removed the old library, any session
+that uses the extension fails. So the update is the first statement of its session, as TimescaleDB requires.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ WHERE e.extversion <> a.default_version AND (%s::text IS NULL OR e.extname = %s)
 
 
 class _Updated(msgspec.Struct, frozen=True):
-    """An update that was made, and the libraries that states of before it need."""
+    """An update, and the libraries that earlier states of the data need."""
 
     at: datetime
     extension: str
@@ -43,7 +43,7 @@ class _Updated(msgspec.Struct, frozen=True):
 
 
 def update(paths: ServicePaths, wanted: str | None) -> list[ExtensionUpdate]:
-    """Update one extension, or all, to the version that is installed, in every database; return what was tried."""
+    """Update one extension, or all, to the installed version in every database; return all attempts."""
     with connections.connect(paths) as connection:
         databases = ["template1", *(each.name for each in connections.databases(connection) if each.is_open)]
     return [made for database in databases for made in _update_in(paths, database, wanted)]
@@ -55,7 +55,7 @@ def _update_in(paths: ServicePaths, database: str, wanted: str | None) -> Iterab
     for name, old, new, has_path, libraries in outdated:
         problem = f"it has no update from {old} to {new}: install a version between" if not has_path else None
         if problem is None:
-            # Before the update, as of its end at the latest: this process may end behind it.
+            # Recorded before the update, with its latest end, because this process may be killed after the update.
             known, latest = _remembered(paths.root / _RECORD), datetime.now(UTC) + _UPDATE_LIMIT
             _remember(paths, [*known, _Updated(latest, name, old, libraries)])
             problem = _update_one(paths, database, name)
@@ -76,16 +76,16 @@ def _update_one(paths: ServicePaths, database: str, name: str) -> str | None:
     return None
 
 
-def check_past(paths: ServicePaths, installation: Installation, moment: datetime) -> None:
-    """Raise Invalid when the state of a moment needs a library that is not installed any more."""
+def check_past(paths: ServicePaths, installation: Installation, time: datetime) -> None:
+    """Raise Invalid when the state at `time` needs a library that is not installed any more."""
     for made in _remembered(paths.root / _RECORD):
-        missing = [name for name in made.libraries if moment <= made.at and not _is_there(installation, name)]
+        missing = [name for name in made.libraries if time <= made.at and not _is_there(installation, name)]
         if missing:
             raise Invalid(
                 "EXTENSION_VERSION_MISSING",
-                f"the state of {rfc3339(moment)} has {made.extension} {made.version}, whose library is not installed"
+                f"The data of {rfc3339(time)} uses {made.extension} {made.version}, whose library is not installed"
                 f" ({', '.join(missing)})",
-                f"Install that version, or choose a moment after {rfc3339(made.at)}, when it was updated.",
+                f"Install that version, or choose a target_time after {rfc3339(made.at)}, when it was updated.",
             )
 
 

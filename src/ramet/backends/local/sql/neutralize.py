@@ -1,7 +1,7 @@
-"""Keep a fork from acting on the world that its parent acts on (docs/hazards.md, 18 to 22).
+"""Keep a fork from affecting the systems that its parent uses (docs/hazards.md, 18 to 22).
 
-Shared catalogs are updated directly: that reaches databases that accept no connections, and runs nothing that a tenant
-could have put in the way. What a tenant owns is never executed: only tables that belong to an extension are touched.
+Shared catalogs are updated directly, which includes databases that accept no connections and executes no code of
+tenants. Only tables that belong to an extension are changed.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.each_database import in_each
 from ramet.backends.local.sql.prepared_transactions import Prepared
 
-# No host of this name: later commands on a detached subscription cannot reach the publisher, whose slots are the
-# parent's (they are named after the system identifier, which a fork shares).
+# There is no such host, so later commands on a detached subscription cannot reach the publisher. Its slots belong to
+# the parent: their names contain the system identifier, which a fork shares.
 _NOWHERE = "host=/nonexistent"
 
 
 @dataclass(frozen=True)
 class _JobTable:
-    """A table of scheduled jobs that an extension keeps; `user_jobs` leaves the extension's own upkeep alone."""
+    """An extension's table of scheduled jobs; `user_jobs` excludes the extension's own maintenance jobs."""
 
     extension: str
     table: str
@@ -31,13 +31,13 @@ class _JobTable:
 
 @dataclass(frozen=True)
 class _Neutralized:
-    """What was found in one database."""
+    """What was neutralized in one database."""
 
     user_mappings: int
     jobs: list[str]
 
 
-# Jobs below 1000 are the extension's own; one of them reports to its makers.
+# Jobs below 1000 are the extension's own; one of them sends telemetry.
 _TIMESCALEDB_JOBS = "(id >= 1000 OR proc_name = 'policy_telemetry')"
 _JOB_TABLES = (
     _JobTable("pg_cron", "cron.job", "active", "jobid"),
@@ -60,12 +60,12 @@ class Inspection:
 
 
 def inspect(connection: Connection) -> Inspection:
-    """Return what is there to be quieted."""
+    """Return the databases and prepared transactions of a server."""
     return Inspection(connections.databases(connection), prepared_transactions.find(connection))
 
 
 def findings(found: Inspection) -> dict[str, Any]:
-    """Return what a fork's report should name: prepared transactions, and databases that nobody can enter."""
+    """Return what a fork's report lists: prepared transactions, and databases that accept no connections."""
     names = {each.oid: each.name for each in found.databases}
     return {
         "prepared_transactions": [
@@ -76,9 +76,9 @@ def findings(found: Inspection) -> dict[str, Any]:
 
 
 def neutralize(paths: ServicePaths, connection: Connection, found: Inspection) -> dict[str, Any]:
-    """Take foreign credentials and scheduled jobs away, in every database.
+    """Remove the credentials of foreign servers and deactivate scheduled jobs, in every database.
 
-    Return what was found; `connection` is one that is open already.
+    Returns what was changed; `connection` is an open one, which is reused.
     """
     neutralized = in_each(paths, connection, [each.name for each in found.to_enter], _neutralize_one)
     return {
@@ -88,7 +88,7 @@ def neutralize(paths: ServicePaths, connection: Connection, found: Inspection) -
 
 
 def disable_telemetry(connection: Connection) -> None:
-    """Take back what tenants set so that TimescaleDB reports to its makers; the configuration says off."""
+    """Remove the settings by which tenants have enabled the telemetry of TimescaleDB."""
     connection.execute(
         "UPDATE pg_db_role_setting SET setconfig = ARRAY(SELECT setting FROM unnest(setconfig) AS setting"
         " WHERE lower(setting) NOT LIKE 'timescaledb.telemetry%')"
@@ -109,7 +109,7 @@ def end_prepared(paths: ServicePaths, connection: Connection, found: Inspection,
 
 
 def detach_subscriptions(connection: Connection, found: Inspection) -> list[str]:
-    """Disable every subscription, and let go of the publisher and of its slot without telling it; return their names.
+    """Disable every subscription, and detach it from its slot without contacting the publisher; return their names.
 
     May run again.
     """
@@ -123,7 +123,7 @@ def detach_subscriptions(connection: Connection, found: Inspection) -> list[str]
 
 
 def _clear_user_mappings(connection: Connection) -> int:
-    """Take users and passwords of foreign servers away; wrappers that would object are not asked."""
+    """Remove the options of user mappings, without the validators of foreign-data wrappers."""
     return connection.execute("UPDATE pg_user_mapping SET umoptions = NULL WHERE umoptions IS NOT NULL").rowcount
 
 
@@ -141,7 +141,7 @@ def _deactivate_jobs(connection: Connection) -> list[str]:
 
 
 def _belongs_to_extension(connection: Connection, kept: _JobTable) -> bool:
-    """Tell whether a table is the extension's, and a superuser's: a tenant's may carry triggers that run as we."""
+    """Tell whether a table belongs to the extension and a superuser: triggers of tenants would run as superuser."""
     row = connection.execute(
         "SELECT 1 FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner AND r.rolsuper"
         " JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'"

@@ -1,8 +1,8 @@
-"""Take from a role what it owns, so that neither the role nor what it wrote gains a right by that.
+"""Reassign the objects that a role owns, without giving more privileges to the role or to its code.
 
-Views, rules, indexes and materialized views use the rights of their owner. The new owner is therefore a role without
-login that has the rights of the old one, and of which the admin is a member. Only what a member of the admin owns goes
-to the admin: its code could use the admin's rights before, too.
+Views, rules, indexes and materialized views use the privileges of their owner. The new owner is therefore a role
+without login that has the privileges of the old one, and of which the admin is a member. Only the objects of a member
+of the admin become the admin's: their code could use the admin's privileges before.
 """
 
 import secrets
@@ -23,14 +23,14 @@ UNION ALL SELECT format('SEQUENCE %%I.%%I', n.nspname, c.relname) FROM pg_class 
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relowner = %s AND c.relkind = 'S'
 UNION ALL SELECT format('SCHEMA %%I', nspname) FROM pg_namespace WHERE nspowner = %s
 """
-# The role may call these still.
+# The role may still call these.
 _WITH_OWNERS_RIGHTS = "SELECT oid::regprocedure::text FROM pg_proc WHERE proowner = %s AND prosecdef"
 
 
 def take(connection: Connection, oid: int, name: str, *, from_admin: bool) -> None:
-    """Take what a role owns in the database of a connection, inside a transaction, and let the role read it.
+    """Reassign a role's objects in the database of a connection, in a transaction, and let the role read them.
 
-    `from_admin` tells that the role is a member of the admin.
+    `from_admin` says that the role is a member of the admin.
     """
     for (database,) in connection.execute(_DATABASES, (oid,)).fetchall():
         connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database, ADMIN_ROLE)
@@ -47,7 +47,7 @@ def take(connection: Connection, oid: int, name: str, *, from_admin: bool) -> No
 
 
 def _make_owner(connection: Connection, name: str) -> str:
-    """Make a role that has the rights of another one; nobody could have made a role of its name before."""
+    """Create a role that has the privileges of another one, with an unpredictable name."""
     owner = f"ramet_owner_{secrets.token_hex(8)}"
     has_options = connection.info.server_version // 10000 >= _MEMBERSHIP_OPTIONS_SINCE
     connections.run(connection, "CREATE ROLE {} NOLOGIN", owner)

@@ -1,7 +1,7 @@
-"""Prepared transactions that came along with a fork (docs/hazards.md, 15): which there are, and rolling them back.
+"""List and roll back the prepared transactions of a fork (docs/hazards.md, 15).
 
-Those that change what all databases share (roles, passwords, memberships, databases) are rolled back on every fork.
-They lock the rows that `roles.rotate` changes; and committed later, they would let the parent's passwords in.
+Those that change shared catalogs (roles, passwords, memberships, databases) are rolled back in every fork: they lock
+the rows that `roles.rotate` changes, and if they were committed later, passwords of the parent would become valid.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 
 _PREPARED = "SELECT prepared, dbid, gid FROM pg_prepared_xact()"
-# A definition keeps the lock on the catalog that it changes until its transaction ends. Shared catalogs are in no
-# database. What a transaction locks is found by its lock on its own number.
+# DDL keeps its lock on the catalogs that it changes until its transaction ends. Locks on shared catalogs have no
+# database. The locks of a transaction are found by the lock on its own transaction ID.
 _SHARED = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
 SELECT p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
@@ -25,7 +25,7 @@ WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransa
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared transaction, and whether it changes what all databases share."""
+    """A prepared transaction, and whether it changes shared catalogs."""
 
     database_oid: int
     name: str
@@ -44,7 +44,7 @@ def find(connection: Connection) -> list[Prepared]:
 def roll_back(
     paths: ServicePaths, connection: Connection, databases: Sequence[connections.Database], wanted: Sequence[Prepared]
 ) -> None:
-    """Roll prepared transactions back, each in its own database; `connection` is one that is open already."""
+    """Roll prepared transactions back, each in its own database; `connection` is an open one, which is reused."""
     for database in databases:
         names = [each.name for each in wanted if each.database_oid == database.oid]
         if names:
@@ -55,7 +55,7 @@ def roll_back(
 
 @contextlib.contextmanager
 def _inside(paths: ServicePaths, connection: Connection, database: connections.Database) -> Iterator[Connection]:
-    """Yield a session in a database, which is opened for it when it accepts no connections."""
+    """Yield a session in a database, which is opened temporarily when it accepts no connections."""
     if connection.info.dbname == database.name:
         yield connection
         return

@@ -1,8 +1,8 @@
-"""What lets tenants have roles and sessions that only read: functions of the platform, and a login trigger.
+"""Read-only roles and sessions for tenants: functions of the platform, and a login trigger.
 
-The functions make roles that have no right to write. The login trigger, from PostgreSQL 17 on, makes
-`default_transaction_read_only` the default of sessions that begin with `tsdb_admin.read_only_connection`; the loadable
-module (read_only_module.py) makes that strict. What holds where: docs/read-only.md.
+The functions create roles without privileges to write. The login trigger, from PostgreSQL 17 on, sets
+`default_transaction_read_only` in sessions that begin with `tsdb_admin.read_only_connection`; the loadable module
+(read_only_module.py) enforces that. docs/read-only.md describes the rules of each version.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) AS setting
       AND lower(split_part(setting, '=', 2)) NOT IN {_FALSE})
 """
 
-# A failed CREATE ROLE would show its statement, with the password, in the context of the error: it is raised anew.
+# The context of a failed CREATE ROLE contains its statement with the password, so a new error is raised.
 _CREATE_BARE_ROLE = f"""
 CREATE OR REPLACE FUNCTION {_SCHEMA}.create_bare_readonly_role(name text, password text) RETURNS void {_DEFINER} AS $$
 BEGIN
@@ -62,7 +62,7 @@ BEGIN
     EXECUTE format('GRANT pg_read_all_data, pg_monitor TO %I', $1);
 END $$
 """  # noqa: S608 - all of it is ours
-# Settings that a client sends win over those of its role, so that a role's mark is looked up.
+# Settings that a client sends override those of its role, so the role's setting is looked up.
 _BEGIN_SESSION = f"""
 CREATE OR REPLACE FUNCTION pg_catalog.ramet_begin_session() RETURNS event_trigger {_DEFINER} AS $$
 BEGIN
@@ -81,7 +81,7 @@ _FUNCTIONS = {
     "grant_tsdbadmin_to_role(text)": _LET_ROLE_READ,
 }
 _TRIGGER = "ramet_begin_session"
-# Kept in the text of a function, where each fork looks it up.
+# Stored in the text of a function, where each fork finds it.
 _VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION)).encode()).hexdigest()[:16]
 _FIND = f"""
 SELECT proname, prosrc FROM pg_proc WHERE proname IN ('ramet_refuse_writes', 'create_bare_readonly_role')
@@ -90,16 +90,16 @@ AND pronamespace IN ('pg_catalog'::regnamespace, to_regnamespace('{_SCHEMA}'))
 
 
 def install(paths: ServicePaths, database: str) -> None:
-    """Put the functions and the login trigger into a database, and into those made from it; may run again."""
+    """Install the functions and the login trigger in a database, or a template of databases; may run again."""
     with connections.connect(paths, database) as connection:
         _install(connection)
 
 
 def renew(paths: ServicePaths) -> bool:
-    """Give all databases of a serving server what this release has, in place of what earlier ones left there.
+    """Upgrade all databases of a running server from earlier releases.
 
-    Return False when some database could not be renewed, or statements still run that need what is to be removed. The
-    tenants' own database comes last: what it has, all have.
+    Returns False when a database could not be upgraded, or running statements still need the earlier functions. The
+    tenants' own database is upgraded last: when it is current, all are.
     """
     with connections.connect_inside(paths) as connection:
         if connection.info.dbname == DATABASE and is_current(connection):
@@ -113,7 +113,7 @@ def renew(paths: ServicePaths) -> bool:
 
 
 def _renew_one(paths: ServicePaths, database: connections.Database, *, marked: bool = True) -> bool:
-    """Renew one database; unless `marked`, it does not become current yet."""
+    """Upgrade one database; unless `marked`, it does not count as current yet."""
     try:
         with earlier_guards.entered(paths, database) as connection:
             if not earlier_guards.remove(connection):
@@ -121,13 +121,13 @@ def _renew_one(paths: ServicePaths, database: connections.Database, *, marked: b
             if marked and not is_current(connection):
                 _install(connection)
     except (psycopg.Error, Unavailable) as error:
-        _log.warning("database %s of service %s is not renewed: %s", database.name, paths.service_id, error)
+        _log.warning("database %s of service %s was not upgraded: %s", database.name, paths.service_id, error)
         return False
     return True
 
 
 def is_current(connection: Connection) -> bool:
-    """Tell whether a database has what this release gives to new ones, and nothing of what earlier ones gave."""
+    """Tell whether a database has the functions of this release, and none of earlier ones."""
     found: dict[str, str] = dict(connection.execute(_FIND).fetchall())
     return "ramet_refuse_writes" not in found and _VERSION in found.get("create_bare_readonly_role", "")
 
@@ -150,7 +150,7 @@ def _install_login_trigger(connection: Connection) -> None:
 
 
 def _may_use_schema(connection: Connection) -> bool:
-    """Tell whether the schema of the functions is the platform's; it is made where there is none."""
+    """Tell whether the schema of the functions belongs to the platform; create it if it does not exist."""
     owner = connection.execute("SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = %s", (_SCHEMA,))
     row = owner.fetchone()
     if row is None:
@@ -158,7 +158,7 @@ def _may_use_schema(connection: Connection) -> bool:
         connection.execute(f"GRANT USAGE ON SCHEMA {_SCHEMA} TO {ADMIN_ROLE}".encode())
         _leave_out_of_dumps(connection, f"SCHEMA {_SCHEMA}")
     elif row[0] != PLATFORM_ROLE:
-        _log.warning("database %s has a schema %s of %s already", connection.info.dbname, _SCHEMA, row[0])
+        _log.warning("database %s already has a schema %s owned by %s", connection.info.dbname, _SCHEMA, row[0])
         return False
     return True
 
@@ -175,5 +175,5 @@ def _install_functions(connection: Connection) -> None:
 
 
 def _leave_out_of_dumps(connection: Connection, what: str) -> None:
-    """Make something a member of an extension: tenants could not restore it."""
+    """Make an object a member of an extension, so that pg_dump skips it: tenants could not restore it."""
     connection.execute(f"ALTER EXTENSION plpgsql ADD {what}".encode())

@@ -1,7 +1,7 @@
-"""Take the rights to write from roles that tenants mark with `ALTER ROLE ... SET tsdb_admin.read_only_role = true`.
+"""Revoke write privileges from roles that tenants mark with `ALTER ROLE ... SET tsdb_admin.read_only_role = true`.
 
-A look costs a glance at a directory unless WAL was written since the last one. Rights are taken with PostgreSQL's own
-statements; what becomes of what a marked role owned: ownership.py.
+A check reads one directory unless WAL was written since the last one. Privileges are revoked by SQL statements;
+ownership.py reassigns the objects of a marked role.
 """
 
 import logging
@@ -18,14 +18,14 @@ from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.errors import Unavailable
 
 _log = logging.getLogger(__name__)
-# A right to write beside another right on the same object changes no digest.
+# A write privilege in addition to another privilege on the same object does not change the digest.
 _SWEEP_SECONDS = 30.0
 _GROUP_ROLES_SINCE = 16
 _OTHERS = [ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE]
 _READING = ["pg_read_all_data", "pg_monitor", "pg_read_all_settings", "pg_read_all_stats", "pg_stat_scan_tables"]
 _WRITES = ["INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "MAINTAIN", "CREATE"]
 
-# The digest changes with whatever the role owns, or is granted for the first time on an object, in any database.
+# The digest changes when the role owns another object, or gets a first privilege on one, in any database.
 _MARKED = f"""
 SELECT r.oid, r.rolname, md5(concat(
     r.rolcreaterole, r.rolcreatedb, r.rolreplication,
@@ -69,13 +69,13 @@ FROM pg_default_acl d JOIN pg_roles o ON o.oid = d.defaclrole LEFT JOIN pg_names
 WHERE a.grantee = %s AND (a.privilege_type = ANY(%s) OR d.defaclobjtype = 'S' AND a.privilege_type = 'USAGE')
 """
 
-# What a session became by SET ROLE it stays when the membership is revoked.
+# A session keeps the role of SET ROLE when the membership is revoked.
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = %s"
 
 
 @dataclass(frozen=True)
 class _Role:
-    """A marked role, and what its rights depend on, in one text."""
+    """A marked role, and a digest of what its privileges depend on."""
 
     oid: int
     name: str
@@ -84,7 +84,7 @@ class _Role:
 
 @dataclass(frozen=True)
 class _Observed:
-    """What was seen of a server when its marked roles were looked at, and what when all their rights were."""
+    """The state of a server at the last check of its marked roles, and at the last full check."""
 
     wal_ns: int
     settled: frozenset[_Role]
@@ -94,12 +94,12 @@ class _Observed:
 
 @dataclass(frozen=True)
 class ReadOnlyRoles:
-    """The marked roles of the servers of one data root."""
+    """The read-only roles of the servers of one data root."""
 
     _observed: dict[str, _Observed] = field(default_factory=dict)
 
     def enforce(self, paths: ServicePaths) -> None:
-        """Take the rights to write from the marked roles of a serving server, unless that was done already."""
+        """Revoke write privileges from the marked roles of a running server, unless that was done already."""
         wal_ns, now = _wal_written_ns(paths), time.monotonic()
         last = self._observed.get(paths.service_id)
         if last is None or (now >= last.next_sweep and last.swept_ns != wal_ns):
@@ -109,13 +109,13 @@ class ReadOnlyRoles:
         try:
             settled = _settle(paths, last.settled)
         except (psycopg.Error, Unavailable) as error:
-            _log.warning("the read-only roles of service %s cannot be looked at: %s", paths.service_id, error)
+            _log.warning("the read-only roles of service %s could not be checked: %s", paths.service_id, error)
             settled = last.settled
         self._observed[paths.service_id] = replace(last, wal_ns=wal_ns, settled=settled)
 
 
 def _wal_written_ns(paths: ServicePaths) -> int:
-    """Return when WAL was written last; no role is marked without."""
+    """Return when WAL was written last: marking a role writes WAL."""
     try:
         return max(entry.stat().st_mtime_ns for entry in (paths.data / WAL_DIRECTORY).iterdir())
     except (OSError, ValueError):
@@ -140,13 +140,13 @@ def _try_to_take_rights(paths: ServicePaths, connection: Connection, role: _Role
     try:
         _take_rights(paths, connection, role)
     except psycopg.Error as error:
-        _log.warning("role %s of service %s keeps rights to write: %s", role.name, paths.service_id, error)
+        _log.warning("role %s of service %s keeps write privileges: %s", role.name, paths.service_id, error)
         return False
     return True
 
 
 def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> None:
-    """Leave a role no right to write, in any database."""
+    """Revoke all write privileges of a role, in all databases."""
     groups = connection.execute(_GROUPS, (role.oid, _READING)).fetchall()
     from_admin = any(name == ADMIN_ROLE for _, _, name, _, _ in groups)
     databases = ["postgres", *(name for name in connections.tenant_databases(connection) if name != "postgres")]
@@ -164,7 +164,7 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
         _revoke_memberships(connection, role, left)
         if from_admin:
             connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role.name)
-        # Here for a process that ends behind the commit, and then for sessions that have begun before it.
+        # In the transaction in case this process ends after the commit, and again for sessions that began before it.
         _end_sessions(connection, role, left)
     _end_sessions(connection, role, left)
 
@@ -190,7 +190,7 @@ def _revoke_writes(connection: Connection, role: _Role) -> None:
 
 
 def _restrict(connection: Connection, role: _Role) -> None:
-    """Take what a role may do beside its rights, without a write where that was done."""
+    """Remove attributes that allow writes, unless that was done already."""
     query = (
         "SELECT rolcreatedb OR rolcreaterole OR rolreplication,"
         " 'default_transaction_read_only=on' = ANY(coalesce(rolconfig, '{}')) FROM pg_roles WHERE oid = %s"
@@ -215,6 +215,6 @@ def _revoke_memberships(connection: Connection, role: _Role, groups: set[str]) -
 
 
 def _execute(connection: Connection, statement: str, role: str, ending: str = "") -> None:
-    """Execute a statement of which all but the role's name is quoted already."""
+    """Execute a statement in which only the role's name is not quoted yet."""
     name = psycopg.sql.Identifier(role).as_string(connection)
     connection.execute(f"{statement} {name} {ending}".encode())

@@ -1,4 +1,4 @@
-"""The roles of a server: the tenants' admin, who is no superuser, and passwords that belong to one service alone."""
+"""The roles of a server: the tenants' admin, which is no superuser, and passwords that are unique to a service."""
 
 import psycopg
 
@@ -9,11 +9,11 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, is_password_of, verifier_of_nobody
 
-# On PostgreSQL 15 CREATEROLE may grant any role but superusers, itself included: these three lead out of the database.
-# Without a row nobody can ever be a member; a name that begins with pg_ cannot be created.
+# On PostgreSQL 15 a role with CREATEROLE may grant any role except superusers, and these three give access to the host.
+# They are deleted: without them nobody can be a member, and a name that begins with pg_ cannot be created.
 _HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
-# Not pg_maintain: who may lock pg_authid keeps the platform out of the server.
+# Not pg_maintain: it permits locking pg_authid, which would lock the platform out.
 _ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
 _TEMPLATE = "template1"
 _ADMIN_LOCK = 0x52616D6574
@@ -22,7 +22,7 @@ _ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_ro
 
 
 def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]) -> None:
-    """Give a newborn server its admin, its database, and the extensions that belong to it; may run again."""
+    """Create the admin, the database and its extensions on a new server; may run again."""
     with connections.connect(paths) as connection:
         _lock_host_roles_away(connection)
         service_roles.ensure_pooler_role(connection)
@@ -36,9 +36,9 @@ def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]
 
 
 def rotate(connection: Connection, verifier: Secret) -> int:
-    """Set the admin's verifier, and give all other login roles passwords that nobody knows; return how many.
+    """Set the admin's verifier, and random passwords for all other login roles; return their number.
 
-    The admin of a fork can log in whatever its parent's tenants did to the role.
+    The admin of a fork can log in, whatever tenants of its parent did to the role.
     """
     service_roles.retire_earlier_roles(connection)
     _ensure_admin(connection, verifier)
@@ -52,10 +52,10 @@ def rotate(connection: Connection, verifier: Secret) -> int:
 
 
 def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
-    """Give the admin another password, and the right to log in with it. Raises Unavailable while a tenant locks it."""
+    """Change the admin's password, and let it log in. Raises Unavailable while a transaction locks the role."""
     try:
         with connections.connect(paths) as connection, connection.transaction():
-            # PostgreSQL does not wait when two sessions alter one role: it fails the second one.
+            # When two sessions alter a role, PostgreSQL does not wait: the second one fails.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ADMIN_LOCK,))
             _ensure_admin(connection, verifier)
             reset_closing_settings(connection)
@@ -68,7 +68,7 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
 
 
 def admin_has(paths: ServicePaths, password: Secret) -> bool:
-    """Tell whether this is the admin's password; False too when the server cannot be asked."""
+    """Tell whether this is the admin's password; False when the server does not accept connections."""
     query = "SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin AND rolpassword IS NOT NULL"
     try:
         with connections.connect(paths) as connection:
@@ -93,13 +93,13 @@ def _ensure_admin(connection: Connection, verifier: Secret) -> None:
     )
     _set_verifier(connection, ADMIN_ROLE, verifier)
     connections.run(connection, f"GRANT {', '.join(_ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
-    # A mark that the admin has set on itself may keep it from taking that back.
+    # If the admin has marked itself as read-only, it may not be able to undo that.
     connections.run(connection, "ALTER ROLE {} RESET tsdb_admin.read_only_role", ADMIN_ROLE)
     connections.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)
 
 
 def _set_verifier(connection: Connection, role: str, verifier: Secret) -> None:
-    # ALTER ROLE would first try out whether the verifier belongs to the empty password, which takes 9 ms.
+    # ALTER ROLE would compare the verifier with the empty password first, which takes 9 ms.
     query = "UPDATE pg_authid SET rolpassword = %s WHERE rolname = %s"
     connection.execute(query, (verifier.reveal(), role))
 

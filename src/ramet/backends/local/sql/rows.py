@@ -1,4 +1,4 @@
-"""Reading one row, or one value of it, over a connection."""
+"""Read one row, or one value of it, over a connection."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""The role that poolers log in as, and the retirement of the roles that earlier releases made.
+"""The role that poolers log in as, and the removal of roles that earlier releases created.
 
-Replicas stream as the platform's own role, which no tenant can alter. A pooler talks to strangers, so it logs in as a
-role that reads verifiers and writes nothing. The name and the oid of that role lie where PostgreSQL keeps its own:
-nobody can create, alter or rename a role called `pg_...`, and nobody can drop one with a pinned oid, not even a tenant
-with CREATEROLE on PostgreSQL 15, who may drop any other role but superusers.
+Replicas stream as the platform's own role, which no tenant can alter. A pooler is exposed to clients, so it logs in as
+a role that can only read verifiers. Its name and oid are in the range that PostgreSQL reserves: nobody can create,
+alter or rename a role called `pg_...`, and nobody can drop one with a pinned oid, not even a tenant with CREATEROLE on
+PostgreSQL 15, who may drop all other roles except superusers.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ INSERT INTO pg_authid (oid, rolname, rolsuper, rolinherit, rolcreaterole, rolcre
 SELECT %s, %s, false, true, false, false, true, false, false, -1 WHERE NOT EXISTS (SELECT FROM pg_authid WHERE oid = %s)
 """
 _READS_VERIFIERS = "SELECT pg_has_role(%s::name, 'pg_read_all_data', 'USAGE')"
-# Tenants cannot give REPLICATION, and what they grant names another grantor than the platform's role.
+# Tenants cannot set REPLICATION, and their grants have another grantor than the platform's role.
 _MADE_BY_EARLIER_RELEASES = """
 SELECT rolname FROM pg_authid a WHERE rolname = 'ramet_replica' AND rolreplication
 OR rolname = 'ramet_pooler' AND EXISTS (SELECT FROM pg_auth_members m
@@ -31,22 +31,22 @@ OR rolname = 'ramet_pooler' AND EXISTS (SELECT FROM pg_auth_members m
 
 
 def ensure_pooler_role(connection: Connection) -> None:
-    """Make the role of poolers unless it is there, and let it read verifiers; may run again."""
+    """Create the role of poolers unless it exists, and let it read verifiers; may run again."""
     connection.execute(_MAKE_POOLER, (_POOLER_OID, POOLER_ROLE, _POOLER_OID))
     if connection.execute(_READS_VERIFIERS, (POOLER_ROLE,)).fetchone() != (True,):
         connections.run(connection, "GRANT pg_read_all_data TO {}", POOLER_ROLE)
 
 
 def ensure_pooler_role_of(paths: ServicePaths) -> None:
-    """Make the role of poolers on a server that follows nobody; may run again. Raises Unavailable."""
+    """Create the role of poolers on a primary; may run again. Raises Unavailable."""
     with connections.connect(paths) as connection:
         ensure_pooler_role(connection)
 
 
 def retire_earlier_roles(connection: Connection) -> None:
-    """Take from the roles of earlier releases what the platform gave them, and drop them unless tenants use them.
+    """Revoke the privileges of the roles of earlier releases, and drop them unless tenants use them.
 
-    A tenant may have created a role of that name first. Without REPLICATION it is the tenant's like any other.
+    A tenant may have created a role of that name before. Without REPLICATION it is an ordinary role.
     """
     found = connection.execute(_MADE_BY_EARLIER_RELEASES).fetchall()
     connection.execute(

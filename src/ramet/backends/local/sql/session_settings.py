@@ -1,7 +1,7 @@
-"""The settings of the platform's own sessions, which win over whatever tenants have set for a database.
+"""The settings of the platform's sessions, which override those that tenants have set for a database.
 
-A tenant may `ALTER DATABASE ... SET` every setting that users may change. Which ones there are is asked of PostgreSQL:
-each is set to the value that it is compiled with, unless this module names another.
+A tenant may `ALTER DATABASE ... SET` every setting that users may change. Their names are queried, and each is set to
+its built-in default, unless this module names another value.
 """
 
 import threading
@@ -33,11 +33,11 @@ _OURS = {
     "log_min_error_statement": "panic",
     "log_parameter_max_length_on_error": "0",
     "pg_stat_statements.track": "none",
-    # A database whose version of TimescaleDB has no library any more can be looked at all the same.
+    # A database can be opened even if the library of its TimescaleDB version is not installed any more.
     "timescaledb.disable_load": "on",
 }
 _OURS_SINCE = {17: {"event_triggers": "off"}}
-# How much ANALYZE reads is for the tenant to say. The settings that bear NO_RESET_ALL are those of one transaction.
+# Tenants choose how much ANALYZE reads. Settings with NO_RESET_ALL belong to a single transaction.
 _COMPILED_IN = """
 SELECT name, boot_val FROM pg_settings WHERE context = 'user' AND boot_val IS NOT NULL AND name NOT LIKE '%.%'
 AND name <> 'default_statistics_target' AND NOT 'NO_RESET_ALL' = ANY(pg_settings_get_flags(name))
@@ -45,21 +45,21 @@ AND name <> 'default_statistics_target' AND NOT 'NO_RESET_ALL' = ANY(pg_settings
 
 
 def ours(major: int) -> dict[str, str]:
-    """Return what this module names itself: enough where no tenant can set anything, in the database postgres."""
+    """Return the settings of this module: they suffice in the database postgres, which no tenant can change."""
     newer = (settings for since, settings in _OURS_SINCE.items() if major >= since)
     return {name: value for settings in (_OURS, *newer) for name, value in settings.items()}
 
 
 def compiled_in(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, str]:
-    """Return the settings that users may change, with the values that the server of a connection is compiled with."""
+    """Return the settings that users may change, with the built-in defaults of the server."""
     return {str(name): str(value) for name, value in connection.execute(_COMPILED_IN).fetchall()}
 
 
 @dataclass(frozen=True)
 class Known:
-    """The settings of servers that were asked: of each major version, and of single servers that differ.
+    """The known settings: of each major version, and of single servers that differ.
 
-    After a minor upgrade those that run on do not know the newest settings, and refuse who names them.
+    After a minor upgrade, servers that were not restarted reject connections that name new settings.
     """
 
     of_major: dict[int, Mapping[str, str]] = field(default_factory=dict)
@@ -67,11 +67,11 @@ class Known:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, major: int, service_id: str) -> Mapping[str, str] | None:
-        """Return what is known of a server; None when none like it was asked."""
+        """Return the settings of a server; None when they are not known."""
         return self.of_service.get(service_id, self.of_major.get(major))
 
     def remember(self, major: int, service_id: str, settings: Mapping[str, str]) -> None:
-        """Remember what a server said."""
+        """Remember the settings of a server."""
         with self._lock:
             if self.of_major.setdefault(major, settings) != settings:
                 self.of_service[service_id] = settings

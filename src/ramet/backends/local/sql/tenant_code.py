@@ -1,7 +1,7 @@
-"""Statements that may run functions of tenants: index expressions and predicates, extended statistics.
+"""Statements that may execute functions of tenants: index expressions and predicates, extended statistics.
 
-PostgreSQL runs those as the owner of their table, in a security-restricted operation. They may hang, and catch what a
-statement's time limit raises; they may find other functions only by the search path of their tenants.
+PostgreSQL executes these as the owner of the table, in a security-restricted operation. They may hang, they may catch
+the error of statement_timeout, and they may depend on the search path of their owner.
 """
 
 import logging
@@ -20,7 +20,7 @@ from ramet.errors import Unavailable
 
 _log = logging.getLogger(__name__)
 
-# For a table's oid: the search path of its owner there, as PostgreSQL chooses it, and the table's schema.
+# For a table's oid: the search path of its owner in this database, and the table's schema.
 _PATH = """
 SELECT coalesce((
     SELECT substr(setting, 13) FROM pg_db_role_setting, unnest(setconfig) AS setting
@@ -33,7 +33,7 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
 
 
 def search_paths(connection: Connection, table: int) -> list[str]:
-    """Return the search paths with which the functions of a table's indexes are likely to find what they call."""
+    """Return the search paths with which the functions of a table's indexes are likely to work."""
     found = connection.execute(_PATH.encode(), (table,)).fetchone()
     if found is None:
         return []
@@ -42,7 +42,7 @@ def search_paths(connection: Connection, table: int) -> list[str]:
 
 @contextmanager
 def tenants_path(connection: Connection, path: str) -> Iterator[None]:
-    """Let a search path hold meanwhile; what is executed must name all that it uses with its schema."""
+    """Set a search path temporarily; statements in the body must qualify all names."""
     connection.execute("SELECT pg_catalog.set_config('search_path', %s, false)", (path,))
     try:
         yield
@@ -53,7 +53,7 @@ def tenants_path(connection: Connection, path: str) -> Iterator[None]:
 
 @dataclass
 class Allowance:
-    """How long functions of tenants may run: in one statement, and in all of some work together."""
+    """How long functions of tenants may run: in one statement, and in total."""
 
     statement_seconds: float = 60.0
     seconds: float = 600.0
@@ -61,13 +61,13 @@ class Allowance:
 
     @contextmanager
     def statement(self, paths: ServicePaths, connection: Connection, path: str) -> Iterator[None]:
-        """Let a search path and the limit hold for a statement; the session that ignores the limit is ended.
+        """Apply a search path and the time limit to a statement; a session that ignores the limit is terminated.
 
-        Raises TimeoutError when nothing is left of the allowance.
+        Raises TimeoutError when the total is used up.
         """
         seconds = min(self.statement_seconds, self.seconds)
         if seconds <= 0:
-            raise TimeoutError("functions of its owner had run for too long before")
+            raise TimeoutError("functions of its owner have already run for too long")
         begun = time.monotonic()
         try:
             with _limited(paths, connection, seconds, self.grace_seconds), tenants_path(connection, path):
@@ -93,11 +93,11 @@ def _limited(paths: ServicePaths, connection: Connection, seconds: float, grace_
 def _terminate(paths: ServicePaths, pid: int) -> None:
     with suppress(Unavailable, psycopg.Error), connections.connect(paths) as connection:
         connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
-        _log.warning("service %s: a session of the platform was ended: a function ran for too long", paths.service_id)
+        _log.warning("service %s: terminated a session of the platform: a function ran too long", paths.service_id)
 
 
 def message_of(error: psycopg.Error) -> str:
-    """Return what an error says, in one line."""
+    """Return the message of an error, in one line."""
     if isinstance(error, psycopg.errors.AdminShutdown):
-        return "its session was ended, for it ran for too long"
+        return "its session was terminated, because it ran for too long"
     return (error.diag.message_primary or str(error)).strip().splitlines()[0]
