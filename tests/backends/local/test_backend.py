@@ -74,7 +74,7 @@ def test_nothing_of_a_destroyed_service_is_left(each_backend: LocalBackend) -> N
     assert services_of(backend) == []
 
 
-def test_a_half_made_fork_can_be_destroyed(backend: LocalBackend, parent: Server) -> None:
+def test_an_incomplete_fork_can_be_destroyed(backend: LocalBackend, parent: Server) -> None:
     child = new_server(backend.instances)
     backend.servers.destroy(child.service_id)
     backend.restore.capture(child, Source(parent))
@@ -83,7 +83,7 @@ def test_a_half_made_fork_can_be_destroyed(backend: LocalBackend, parent: Server
     assert services_of(backend) == [parent.service_id]
 
 
-def test_a_half_made_cluster_is_made_anew(each_backend: LocalBackend) -> None:
+def test_an_incomplete_cluster_is_created_again(each_backend: LocalBackend) -> None:
     server = new_server(each_backend.instances)
     paths = each_backend.instances.make_directories(server)
     each_backend.pool.driver.create_tree(paths.data)
@@ -126,7 +126,7 @@ def test_stopping_a_crashed_server_leaves_it_cleanly_stopped(backend: LocalBacke
     assert rows_of(backend, forked.server) == [1]
 
 
-def test_stopping_goes_on_when_it_is_asked_for_again_meanwhile(backend: LocalBackend, parent: Server) -> None:
+def test_stopping_may_be_repeated_while_it_is_in_progress(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     postgres.stop(paths_of(backend, parent), 0)
     backend.servers.stop(parent)
@@ -263,7 +263,7 @@ def test_the_host_is_described(backend: LocalBackend) -> None:
     assert size.cpu_millis >= 1000
 
 
-def test_a_data_root_is_let_go_of_and_opened_again_with_its_services() -> None:
+def test_a_data_root_is_closed_and_opened_again_with_its_services() -> None:
     with data_root() as root:
         backend = open_backend(root)
         server = new_server(backend.instances, verifier=scram_verifier(new_password()))
@@ -281,7 +281,9 @@ def test_a_data_root_is_let_go_of_and_opened_again_with_its_services() -> None:
         backend.host.stop_all()
 
 
-def test_a_server_that_is_still_ending_is_asked_again(backend: LocalBackend, parent: Server, tmp_path: Path) -> None:
+def test_stopping_a_server_that_is_shutting_down_may_be_repeated(
+    backend: LocalBackend, parent: Server, tmp_path: Path
+) -> None:
     assert postgres.kill(paths_of(backend, parent), 10)
     with pytest.raises(Unavailable), connections.connect(paths_of(backend, parent)):
         pass

@@ -95,7 +95,7 @@ def _blank(past: Past, path: Path) -> None:
         (_blank, "does not begin with"),
     ],
 )
-def test_a_segment_that_is_not_what_it_should_be_is_named_with_the_nearest_moment(
+def test_a_corrupt_segment_is_named_with_the_nearest_restorable_time(
     past: Past, mutate: Callable[[Past, Path], None], cause: str
 ) -> None:
     mutate(past, past.archived(1))
@@ -109,7 +109,7 @@ def test_a_segment_that_is_not_what_it_should_be_is_named_with_the_nearest_momen
     assert past.fork_of(nearest) == [0]
 
 
-def test_the_nearest_moment_may_also_be_a_later_snapshot(backend: LocalBackend, parent: Server) -> None:
+def test_the_nearest_restorable_time_may_be_a_later_snapshot(backend: LocalBackend, parent: Server) -> None:
     past = Past(backend, parent)
     run(backend, parent)
     later_id, later = snapshot(backend, parent)
@@ -136,7 +136,7 @@ def test_a_flipped_bit_in_a_page_header_is_found_before_recovery(past: Past) -> 
         past.fork_of(past.moments[2])
 
 
-def test_damage_behind_the_moment_does_no_harm(past: Past) -> None:
+def test_corruption_after_the_target_does_no_harm(past: Past) -> None:
     past.archived(2).unlink()
     _flip(past.archived(3), 0x100)
     assert past.fork_of(past.moments[0]) == [0, 1]
@@ -195,7 +195,7 @@ def test_wal_that_ends_before_the_backup_did_is_found(backend: LocalBackend, par
         fork(backend, parent, snapshot_id)
 
 
-def test_recovery_that_went_to_another_moment_is_not_accepted(past: Past) -> None:
+def test_recovery_to_another_target_is_not_accepted(past: Past) -> None:
     child = new_server(past.backend.instances)
     source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
     captured = past.backend.restore.capture(child, source)
@@ -230,7 +230,7 @@ def test_a_fork_that_fell_short_of_its_base_is_not_accepted(backend: LocalBacken
         recover(backend, child, further)
 
 
-def test_the_wal_of_a_lost_archive_is_told_with_what_to_do(past: Past) -> None:
+def test_the_error_for_a_lost_archive_names_the_remedy(past: Past) -> None:
     for path in list(past.paths.archive.iterdir()):
         path.unlink()
     files.write(past.paths.archive / "00000002.history")

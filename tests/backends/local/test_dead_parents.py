@@ -23,7 +23,7 @@ def kill(backend: LocalBackend, server: Server) -> None:
     assert postgres.kill(paths_of(backend, server), 10)
 
 
-def test_a_fork_of_now_holds_all_that_a_dead_parent_had_acknowledged(backend: LocalBackend, parent: Server) -> None:
+def test_a_fork_of_a_crashed_parent_contains_all_committed_transactions(backend: LocalBackend, parent: Server) -> None:
     snapshot(backend, parent)
     with writing(backend, parent, first=0) as writer:
         eventually(lambda: len(writer.acknowledged) > 300)
@@ -35,7 +35,7 @@ def test_a_fork_of_now_holds_all_that_a_dead_parent_had_acknowledged(backend: Lo
 
 
 @pytest.mark.parametrize("offset", [-MICROSECOND, timedelta(0), MICROSECOND])
-def test_a_moment_of_a_dead_parent_is_met_to_the_microsecond(
+def test_a_target_time_of_a_crashed_parent_is_exact_to_the_microsecond(
     backend: LocalBackend, parent: Server, offset: timedelta
 ) -> None:
     snapshot_id, _ = snapshot(backend, parent)
@@ -45,7 +45,9 @@ def test_a_moment_of_a_dead_parent_is_met_to_the_microsecond(
     assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == expected
 
 
-def test_after_the_last_commit_of_a_dead_parent_all_is_there(backend: LocalBackend, parent: Server) -> None:
+def test_a_target_after_the_last_commit_of_a_crashed_parent_contains_everything(
+    backend: LocalBackend, parent: Server
+) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     append(backend, parent, 1, 2, 3)
     kill(backend, parent)
@@ -54,7 +56,9 @@ def test_after_the_last_commit_of_a_dead_parent_all_is_there(backend: LocalBacke
     assert forked.capture.facts["cut"]["first_excluded"] is None
 
 
-def test_a_last_commit_across_two_segments_is_in_forks_of_a_dead_parent(backend: LocalBackend, parent: Server) -> None:
+def test_a_last_commit_that_crosses_segments_is_in_forks_of_a_crashed_parent(
+    backend: LocalBackend, parent: Server
+) -> None:
     snapshot(backend, parent)
     append(backend, parent, 1)
     commit_across_border(backend, parent)
@@ -73,7 +77,7 @@ def test_wal_of_several_segments_is_followed_to_its_end(backend: LocalBackend, p
     assert rows_of(backend, fork(backend, parent).server) == [1, 2, 3, 4]
 
 
-def test_a_dead_parent_may_have_grown_from_a_clean_snapshot(backend: LocalBackend, parent: Server) -> None:
+def test_a_crashed_parent_can_be_forked_from_a_clean_snapshot(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     backend.servers.stop(parent)
     snapshot_id, _ = snapshot(backend, parent, paused=True)

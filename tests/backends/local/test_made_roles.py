@@ -78,7 +78,7 @@ def test_a_read_only_role_reads_all_that_is_there_and_comes_and_writes_nothing(p
         place.run("SET ROLE tsdbadmin", role=reader)
 
 
-def test_a_schema_that_cannot_be_read_is_told_with_what_helps(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_error_for_an_unusable_schema_names_the_remedy(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     place.run(
         "CREATE SCHEMA shop",
         "CREATE TABLE shop.goods (id int)",

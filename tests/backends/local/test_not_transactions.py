@@ -58,7 +58,7 @@ _DATABASES = "SELECT array_agg(datname || datconnlimit ORDER BY datname) FROM pg
     ids=["drop database", "create database by files", "create database by log", "setval", "nextval", "prepare",
          "drop table", "vacuum full"],
 )  # fmt: skip
-def test_what_came_after_the_moment_is_not_in_the_fork(
+def test_transactions_after_the_target_are_not_in_the_fork(
     backend: LocalBackend, parent: Server, act: Callable[[Session], None], query: str
 ) -> None:
     with connections.connect(paths_of(backend, parent)) as connection:
@@ -80,7 +80,7 @@ def test_what_came_after_the_moment_is_not_in_the_fork(
         assert _value(connection, "SELECT 1") == 1
 
 
-def test_a_transaction_that_was_prepared_by_the_moment_is_in_the_fork(backend: LocalBackend, parent: Server) -> None:
+def test_a_transaction_prepared_before_the_target_is_in_the_fork(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     with connections.connect(paths_of(backend, parent)) as connection:
         _prepare(connection)
@@ -92,7 +92,7 @@ def test_a_transaction_that_was_prepared_by_the_moment_is_in_the_fork(backend: L
             connection.execute("ROLLBACK PREPARED 'late'")
 
 
-def test_moments_around_a_commit_that_crosses_the_border_of_two_segments(backend: LocalBackend, parent: Server) -> None:
+def test_targets_around_a_commit_that_crosses_two_segments(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     append(backend, parent, 1)
     before = now()

@@ -40,7 +40,7 @@ def test_a_capture_from_before_a_reboot_is_not_started(backend: LocalBackend) ->
 
 
 @pytest.mark.parametrize("note", ["", "{", "{}"])
-def test_a_capture_from_before_a_reboot_is_made_anew(backend: LocalBackend, note: str) -> None:
+def test_a_capture_from_before_a_reboot_is_repeated(backend: LocalBackend, note: str) -> None:
     parent = create(backend)
     child = new_server(backend.instances)
     backend.restore.capture(child, Source(parent))

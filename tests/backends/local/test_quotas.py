@@ -70,7 +70,7 @@ def test_a_service_is_short_of_its_quota_before_it_is_used_up_and_its_fork_is_no
     assert "0.3125 GiB" in dict(enforcing.host.describe())["quotas"]
 
 
-def test_where_nothing_is_enforced_it_is_said(backend: LocalBackend) -> None:
+def test_a_host_without_quotas_describes_why(backend: LocalBackend) -> None:
     assert "RAMET_SERVICE_QUOTA_GBS is not set" in dict(backend.host.describe())["quotas"]
 
 

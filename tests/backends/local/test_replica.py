@@ -144,7 +144,7 @@ def test_it_goes_on_after_a_pause_of_both(followed: Followed) -> None:
     eventually(lambda: {10, 11} <= set(followed.numbers(replica)))
 
 
-def test_what_it_missed_comes_from_the_archive(followed: Followed) -> None:
+def test_a_replica_fetches_missed_wal_from_the_archive(followed: Followed) -> None:
     backend = followed.backend
     replica = followed.follow()
     backend.servers.stop(replica)
@@ -207,7 +207,7 @@ def test_a_primary_that_does_not_serve_is_waited_for(followed: Followed) -> None
     assert not followed.backend.replicas.create(absent)
 
 
-def test_no_stranger_can_stream(followed: Followed) -> None:
+def test_no_client_can_use_streaming_replication(followed: Followed) -> None:
     followed.follow()
     for user in ("ramet_replica", "tsdbadmin"):
         with pytest.raises(psycopg.OperationalError):

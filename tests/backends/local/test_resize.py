@@ -91,7 +91,7 @@ def test_passwords_that_are_set_at_once_wait_for_each_other(servers: Servers, sm
     assert kept in [verifier.reveal() for verifier in verifiers]
 
 
-def test_a_locked_role_is_no_fault_of_the_platform(
+def test_a_role_locked_by_a_tenant_is_reported_as_locked(
     servers: Servers, small: tuple[Server, Secret], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, password = small

@@ -94,7 +94,7 @@ def test_the_admin_is_refused(tenant: Tenant, statements: list[str]) -> None:
 
 
 @pytest.mark.parametrize("role", HOST_ROLES)
-def test_no_role_that_reaches_the_host_can_be_had(tenant: Tenant, role: str) -> None:
+def test_no_tenant_can_become_a_member_of_a_role_that_accesses_the_host(tenant: Tenant, role: str) -> None:
     for statement in (f"GRANT {role} TO tsdbadmin", f"SET ROLE {role}", f"CREATE ROLE {role}"):
         with pytest.raises(psycopg.Error):
             tenant.run(statement)
@@ -140,7 +140,7 @@ def test_the_admin_has_what_an_owner_needs(tenant: Tenant) -> None:
     assert tenant.run("SELECT count(*) FROM pg_stat_statements")
 
 
-def test_the_platform_is_deaf_to_what_tenants_set(tenant: Tenant, servers: Servers) -> None:
+def test_settings_of_tenants_do_not_affect_the_platform(tenant: Tenant, servers: Servers) -> None:
     settings = {
         "search_path": "public",
         "role": "tsdbadmin",

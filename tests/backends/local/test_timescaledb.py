@@ -83,7 +83,7 @@ def test_a_job_of_a_quiet_fork_runs_when_one_statement_lets_it(series: Series) -
     eventually(lambda: child.works() > before)
 
 
-def test_a_quiet_fork_reports_nothing_whatever_its_parent_does(series: Series) -> None:
+def test_a_neutralized_fork_sends_no_telemetry_although_its_parent_does(series: Series) -> None:
     series.run("ALTER DATABASE tsdb SET timescaledb.telemetry_level = 'basic'")
     child = fork_of(series, quiet=True)
     assert child.run("SHOW timescaledb.telemetry_level") == [("off",)]

@@ -80,7 +80,7 @@ def test_a_shared_service_that_never_had_limits_gets_no_group(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_host_without_limits_says_so() -> None:
+def test_a_host_without_cgroups_describes_why_nothing_is_limited() -> None:
     limits = NoLimits("Ramet does not run as root")
     limits.apply("a", SIZE, [1])
     limits.remove("a")

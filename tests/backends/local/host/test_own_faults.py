@@ -50,7 +50,7 @@ def _pid(backend: LocalBackend, server: Server) -> int:
     return pid
 
 
-def test_what_cannot_be_looked_at_is_not_said_to_be_down(backend: LocalBackend, pooled: Server) -> None:
+def test_a_server_whose_state_cannot_be_read_is_not_reported_as_down(backend: LocalBackend, pooled: Server) -> None:
     with no_more_files():
         with pytest.raises(Unseen, match="Too many open files"):
             backend.servers.inspect(pooled)
@@ -64,7 +64,9 @@ def test_what_cannot_be_looked_at_is_not_said_to_be_down(backend: LocalBackend, 
     assert backend.poolers.serves(pooled.service_id)
 
 
-def test_no_look_at_a_process_says_that_it_is_gone(backend: LocalBackend, pooled: Server) -> None:
+def test_an_error_while_reading_proc_does_not_mean_that_a_process_is_gone(
+    backend: LocalBackend, pooled: Server
+) -> None:
     paths, pid = paths_of(backend, pooled), _pid(backend, pooled)
     looks: list[Callable[[], object]] = [
         lambda: identity.find_server(paths),
@@ -88,7 +90,7 @@ def test_no_look_at_a_process_says_that_it_is_gone(backend: LocalBackend, pooled
     assert _pid(backend, pooled) == pid
 
 
-def test_a_server_that_cannot_be_seen_is_not_started_beside_itself(backend: LocalBackend, pooled: Server) -> None:
+def test_a_server_whose_state_is_unknown_is_not_started_a_second_time(backend: LocalBackend, pooled: Server) -> None:
     pid = _pid(backend, pooled)
     with no_more_files(), pytest.raises((OSError, Unavailable)):
         backend.servers.start(pooled)

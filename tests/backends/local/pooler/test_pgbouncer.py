@@ -30,7 +30,7 @@ def test_nothing_that_a_client_of_a_service_asks_for_is_ignored(version: tuple[i
         ((1, 20), "extra_float_digits,tsdb_admin.read_only_connection,default_transaction_read_only"),
     ],
 )
-def test_replicas_need_not_be_told_to_read_only(version: tuple[int, int], ignored: str) -> None:
+def test_replicas_are_read_only_without_a_setting(version: tuple[int, int], ignored: str) -> None:
     assert setting("ignore_startup_parameters", REPLICA, version) == ignored
 
 
@@ -41,7 +41,7 @@ def test_prepared_statements_are_kept_where_pgbouncer_can() -> None:
     assert advice_for_clients(Program(Path("/usr/sbin/pgbouncer"), (1, 21))) == ""
 
 
-def test_the_asking_role_is_named_for_the_databases_of_clients_alone() -> None:
+def test_auth_user_is_set_for_client_databases_only() -> None:
     text = pgbouncer_ini(PRIMARY, Program(Path("/usr/sbin/pgbouncer"), (1, 18)), HOME)
     assert setting("auth_user", PRIMARY, (1, 18)) is None
     assert text.count("auth_user=pg_ramet_pooler") == 2

@@ -88,7 +88,7 @@ def test_many_clients_share_few_servers_in_the_transaction_pool(pooled: Pooled) 
             client.close()
 
 
-def test_clients_that_heed_the_advice_can_share_a_server(pooled: Pooled) -> None:
+def test_clients_without_prepared_statements_can_share_a_server(pooled: Pooled) -> None:
     with pooled.connect(dbname="tsdb_transaction") as first, pooled.connect(dbname="tsdb_transaction") as second:
         for client in (first, second):
             client.prepare_threshold = None
@@ -97,7 +97,7 @@ def test_clients_that_heed_the_advice_can_share_a_server(pooled: Pooled) -> None
             assert second.execute("SELECT %s::text", ("x",)).fetchone() == ("x",)
 
 
-def test_a_changed_password_holds_at_once(pooled: Pooled) -> None:
+def test_a_changed_password_takes_effect_in_the_pooler_at_once(pooled: Pooled) -> None:
     with connect(pooled.server, pooled.password) as admin:
         admin.execute("CREATE ROLE clerk LOGIN PASSWORD 'first'")
         with pooled.connect(user="clerk", password="first") as clerk:
@@ -170,7 +170,7 @@ def test_it_is_found_again_and_not_started_twice(pooled: Pooled) -> None:
     assert pooled.daemon.running() == pid
 
 
-def test_one_that_was_killed_serves_again(pooled: Pooled) -> None:
+def test_a_killed_pooler_is_started_again(pooled: Pooled) -> None:
     pid = pooled.daemon.running()
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -196,7 +196,7 @@ def _answers(pooled: Pooled) -> bool:
         return False
 
 
-def test_what_tenants_did_to_its_role_is_put_right(pooled: Pooled) -> None:
+def test_changes_of_tenants_to_the_role_of_poolers_are_reverted(pooled: Pooled) -> None:
     with connections.connect(_paths(pooled)) as platform:
         platform.execute("REVOKE pg_read_all_data FROM pg_ramet_pooler")
         pooled.start()
@@ -204,7 +204,7 @@ def test_what_tenants_did_to_its_role_is_put_right(pooled: Pooled) -> None:
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_no_secret_stands_in_its_files(pooled: Pooled) -> None:
+def test_the_files_of_a_pooler_contain_no_secret(pooled: Pooled) -> None:
     texts = [path.read_text() for path in pooled.daemon.home.iterdir() if path.name != USERLIST]
     assert not any(pooled.password.reveal() in text or "SCRAM-SHA-256$4096" in text for text in texts)
     assert all(path.stat().st_mode & 0o077 == 0 for path in pooled.daemon.home.iterdir() if path.name != "lock")
@@ -219,7 +219,7 @@ def test_stopping_leaves_nothing(pooled: Pooled) -> None:
     pooled.start()
 
 
-def test_one_that_cannot_listen_says_so(pooled: Pooled) -> None:
+def test_a_pooler_that_cannot_listen_reports_why(pooled: Pooled) -> None:
     pooled.poolers.stop(pooled.server.service_id)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Failed, match="does not accept connections"):
         pooled.poolers.start([pooled.server], taken.getsockname()[1])
@@ -227,13 +227,13 @@ def test_one_that_cannot_listen_says_so(pooled: Pooled) -> None:
     pooled.start()
 
 
-def test_a_host_without_pgbouncer_is_told_what_to_install() -> None:
+def test_the_error_without_pgbouncer_names_the_package_to_install() -> None:
     assert find_pgbouncer().version >= (1, 17)
     with pytest.raises(Invalid, match="Install it"):
         find_pgbouncer({"RAMET_PGBOUNCER": "/nonexistent/pgbouncer"})
 
 
-def test_the_doctor_tells_whether_there_can_be_poolers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_says_whether_poolers_are_possible(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PgBouncer 1." in describe_pgbouncer()
     monkeypatch.setenv("RAMET_PGBOUNCER", "/nonexistent/pgbouncer")
     assert "Install it" in describe_pgbouncer()

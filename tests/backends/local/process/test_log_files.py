@@ -24,14 +24,14 @@ def _write(paths: ServicePaths, name: str, *messages: str, age: int) -> None:
     os.utime(file, (1000 - age, 1000 - age))
 
 
-def test_last_words_are_the_newest_lines_without_statements(paths: ServicePaths) -> None:
+def test_last_lines_are_the_newest_lines_without_statements(paths: ServicePaths) -> None:
     _write(paths, "server-1.json", "old", age=9)
     _write(paths, "server-2.json", *(f"line {n}" for n in range(30)), age=5)
     words = log_files.last_lines(paths).splitlines()
     assert words == [f"LOG:  line {n}" for n in range(10, 30)]
 
 
-def test_words_of_a_start_that_failed_early_come_last(paths: ServicePaths) -> None:
+def test_messages_of_a_failed_start_come_last(paths: ServicePaths) -> None:
     _write(paths, "server-1.json", "of the run before", age=5)
     paths.start_log.write_text("FATAL:  no such library\nSTATEMENT:  secret\n")
     assert log_files.last_lines(paths).splitlines() == ["LOG:  of the run before", "FATAL:  no such library"]
@@ -66,10 +66,10 @@ def test_old_files_go_but_for_the_current_one(paths: ServicePaths, kind: str) ->
     assert sorted(file.name for file in paths.log.iterdir()) == [f"server-2.{kind}", f"server-3.{kind}"]
 
 
-def test_no_file_is_no_fault(paths: ServicePaths) -> None:
+def test_a_missing_archive_or_checksum_file_is_no_fault(paths: ServicePaths) -> None:
     log_files.prune(paths, 1000)
     assert list(paths.log.iterdir()) == []
 
 
-def test_a_server_that_never_spoke_has_no_last_words(paths: ServicePaths) -> None:
+def test_a_server_without_a_log_has_no_last_lines(paths: ServicePaths) -> None:
     assert log_files.last_lines(paths) == ""

@@ -69,7 +69,7 @@ def _strangers(servers: Servers, server: Server) -> set[int]:
     return set(found) - children
 
 
-def test_a_server_is_adopted_without_a_record(servers: Servers, running: Server) -> None:
+def test_a_running_server_is_found_without_a_record(servers: Servers, running: Server) -> None:
     pid = _pid(servers, running)
     record = servers.paths(running.service_id).process_record
     known = record.read_text()
@@ -111,7 +111,9 @@ def test_a_copied_lock_file_never_leads_to_the_other_server(servers: Servers, ru
     assert psutil.pid_exists(pid)
 
 
-def test_a_lock_file_that_names_a_stranger_does_not_hinder_the_start(servers: Servers, running: Server) -> None:
+def test_a_lock_file_with_the_pid_of_another_process_does_not_prevent_the_start(
+    servers: Servers, running: Server
+) -> None:
     paths = servers.paths(running.service_id)
     assert servers.stop(running, 20)
     paths.pid_file.write_text(f"{os.getpid()}\n{paths.data}\n1\n1\n\n\n\nready\n")
@@ -130,7 +132,9 @@ def test_a_killed_server_is_found_dead_and_starts_again(servers: Servers, runnin
     eventually(lambda: _started(servers, running))
 
 
-def test_a_server_that_dies_while_starting_is_reported_with_its_last_words(servers: Servers, running: Server) -> None:
+def test_a_server_that_dies_while_starting_is_reported_with_the_end_of_its_log(
+    servers: Servers, running: Server
+) -> None:
     assert servers.stop(running, 20)
     servers.start(running, overrides={"shared_preload_libraries": "no_such_library"})
     with pytest.raises(Failed, match="no_such_library") as failure:
@@ -138,7 +142,7 @@ def test_a_server_that_dies_while_starting_is_reported_with_its_last_words(serve
     assert failure.value.code == "SERVER_DIED"
 
 
-def test_what_holds_for_one_run_is_gone_with_it(servers: Servers, running: Server) -> None:
+def test_overrides_apply_to_one_run_only(servers: Servers, running: Server) -> None:
     paths = servers.paths(running.service_id)
     assert servers.stop(running, 20)
     servers.start(running, overrides={"max_logical_replication_workers": "0"})
@@ -167,7 +171,7 @@ def test_a_server_in_recovery_shows_progress(servers: Servers, running: Server) 
         assert postgres.kill(paths, 10)
 
 
-def test_a_stop_is_bounded_by_the_patience_of_the_caller(servers: Servers, running: Server) -> None:
+def test_a_stop_takes_no_longer_than_the_callers_timeout(servers: Servers, running: Server) -> None:
     paths = servers.paths(running.service_id)
     os.kill(_pid(servers, running), signal.SIGSTOP)
     assert not servers.stop(running, 0.05)

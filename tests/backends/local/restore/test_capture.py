@@ -51,7 +51,7 @@ def test_a_fork_as_of_now_holds_all_that_was_acknowledged(lively: tuple[LocalBac
     assert rows == list(range(len(rows)))
 
 
-def test_a_fork_of_a_moment_holds_exactly_what_had_committed(lively: tuple[LocalBackend, Server]) -> None:
+def test_a_fork_of_a_target_time_contains_exactly_what_had_committed(lively: tuple[LocalBackend, Server]) -> None:
     backend, parent = lively
     snapshot_id, _ = snapshot(backend, parent)
     with writing(backend, parent, first=0):
@@ -71,7 +71,7 @@ def test_a_fork_of_a_paused_service_holds_all_of_it(lively: tuple[LocalBackend, 
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_moment_is_met_to_the_microsecond(backend: LocalBackend, parent: Server, paused: bool) -> None:
+def test_a_target_time_is_exact_to_the_microsecond(backend: LocalBackend, parent: Server, paused: bool) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     committed = append(backend, parent, 1, 2, 3)
     if paused:
@@ -88,14 +88,14 @@ def test_a_moment_is_met_to_the_microsecond(backend: LocalBackend, parent: Serve
     assert rows_at(now()) == [1, 2, 3]
 
 
-def test_the_first_moment_of_a_snapshot_holds_what_it_holds(backend: LocalBackend, parent: Server) -> None:
+def test_a_target_at_the_time_of_a_snapshot_contains_the_snapshot(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     snapshot_id, facts = snapshot(backend, parent)
     append(backend, parent, 2)
     assert rows_of(backend, fork(backend, parent, snapshot_id, facts.taken_at).server) == [1]
 
 
-def test_the_moment_of_a_request_holds_all_that_was_acknowledged_before(backend: LocalBackend, parent: Server) -> None:
+def test_a_fork_contains_all_that_was_committed_before_its_request(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     for number in range(5):
         append(backend, parent, number)
@@ -114,9 +114,7 @@ def test_a_target_that_the_clock_of_the_parent_is_far_from_is_refused_with_both_
     assert rfc3339(ahead) in refused.value.message
 
 
-def test_a_target_a_moment_ahead_of_the_clock_of_the_parent_is_waited_for(
-    backend: LocalBackend, parent: Server
-) -> None:
+def test_a_target_slightly_ahead_of_the_parents_clock_is_waited_for(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
     child, source = new_server(backend.instances), Source(parent, snapshot_id=snapshot_id, target=now() + 3 * SECOND)
@@ -125,7 +123,7 @@ def test_a_target_a_moment_ahead_of_the_clock_of_the_parent_is_waited_for(
     backend.servers.destroy(child.service_id)
 
 
-def test_moments_in_older_segments_are_found_in_the_archive(backend: LocalBackend, parent: Server) -> None:
+def test_targets_in_older_segments_are_found_in_the_archive(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     moments = []
     for number in range(4):
@@ -138,7 +136,7 @@ def test_moments_in_older_segments_are_found_in_the_archive(backend: LocalBacken
         assert len(forked.capture.facts["segments"]) == number + 2
 
 
-def test_wal_that_the_parent_has_let_go_of_is_taken_from_the_archive(backend: LocalBackend, parent: Server) -> None:
+def test_wal_that_the_parent_has_removed_is_taken_from_the_archive(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     (moment,) = append(backend, parent, 1)
     paths = paths_of(backend, parent)
@@ -151,7 +149,7 @@ def test_wal_that_the_parent_has_let_go_of_is_taken_from_the_archive(backend: Lo
     assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1]
 
 
-def test_a_moment_before_a_pause_can_be_had_after_it(backend: LocalBackend, parent: Server) -> None:
+def test_a_target_time_before_a_pause_can_be_restored_after_it(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     (before,) = append(backend, parent, 1)
     backend.servers.stop(parent)
@@ -174,7 +172,7 @@ def test_a_snapshot_of_a_paused_service_is_a_base_for_later_moments(backend: Loc
     assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
 
 
-def test_a_moment_across_a_crash_of_the_parent_can_be_had(backend: LocalBackend, parent: Server) -> None:
+def test_a_target_time_before_a_crash_of_the_parent_can_be_restored(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     (before,) = append(backend, parent, 1)
     assert postgres.kill(paths_of(backend, parent), 10)
@@ -183,14 +181,14 @@ def test_a_moment_across_a_crash_of_the_parent_can_be_had(backend: LocalBackend,
     assert rows_of(backend, fork(backend, parent, snapshot_id, before).server) == [1]
 
 
-def test_the_last_snapshot_of_a_dead_parent_can_be_had(backend: LocalBackend, parent: Server) -> None:
+def test_the_last_snapshot_of_a_crashed_parent_can_be_forked(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
     assert postgres.kill(paths_of(backend, parent), 10)
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 
 
-def test_a_fork_has_forks_and_moments_of_its_own(backend: LocalBackend, parent: Server) -> None:
+def test_a_fork_can_be_forked_and_restored_to_its_own_past(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     (moment,) = append(backend, parent, 1)
     child = fork(backend, parent, snapshot_id, moment).server
@@ -211,7 +209,7 @@ def test_parent_and_fork_do_not_see_each_others_writes(backend: LocalBackend, pa
     assert rows_of(backend, child) == [1, 3]
 
 
-def test_a_captured_fork_needs_nothing_of_its_parent(backend: LocalBackend) -> None:
+def test_a_captured_fork_does_not_depend_on_its_parents_files(backend: LocalBackend) -> None:
     parent = create(backend)
     snapshot_id, _ = snapshot(backend, parent)
     (moment,) = append(backend, parent, 1)
@@ -347,7 +345,7 @@ class _Dying:
 
 
 @pytest.mark.parametrize("copies", range(4))
-def test_a_capture_that_dies_anywhere_is_made_anew(backend: LocalBackend, parent: Server, copies: int) -> None:
+def test_a_capture_killed_at_any_point_is_repeated(backend: LocalBackend, parent: Server, copies: int) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     (moment,) = append(backend, parent, 1)
     _switch(backend, parent)

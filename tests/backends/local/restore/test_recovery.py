@@ -70,7 +70,7 @@ def test_damaged_wal_is_named_by_its_segment(complaint: str) -> None:
     assert error.details.endswith("2026-01-15T10:29:59.499999Z.")
 
 
-def test_a_fork_of_a_snapshot_with_damaged_wal_is_told_to_take_another() -> None:
+def test_the_error_for_a_corrupt_snapshot_names_another_one() -> None:
     messages = ["invalid record length at 0/2000100: wanted 24, got 0", "WAL ends before end of online backup"]
     error = explained(messages, _capture(None), DIED)
     assert error.code == "WAL_DAMAGED"

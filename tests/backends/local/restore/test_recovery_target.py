@@ -74,7 +74,7 @@ def test_a_snapshot_of_a_clock_that_was_ahead_hides_nothing_that_came_after_it(n
     assert (found.base_name, _included(found)) == ("ahead", 6)
 
 
-def test_a_moment_before_the_clock_was_ahead_begins_with_the_snapshot_before_it() -> None:
+def test_a_target_before_a_clock_step_is_recovered_from_the_snapshot_before_the_step() -> None:
     found = _find(AHEAD, BASES, 1.5, _end_of(AHEAD, 9))
     assert (found.base_name, _included(found)) == ("early", 1)
 
@@ -89,11 +89,11 @@ def _is_missing() -> str:
     raise Failed("WAL_MISSING", "the end is missing")
 
 
-def test_a_moment_that_needs_no_end_of_the_wal_is_found_though_the_end_is_missing() -> None:
+def test_a_target_that_needs_no_end_of_the_wal_is_found_when_the_end_is_missing() -> None:
     found = _find([1.0, 2.0, 3.0], {"early": _base(0, 0), "late": _base(2.5, 2)}, 1.5, LiveEnd(_is_missing, None))
     assert (found.base_name, _included(found)) == ("early", 1)
 
 
-def test_the_end_of_the_wal_is_not_asked_for_while_the_clock_runs_on() -> None:
+def test_the_end_of_the_wal_is_not_determined_without_a_clock_step() -> None:
     end = LiveEnd(lambda: pytest.fail("asked for"), _at(3))
     assert _included(_find([1.0, 2.0, 3.0], {"early": _base(0, 0), "late": _base(2.5, 2)}, 1.5, end)) == 1

@@ -123,7 +123,7 @@ def test_a_fork_outlives_the_snapshot_that_it_came_from(backend: LocalBackend, p
     assert rows_of(backend, forked.server) == [1]
 
 
-def test_nothing_written_since_a_snapshot_is_told_apart_from_something(backend: LocalBackend, parent: Server) -> None:
+def test_wal_written_since_a_snapshot_is_zero_only_without_transactions(backend: LocalBackend, parent: Server) -> None:
     _, facts = snapshot(backend, parent)
     assert backend.restore.written_since(parent, facts) == 0
     append(backend, parent, 1)
@@ -166,7 +166,7 @@ def test_a_snapshot_whose_removal_was_killed_is_dropped_whole(backend: LocalBack
 
 
 @pytest.mark.parametrize("text", ["", '{"facts": {"taken_at": "2026-1', "[]"])
-def test_a_snapshot_whose_note_is_cut_short_counts_as_absent(backend: LocalBackend, parent: Server, text: str) -> None:
+def test_a_snapshot_with_a_truncated_record_is_ignored(backend: LocalBackend, parent: Server, text: str) -> None:
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
     paths = paths_of(backend, parent)

@@ -52,7 +52,7 @@ def test_sound_data_has_no_complaints(backend: LocalBackend, parent: Server) -> 
     assert complaints(backend, throw_away(backend, parent)) == ""
 
 
-def test_a_damaged_table_is_complained_of(backend: LocalBackend, parent: Server) -> None:
+def test_a_corrupt_table_is_reported(backend: LocalBackend, parent: Server) -> None:
     server = throw_away(backend, parent)
     paths = paths_of(backend, server)
     with connections.connect(paths) as connection:

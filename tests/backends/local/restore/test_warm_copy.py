@@ -96,7 +96,7 @@ def test_preparing_changes_neither_the_snapshot_nor_the_archive(backend: LocalBa
     assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
 
 
-def test_what_is_killed_while_it_prepares_goes_on(backend: LocalBackend, parent: Server) -> None:
+def test_a_killed_preparation_continues(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
     unfinished = snapshots.directory_of(paths_of(backend, parent), snapshot_id) / "prepared.unfinished"
@@ -107,7 +107,7 @@ def test_what_is_killed_while_it_prepares_goes_on(backend: LocalBackend, parent:
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 
 
-def test_a_snapshot_that_cannot_be_recovered_is_told(backend: LocalBackend, parent: Server) -> None:
+def test_a_snapshot_that_cannot_be_recovered_is_reported(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     paths = paths_of(backend, parent)
     data = snapshots.data_of(paths, snapshot_id)
@@ -194,7 +194,7 @@ class _Removing:
         return made
 
 
-def test_a_copy_that_is_removed_meanwhile_is_not_trusted(backend: LocalBackend, parent: Server) -> None:
+def test_a_prepared_copy_that_is_removed_during_copying_is_not_used(backend: LocalBackend, parent: Server) -> None:
     snapshot_id = prepared(backend, parent)
     paths = paths_of(backend, parent)
     target = paths.root / "target"

@@ -51,7 +51,7 @@ def workers(tmp_path: Path) -> tuple[Jobs, Jobs]:
     return Jobs(tmp_path / "turns", 1), Jobs(tmp_path / "turns", 1)
 
 
-def test_work_is_begun_once_and_told_once(workers: tuple[Jobs, Jobs], place: Place, work: Work) -> None:
+def test_a_job_runs_once_and_its_result_is_returned_once(workers: tuple[Jobs, Jobs], place: Place, work: Work) -> None:
     one, paths = workers[0], place("a")
     assert one.run(paths, "read", work, 0) is None
     assert one.run(paths, "read", work, 0) is None
@@ -62,7 +62,7 @@ def test_work_is_begun_once_and_told_once(workers: tuple[Jobs, Jobs], place: Pla
     assert work.begun == 2
 
 
-def test_another_process_begins_nothing_twice_and_is_told_the_end(
+def test_another_process_does_not_repeat_a_job_and_gets_its_result(
     workers: tuple[Jobs, Jobs], place: Place, work: Work
 ) -> None:
     one, other = workers
@@ -73,9 +73,7 @@ def test_another_process_begins_nothing_twice_and_is_told_the_end(
     assert work.begun == 1
 
 
-def test_what_exceeds_the_bound_of_the_host_waits_for_its_turn(
-    workers: tuple[Jobs, Jobs], place: Place, work: Work
-) -> None:
+def test_jobs_above_the_limit_of_the_host_wait_for_a_slot(workers: tuple[Jobs, Jobs], place: Place, work: Work) -> None:
     one, other = workers
     later = Work()
     later.may_end.set()
@@ -87,16 +85,14 @@ def test_what_exceeds_the_bound_of_the_host_waits_for_its_turn(
     eventually(lambda: other.run(place("b"), "read", later, 0.01) == "done")
 
 
-def test_work_that_fails_says_so(workers: tuple[Jobs, Jobs], place: Place) -> None:
+def test_a_failed_job_returns_its_error(workers: tuple[Jobs, Jobs], place: Place) -> None:
     def fail() -> str:
         raise OSError("no luck")
 
     assert workers[0].run(place("a"), "read", fail, PATIENCE_SECONDS) == "read failed: no luck"
 
 
-def test_the_work_of_a_service_that_is_stopped_tells_nothing(
-    workers: tuple[Jobs, Jobs], place: Place, work: Work
-) -> None:
+def test_a_job_of_a_stopped_service_has_no_result(workers: tuple[Jobs, Jobs], place: Place, work: Work) -> None:
     one, other = workers
     assert one.run(place("a"), "read", work, 0) is None
     one.end(place("a"))

@@ -105,7 +105,7 @@ def test_a_page_reads_so_much_and_no_more(paths: ServicePaths, monkeypatch: pyte
     assert 5 < pages < 20
 
 
-def test_a_cursor_into_a_file_that_is_gone_goes_on_with_older_ones(paths: ServicePaths) -> None:
+def test_a_cursor_into_a_removed_file_continues_with_older_files(paths: ServicePaths) -> None:
     write(paths, 0, 3)
     write(paths, 3, 6, "server-20260115T110000")
     cursor = log_reader.read_log(paths, LogQuery(limit=2)).cursor
@@ -114,7 +114,7 @@ def test_a_cursor_into_a_file_that_is_gone_goes_on_with_older_ones(paths: Servic
 
 
 @pytest.mark.parametrize("cursor", ["x", "", "ä", "c2VydmVy", "!!!!"])
-def test_a_cursor_of_ones_own_making_is_refused(paths: ServicePaths, cursor: str) -> None:
+def test_a_made_up_cursor_is_refused(paths: ServicePaths, cursor: str) -> None:
     with pytest.raises(Invalid, match=f"Invalid cursor {cursor!r}"):
         log_reader.read_log(paths, LogQuery(cursor=cursor))
 

@@ -28,20 +28,20 @@ def test_a_shortage_begins_at_a_limit_and_ends_at_twice_as_much(free_mib: int, l
 
 
 @pytest.mark.parametrize(("before_mib", "is_short"), [(200, False), (210, False), (260, True), (900, True)])
-def test_room_that_falls_fast_is_short_before_the_limit(before_mib: int, is_short: bool) -> None:
+def test_free_space_that_decreases_fast_is_short_before_the_limit(before_mib: int, is_short: bool) -> None:
     room = Room(10, before_mib * MIB, GIB).then(11, 190 * MIB, GIB)
     assert (room.shortage(lasting=False) is not None) is is_short
 
 
-def test_room_that_was_looked_at_long_ago_tells_of_no_fall() -> None:
+def test_an_old_measurement_of_free_space_is_not_extrapolated() -> None:
     assert Room(10, 900 * MIB, GIB).then(1000, 190 * MIB, GIB).shortage(lasting=False) is None
 
 
-def test_room_is_never_short_by_its_fall_alone() -> None:
+def test_free_space_is_never_short_by_its_decrease_alone() -> None:
     assert Room(10, 900 * GIB, 1000 * GIB).then(11, 700 * GIB, 1000 * GIB).shortage(lasting=False) is None
 
 
-def test_a_reserve_takes_room_once_and_gives_it_back(tmp_path: Path) -> None:
+def test_a_reserve_is_created_once_and_removed(tmp_path: Path) -> None:
     reserve = Reserve([tmp_path])
     for _ in range(2):
         reserve.fill(MIB)

@@ -15,7 +15,7 @@ from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server, restart
 
 
-def test_a_server_opens_to_clients_only_when_it_is_told_to(servers: Servers) -> None:
+def test_a_server_accepts_clients_only_after_it_is_opened(servers: Servers) -> None:
     server = new_server(servers)
     boot(servers, server)
     assert _answer(server.port) is probe.Answer.REFUSES
@@ -25,7 +25,7 @@ def test_a_server_opens_to_clients_only_when_it_is_told_to(servers: Servers) -> 
     assert _answer(server.port) is probe.Answer.REFUSES
 
 
-def test_a_closed_server_is_no_wrong_password_to_clients(servers: Servers) -> None:
+def test_clients_of_a_closed_server_see_no_authentication_failure(servers: Servers) -> None:
     server = new_server(servers)
     boot(servers, server)
     with pytest.raises(psycopg.OperationalError, match="does not support SSL"):

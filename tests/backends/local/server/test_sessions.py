@@ -41,7 +41,7 @@ def test_sessions_of_tenants_end_and_the_platforms_stay(servers: Servers, server
         assert ours.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_client_that_is_half_in_does_not_get_in(servers: Servers, server: Server) -> None:
+def test_a_client_that_is_authenticating_while_the_server_closes_is_rejected(servers: Servers, server: Server) -> None:
     paths = servers.paths(server.service_id)
     pid = postgres.running(paths)
     assert pid is not None
@@ -56,7 +56,7 @@ def test_a_client_that_is_half_in_does_not_get_in(servers: Servers, server: Serv
         assert silent.recv(1) == b""
 
 
-def test_sessions_that_end_slowly_are_told_to_the_caller(servers: Servers, server: Server) -> None:
+def test_sessions_that_end_slowly_are_reported_to_the_caller(servers: Servers, server: Server) -> None:
     paths = servers.paths(server.service_id)
     with connect(server, Secret(PASSWORD.reveal())):
         assert not sessions.end_all(paths, 0)

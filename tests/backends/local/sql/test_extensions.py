@@ -106,7 +106,7 @@ def test_others_are_left_alone_when_one_is_named(stepping: Stepping) -> None:
     assert stepping.versions() == ["1.0", "1.0"]
 
 
-def test_what_has_no_way_to_the_installed_version_stays_and_is_told(stepping: Stepping) -> None:
+def test_an_extension_without_an_update_path_stays_and_is_reported(stepping: Stepping) -> None:
     stepping.offer("3.0", "2.0--3.0")
     problems = [one.problem or "" for one in stepping.update()]
     assert len(problems) == 2
@@ -114,7 +114,7 @@ def test_what_has_no_way_to_the_installed_version_stays_and_is_told(stepping: St
     assert stepping.versions() == ["1.0", "1.0"]
 
 
-def test_a_failing_script_changes_nothing_and_is_told(stepping: Stepping) -> None:
+def test_a_failing_update_script_changes_nothing_and_is_reported(stepping: Stepping) -> None:
     stepping.offer("2.0", "1.0--2.0")
     (stepping.share / "extension" / "stepping--1.0--2.0.sql").write_text("SELECT no_such_function();")
     assert ["no_such_function" in str(one.problem) for one in stepping.update()] == [True, True]

@@ -84,7 +84,7 @@ def test_scheduled_jobs_are_deactivated(servers: Servers, server: Server) -> Non
         assert connection.execute("SELECT bool_or(active) FROM cron.job").fetchone() == (False,)
 
 
-def test_a_quiet_fork_reports_nothing_to_the_makers_of_timescaledb(servers: Servers, server: Server) -> None:
+def test_a_neutralized_fork_sends_no_telemetry_of_timescaledb(servers: Servers, server: Server) -> None:
     """With a table of the shape that TimescaleDB keeps its jobs in; with itself: test_timescaledb.py."""
     telemetry = "ALTER DATABASE tsdb SET timescaledb.telemetry_level = 'basic'"
     with _cron(servers, server) as connection:

@@ -57,7 +57,7 @@ def left(servers: Servers, server: Server) -> list[str]:
 
 @pytest.mark.parametrize("quiet", [True, False])
 @pytest.mark.parametrize("statement", CHANGES_OF_ROLES)
-def test_what_changes_roles_or_databases_is_rolled_back_and_told(
+def test_prepared_transactions_that_change_roles_or_databases_are_rolled_back_and_reported(
     servers: Servers, server: Server, statement: str, quiet: bool
 ) -> None:
     prepare(servers, server, "roles", statement)
@@ -87,7 +87,7 @@ def test_other_changes_are_kept_unless_the_fork_is_quiet(servers: Servers, serve
     assert not left(servers, server)
 
 
-def test_those_of_a_database_that_lets_nobody_in_are_rolled_back_too(servers: Servers, server: Server) -> None:
+def test_prepared_transactions_of_a_closed_database_are_rolled_back_too(servers: Servers, server: Server) -> None:
     prepare(servers, server, "roles", "ALTER ROLE tsdbadmin CONNECTION LIMIT 0", database="shut")
     with connections.connect(servers.paths(server.service_id)) as platform:
         platform.execute("ALTER DATABASE shut ALLOW_CONNECTIONS false")

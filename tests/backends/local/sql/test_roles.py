@@ -29,14 +29,14 @@ def server(servers: Servers) -> Iterator[Server]:
     servers.remove(made.service_id, 10)
 
 
-def test_a_newborn_may_be_secured_twice(servers: Servers, server: Server) -> None:
+def test_a_new_server_may_be_secured_twice(servers: Servers, server: Server) -> None:
     servers.secure(server, is_new=True, quiet=False)
     with connections.connect(servers.paths(server.service_id)) as connection:
         owner = connection.execute("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'tsdb'").fetchone()
     assert owner == ("tsdbadmin",)
 
 
-def test_a_vector_service_is_born_with_its_extension(servers: Servers) -> None:
+def test_a_vector_service_is_created_with_its_extension(servers: Servers) -> None:
     able = [major for major, one in servers.installations.by_major.items() if one.has_extension("vector")]
     if not able:
         pytest.skip("no PostgreSQL of this host has pgvector")
@@ -84,7 +84,7 @@ def test_the_admin_of_a_fork_gets_in_whatever_the_parent_did_to_the_role(servers
     connect(server, password).close()
 
 
-def test_it_is_told_whether_a_password_opens_a_server_whoever_changed_it(servers: Servers, server: Server) -> None:
+def test_has_password_reflects_a_change_by_anybody(servers: Servers, server: Server) -> None:
     paths, first, second = servers.paths(server.service_id), new_password(), new_password()
     servers.set_password(server, scram_verifier(first))
     assert roles.admin_has(paths, first)
@@ -99,7 +99,7 @@ def test_it_is_told_whether_a_password_opens_a_server_whoever_changed_it(servers
 
 @pytest.mark.parametrize("major", sorted(find_installations().by_major))
 @pytest.mark.parametrize("whose", ["ROLE tsdbadmin", "DATABASE tsdb", "ROLE tsdbadmin IN DATABASE tsdb"])
-def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_told(
+def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_reported(
     servers: Servers, major: int, whose: str
 ) -> None:
     server = new_server(servers, pg_major=major)

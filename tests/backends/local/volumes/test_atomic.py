@@ -12,7 +12,7 @@ from ramet.backends.local.volumes import atomic, syscalls
 from ramet.backends.local.volumes.atomic import built_at, remove_files, removed_from
 
 
-def test_what_raises_while_it_is_built_is_removed(tmp_path: Path) -> None:
+def test_an_incomplete_tree_is_removed_when_its_creation_fails(tmp_path: Path) -> None:
     def build() -> None:
         with built_at(tmp_path / "target", remove_files) as partial:
             partial.mkdir()

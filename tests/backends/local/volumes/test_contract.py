@@ -245,7 +245,7 @@ def _churn(directory: Path, stop: threading.Event) -> None:
         database.rmdir()
 
 
-def test_files_that_come_and_go_meanwhile_do_no_harm(driver: Driver, place: Path, source: Path) -> None:
+def test_files_that_are_created_and_removed_during_a_copy_do_no_harm(driver: Driver, place: Path, source: Path) -> None:
     stop = threading.Event()
     churn = threading.Thread(target=_churn, args=(source / "base", stop))
     churn.start()

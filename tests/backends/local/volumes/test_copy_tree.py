@@ -64,7 +64,7 @@ def test_sockets_and_pipes_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kernel_copies", [True, False])
-def test_a_file_truncated_meanwhile_is_copied_as_far_as_it_goes(
+def test_a_file_truncated_during_the_copy_is_copied_to_its_end(
     tmp_path: Path, kernel_copies: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not kernel_copies:

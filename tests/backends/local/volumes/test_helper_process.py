@@ -33,17 +33,17 @@ def unknown_there() -> None:
     """Stand in a module that only tests can import."""
 
 
-def test_a_call_that_cannot_be_read_is_told() -> None:
+def test_a_call_that_cannot_be_unpickled_returns_an_error() -> None:
     with pytest.raises(ModuleNotFoundError):
         helper_process.call(unknown_there)
 
 
-def test_what_a_function_prints_is_no_answer() -> None:
+def test_output_of_a_function_is_not_taken_for_its_result() -> None:
     assert helper_process.call(print, "out of turn") is None
     assert helper_process.call(abs, -7) == 7
 
 
-def test_one_that_dies_is_told_and_replaced() -> None:
+def test_a_helper_process_that_dies_is_reported_and_replaced() -> None:
     with pytest.raises(Unavailable, match="has terminated"):
         helper_process.call(os._exit, 1)
     assert helper_process.call(abs, -7) == 7

@@ -118,7 +118,7 @@ def test_a_truncated_image_is_refused(root: Path, image_pool: Pool) -> None:
 
 
 @pytest.mark.root
-def test_something_else_mounted_in_its_place_is_refused(root: Path, image_pool: Pool) -> None:
+def test_another_mount_at_the_path_of_the_pool_is_refused(root: Path, image_pool: Pool) -> None:
     close_pool(image_pool)
     subprocess.run(["mount", "-t", "tmpfs", "ramet-test", str(image_pool.path)], check=True)
     with pytest.raises(Failed, match="ramet-test is mounted at"):
@@ -126,7 +126,7 @@ def test_something_else_mounted_in_its_place_is_refused(root: Path, image_pool: 
 
 
 @pytest.mark.root
-def test_an_image_without_its_record_is_never_made_anew(root: Path, image_pool: Pool) -> None:
+def test_an_image_without_its_record_is_never_created_again(root: Path, image_pool: Pool) -> None:
     close_pool(image_pool)
     (root / "pool.json").unlink()
     with pytest.raises(Failed, match=r"pool\.json is missing"):
@@ -136,7 +136,9 @@ def test_an_image_without_its_record_is_never_made_anew(root: Path, image_pool: 
 @pytest.mark.root
 @pytest.mark.crash
 @pytest.mark.parametrize("dies_in", ["mount_image", "unmount", "write_record", "_checked_image"])
-def test_a_death_while_the_pool_is_made_is_made_good(root: Path, dies_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_a_pool_repairs_a_creation_that_was_killed(
+    root: Path, dies_in: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def die(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -220,7 +222,7 @@ def test_another_driver_than_the_recorded_one_is_refused(root: Path) -> None:
         open_pool(root, driver="reflink")
 
 
-def test_storage_that_lost_its_ability_is_refused(root: Path) -> None:
+def test_a_pool_on_another_file_system_than_recorded_is_refused(root: Path) -> None:
     if best_driver(root) != "copy":
         pytest.skip("the temporary directory shares blocks itself")
     open_pool(root, driver="copy")
@@ -266,7 +268,7 @@ def test_a_plain_copy_that_does_not_fit_is_refused_before_it_starts(root: Path) 
 
 
 @pytest.mark.root
-def test_what_was_deleted_goes_back_to_the_disk(image_pool: Pool) -> None:
+def test_discarded_blocks_of_an_image_are_free_on_the_disk(image_pool: Pool) -> None:
     assert image_pool.image is not None
     large = image_pool.path / "large"
     large.write_bytes(os.urandom(100 * 1024**2))

@@ -18,7 +18,7 @@ def names(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()}
 
 
-def test_an_archive_that_is_not_there_is_empty(tmp_path: Path) -> None:
+def test_a_missing_archive_is_empty(tmp_path: Path) -> None:
     assert trim(tmp_path / "none", 1, "0/5000000") == 0
 
 
@@ -44,7 +44,7 @@ def test_backup_notes_go_with_their_segment(tmp_path: Path) -> None:
     assert names(tmp_path) == {f"{Segment(1, 4).name}.00000028.backup"}
 
 
-def test_what_a_dead_archiver_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+def test_old_temporary_files_of_a_killed_archiver_are_removed(tmp_path: Path) -> None:
     fresh, old = tmp_path / "archtemp.1", tmp_path / "archtemp.2"
     fresh.touch()
     old.touch()

@@ -14,7 +14,9 @@ from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
 MICROSECOND = timedelta(microseconds=1)
 
 
-def test_a_moments_cut_names_the_transactions_on_both_sides(backend: LocalBackend, parent: Server) -> None:
+def test_the_report_of_a_target_time_names_the_transactions_on_both_sides(
+    backend: LocalBackend, parent: Server
+) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     times = append(backend, parent, 1, 2, 3)
     forked = fork(backend, parent, snapshot_id, times[1])
@@ -26,7 +28,7 @@ def test_a_moments_cut_names_the_transactions_on_both_sides(backend: LocalBacken
     assert cut["behind_with_earlier_time"] == []
 
 
-def test_the_cut_of_a_fork_of_now_is_read_from_what_the_parent_did_next(backend: LocalBackend, parent: Server) -> None:
+def test_the_end_of_a_forks_history_is_read_from_the_parents_next_wal(backend: LocalBackend, parent: Server) -> None:
     before = append(backend, parent, 1, 2)
     forked = fork(backend, parent)
     assert backend.restore.report_on_fork(forked.server, parent.service_id)["cut"]["first_excluded"] is None
@@ -36,7 +38,7 @@ def test_the_cut_of_a_fork_of_now_is_read_from_what_the_parent_did_next(backend:
     assert cut["first_excluded"]["time"] == rfc3339(after[0])
 
 
-def test_without_its_parent_the_cut_of_a_fork_of_now_is_unknown(backend: LocalBackend, parent: Server) -> None:
+def test_without_its_parent_the_end_of_a_forks_history_is_unknown(backend: LocalBackend, parent: Server) -> None:
     forked = fork(backend, parent)
     assert "cut" not in backend.restore.report_on_fork(forked.server, None)
 

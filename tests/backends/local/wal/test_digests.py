@@ -32,13 +32,13 @@ def paths(tmp_path: Path) -> ServicePaths:
     return made
 
 
-def test_each_segment_is_noted_once(paths: ServicePaths) -> None:
+def test_the_checksum_of_each_segment_is_recorded_once(paths: ServicePaths) -> None:
     assert digests.record(paths, LONG) == 3
     assert digests.record(paths, LONG) == 0
     assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (3, 4, 5)]
 
 
-def test_the_notes_of_trimmed_segments_go(backend: LocalBackend) -> None:
+def test_the_checksums_of_removed_segments_are_dropped(backend: LocalBackend) -> None:
     paths = backend.instances.paths("trimmed000")
     paths.archive.mkdir(parents=True)
     for number in (3, 4, 5):
@@ -63,7 +63,7 @@ def test_a_segment_that_vanished_and_came_back_altered_is_found(paths: ServicePa
     assert digests.faults(paths) == {path.name: digests.ALTERED}
 
 
-def test_an_altered_segment_is_found_by_a_walk_that_may_stop_anywhere(paths: ServicePaths) -> None:
+def test_an_altered_segment_is_found_by_a_verification_in_several_parts(paths: ServicePaths) -> None:
     digests.record(paths, LONG)
     overwrite(paths.archive / Segment(1, 4).name, MIDDLE, b"altered")
     at: str | None = ""
@@ -72,7 +72,7 @@ def test_an_altered_segment_is_found_by_a_walk_that_may_stop_anywhere(paths: Ser
     assert digests.faults(paths) == {Segment(1, 4).name: digests.ALTERED}
 
 
-def test_a_fault_that_was_put_right_is_forgotten(paths: ServicePaths) -> None:
+def test_a_repaired_segment_is_no_longer_reported(paths: ServicePaths) -> None:
     digests.record(paths, LONG)
     path = paths.archive / Segment(1, 4).name
     whole = path.read_bytes()
@@ -127,7 +127,7 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
     assert 3 not in rows_of(backend, forked.server)
 
 
-def test_a_missing_segment_is_a_gap_whose_ends_can_be_had(backend: LocalBackend, parent: Server) -> None:
+def test_a_missing_segment_is_a_gap_and_both_its_ends_can_be_restored(backend: LocalBackend, parent: Server) -> None:
     first, facts = snapshot(backend, parent)
     append(backend, parent, 1)
     _archived(backend, parent)

@@ -31,7 +31,7 @@ SEGMENT = Segment(1, 5)
         (Segment(0xABCDEF01, 0x1234567), "ABCDEF010001234500000067"),
     ],
 )
-def test_a_name_and_its_segment_lead_to_each_other(segment: Segment, name: str) -> None:
+def test_a_segment_name_is_parsed_and_formatted(segment: Segment, name: str) -> None:
     assert segment.name == name
     assert segment_named(name) == segment
 
@@ -94,7 +94,7 @@ def test_a_segment_of_another_cluster_is_found(tmp_path: Path) -> None:
     assert "belongs to the cluster" in (fault_of(path, SEGMENT, IDENTIFIER) or "")
 
 
-def test_a_segment_of_another_place_is_found(tmp_path: Path) -> None:
+def test_a_segment_with_the_content_of_another_one_is_found(tmp_path: Path) -> None:
     path = write_segment(tmp_path, Segment(1, 6))
     assert fault_of(path, SEGMENT, IDENTIFIER) == "contains the WAL from 0/6000000, not from 0/5000000"
 

@@ -65,7 +65,7 @@ def test_nothing_is_read_beyond_a_damaged_record(backend: LocalBackend, parent: 
     assert lsn_number(read.fault[0]) == lsn_number(ends[-10].lsn)
 
 
-def test_the_end_that_was_asked_for_is_no_fault(backend: LocalBackend, parent: Server) -> None:
+def test_reaching_the_requested_end_is_no_fault(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1, 2)
     ends = _ends(backend, parent)
     read = _read(backend, _live_segment(backend, parent), lsn_number(ends[-1].end_lsn))
