@@ -1,10 +1,10 @@
-"""Where the fork of a moment ends, from the times of transactions alone."""
+"""Where recovery to a target ends, from the times and LSNs of transactions alone."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.backends.local.wal.boundary import Cut, cut_at_time
+from ramet.backends.local.wal.boundary import Cut, Mark, clock_steps, cut_at_lsn, cut_at_time
 from ramet.backends.local.wal.waldump import TransactionEnd
 
 TEN = datetime(2026, 1, 15, 10, tzinfo=UTC)
@@ -81,3 +81,51 @@ def test_what_was_not_committed_is_no_last_included_transaction() -> None:
     assert cut.last_included is not None
     assert cut.last_included.xid == 700
     assert cut.recover_to == ends[1]
+
+
+@pytest.mark.parametrize(
+    ("times", "steps"),
+    [
+        ([10, 9], []),
+        ([10, 8.999999], [1]),
+        ([10, 5, 9], []),
+        ([10, 5, 8.999999], [1]),
+        ([10, 5, 11], []),
+    ],
+)
+def test_a_clock_step_is_more_than_a_second_and_more_than_one_delayed_record(
+    times: list[float], steps: list[int]
+) -> None:
+    ends = [TransactionEnd(700 + at, f"0/{at + 1:X}000", _at(time), True, 34) for at, time in enumerate(times)]
+    assert clock_steps(ends, None) == steps
+
+
+def test_a_clock_step_is_reported_with_the_time_before_and_after_it() -> None:
+    (step,) = _cut([10, 5], 20).clock_steps
+    assert (step.lsn, step.before[11:19], step.after[11:19]) == ("0/2000", "10:00:10", "10:00:05")
+
+
+def test_an_excluded_transaction_with_the_very_time_of_the_target_is_counted() -> None:
+    assert _cut([2, 3.5, 3, 4], 3).behind_with_earlier_time == [702]
+
+
+@pytest.mark.parametrize(
+    ("lsn", "included", "excluded"),
+    [("0/1000", None, 700), ("0/1001", 700, 702), ("0/3000", 700, 702), ("0/3001", 702, None)],
+)
+def test_an_lsn_divides_the_commits_before_it_from_those_at_or_after_it(
+    lsn: str, included: int | None, excluded: int | None
+) -> None:
+    ends = [TransactionEnd(700 + at, f"0/{at + 1}000", _at(at), at != 1, 34) for at in range(3)]
+    cut = cut_at_lsn(ends, lsn)
+    assert (_xid(cut.last_included), _xid(cut.first_excluded)) == (included, excluded)
+
+
+def _xid(mark: Mark | None) -> int | None:
+    return None if mark is None else mark.xid
+
+
+def test_a_report_has_all_facts_of_a_cut_but_the_record_to_recover_to() -> None:
+    facts = _cut([1, 2, 3], 2).facts()
+    assert set(facts) == {"last_included", "first_excluded", "behind_with_earlier_time", "clock_steps"}
+    assert facts["last_included"] == {"xid": 701, "lsn": "0/2000", "time": "2026-01-15T10:00:02.000000Z"}

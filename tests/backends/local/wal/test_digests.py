@@ -10,6 +10,7 @@ from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.rows import value
 from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.segment import Segment
 from ramet.errors import Failed
@@ -84,12 +85,11 @@ def test_a_repaired_segment_is_no_longer_reported(paths: ServicePaths) -> None:
 
 
 def _archived(backend: LocalBackend, parent: Server) -> list[Path]:
-    """Make the server let go of what it has written, and return what it archived."""
+    """Make the server archive and remove all that it has written, and return the archived segments in order."""
     paths = paths_of(backend, parent)
     with connections.connect(paths) as connection:
-        before = len(list(paths.archive.glob("0*[0-9A-F]")))
-        connection.execute("SELECT pg_switch_wal()")
-        eventually(lambda: len([p for p in paths.archive.iterdir() if len(p.name) == 24]) > before)
+        last = value(connection, "SELECT pg_walfile_name(pg_switch_wal())")
+        eventually((paths.archive / last).exists)
         connection.execute("CHECKPOINT")
     return sorted(path for path in paths.archive.iterdir() if len(path.name) == 24)
 

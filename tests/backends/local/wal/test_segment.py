@@ -1,5 +1,6 @@
 """Segments: their names and places, and files that are not what their names say."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from ramet.backends.local.wal.segment import (
     SEGMENT_BYTES,
     Segment,
     fault_of,
+    record_end,
     segment_at,
     segment_before,
     segment_named,
@@ -17,7 +19,7 @@ from ramet.backends.local.wal.segment import (
     shown_lsn,
 )
 from ramet.model.snapshot import lsn_number
-from tests.backends.local.segments import IDENTIFIER, overwrite, write_segment
+from tests.backends.local.segments import IDENTIFIER, MAGIC, overwrite, write_segment
 
 SEGMENT = Segment(1, 5)
 
@@ -136,3 +138,52 @@ def test_a_segment_that_ends_before_what_is_needed_is_found(tmp_path: Path) -> N
     assert fault_of(path, SEGMENT, IDENTIFIER, SEGMENT.start + 2 * PAGE_BYTES) is None
     fault = fault_of(path, SEGMENT, IDENTIFIER, SEGMENT.start + 2 * PAGE_BYTES + 1)
     assert fault == "ends at 0/5004000, before 0/5004001"
+
+
+@pytest.mark.parametrize(
+    ("lsn", "length", "end"),
+    [
+        ("0/2000100", 34, "0/2000128"),
+        ("0/2000100", 40, "0/2000128"),
+        ("0/2001FF0", 16, "0/2002000"),
+        ("0/2001FF0", 17, "0/2002020"),
+        ("0/2001FF0", 32, "0/2002028"),
+        ("0/2001FF0", 16 + 8168, "0/2004000"),
+        ("0/2001FF0", 16 + 8168 + 8, "0/2004020"),
+        ("0/2FFFFF0", 32, "0/3000038"),
+        ("0/2FFFFF0", 16 + 8152 + 8, "0/3002020"),
+    ],
+)
+def test_a_record_ends_after_its_bytes_and_the_page_headers_within_it(lsn: str, length: int, end: str) -> None:
+    """Pages begin with 24 bytes of header, the first one of a segment with 40; records are aligned to 8 bytes."""
+    assert shown_lsn(record_end(lsn, length)) == end
+
+
+def test_wal_that_ends_just_after_the_start_of_a_segment_ends_in_that_segment() -> None:
+    assert [segment_before(1, lsn).number for lsn in ("0/3000000", "0/3000001", "0/3000002")] == [2, 3, 3]
+
+
+def test_segments_are_ordered_by_timeline_and_then_by_number() -> None:
+    assert sorted([Segment(2, 1), Segment(1, 9), Segment(1, 2)]) == [Segment(1, 2), Segment(1, 9), Segment(2, 1)]
+
+
+def test_a_first_page_that_only_continues_a_record_is_found(tmp_path: Path) -> None:
+    path = write_segment(tmp_path, SEGMENT)
+    overwrite(path, 2, struct.pack("<H", 1))
+    assert fault_of(path, SEGMENT, IDENTIFIER) == "does not begin with the header of a WAL segment"
+
+
+@pytest.mark.parametrize(("segment_bytes", "page_bytes"), [(2 * SEGMENT_BYTES, PAGE_BYTES), (SEGMENT_BYTES, 4096)])
+def test_a_segment_of_another_segment_or_page_size_is_found(
+    tmp_path: Path, segment_bytes: int, page_bytes: int
+) -> None:
+    path = write_segment(tmp_path, SEGMENT)
+    overwrite(path, 32, struct.pack("<II", segment_bytes, page_bytes))
+    fault = f"has segments of {segment_bytes} and pages of {page_bytes} bytes"
+    assert fault_of(path, SEGMENT, IDENTIFIER) == fault
+
+
+def test_a_page_of_another_postgresql_version_is_found(tmp_path: Path) -> None:
+    path = write_segment(tmp_path, SEGMENT)
+    overwrite(path, 2 * PAGE_BYTES, struct.pack("<H", MAGIC + 1))
+    assert fault_of(path, SEGMENT, IDENTIFIER) == "has at 0/5004000 a page of another PostgreSQL version"
