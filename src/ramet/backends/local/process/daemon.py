@@ -55,14 +55,14 @@ class Daemon:
         """Make the program read its configuration again, if it runs."""
         self._signal(signal.SIGHUP, 0)
 
-    def end(self, patience_seconds: float) -> bool:
+    def end(self, timeout_seconds: float) -> bool:
         """Terminate the program; True when no process works in its directory any more. May run again."""
         if not self.home.is_dir():
             return True
         if self.running() is not None:
-            self._signal(signal.SIGTERM, patience_seconds)
+            self._signal(signal.SIGTERM, timeout_seconds)
         if self.running() is not None:
-            self._signal(signal.SIGKILL, patience_seconds)
+            self._signal(signal.SIGKILL, timeout_seconds)
         return self.running() is None
 
     def last_lines(self, log: str) -> str:
@@ -73,10 +73,10 @@ class Daemon:
                 lines += (self.home / name).read_text(errors="replace").splitlines()
         return "\n".join(lines[-10:])
 
-    def _signal(self, number: signal.Signals, patience_seconds: float) -> None:
+    def _signal(self, number: signal.Signals, timeout_seconds: float) -> None:
         pid = self.running()
         if pid is not None:
-            signals.send(pid, number, lambda: works_in(pid, self.home), wait_seconds=patience_seconds)
+            signals.send(pid, number, lambda: works_in(pid, self.home), wait_seconds=timeout_seconds)
 
 
 def _allow_all_files(pid: int) -> None:

@@ -105,15 +105,15 @@ def running(paths: ServicePaths) -> int | None:
     return pid
 
 
-def await_ready(paths: ServicePaths, patience_seconds: float) -> Readiness:
-    """Wait for a starting server for at most `patience_seconds`.
+def await_ready(paths: ServicePaths, timeout_seconds: float) -> Readiness:
+    """Wait for a starting server for at most `timeout_seconds`.
 
     When no server runs any more, raises with the last lines of its log: Failed when the log has a fatal error,
     Unavailable when it was killed, so that it can be started again.
     """
     starting = find_server(paths)
     if starting is not None:
-        _await_word(paths, starting, patience_seconds)
+        _await_word(paths, starting, timeout_seconds)
     pid = running(paths)
     if pid is None:
         wait_until(lambda: not processes_in(paths.data), _LAST_LINES_SECONDS)  # the logger ends last
@@ -153,9 +153,9 @@ def _says_ready(pid_file: Path, pid: int) -> bool:
         return False
 
 
-def _await_word(paths: ServicePaths, pid: int, patience_seconds: float) -> None:
-    """Wait for at most `patience_seconds` until a starting server is ready or has ended."""
-    pid_file, deadline = paths.pid_file, time.monotonic() + patience_seconds
+def _await_word(paths: ServicePaths, pid: int, timeout_seconds: float) -> None:
+    """Wait for at most `timeout_seconds` until a starting server is ready or has ended."""
+    pid_file, deadline = paths.pid_file, time.monotonic() + timeout_seconds
     with signals.handle_of(pid) as handle:
         while handle is not None and not _says_ready(pid_file, pid) and time.monotonic() < deadline:
             if signals.has_ended(handle, _PAUSE_SECONDS):
@@ -176,18 +176,18 @@ def _progress(pid: int) -> str:
     return f"{segment or 'starting'}, work {work}"
 
 
-def stop(paths: ServicePaths, patience_seconds: float) -> bool:
+def stop(paths: ServicePaths, timeout_seconds: float) -> bool:
     """Request a fast shutdown of the server; True when it has ended. May run again."""
-    return _end(paths, signal.SIGINT, patience_seconds)
+    return _end(paths, signal.SIGINT, timeout_seconds)
 
 
-def kill(paths: ServicePaths, patience_seconds: float) -> bool:
+def kill(paths: ServicePaths, timeout_seconds: float) -> bool:
     """Shut the server down immediately, and kill all processes in its directories; True when all have ended.
 
     These include an initdb whose caller was killed.
     """
-    _end(paths, signal.SIGQUIT, patience_seconds)
-    return wait_until(lambda: _all_killed(paths), patience_seconds)
+    _end(paths, signal.SIGQUIT, timeout_seconds)
+    return wait_until(lambda: _all_killed(paths), timeout_seconds)
 
 
 def _all_killed(paths: ServicePaths) -> bool:
@@ -208,9 +208,9 @@ def reload(paths: ServicePaths) -> None:
         raise Unavailable("SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running")
 
 
-def _end(paths: ServicePaths, number: signal.Signals, patience_seconds: float) -> bool:
+def _end(paths: ServicePaths, number: signal.Signals, timeout_seconds: float) -> bool:
     pid = find_server(paths)
     if pid is None:
         return True
-    signals.send(pid, number, lambda: find_server(paths) == pid, wait_seconds=patience_seconds)
+    signals.send(pid, number, lambda: find_server(paths) == pid, wait_seconds=timeout_seconds)
     return running(paths) is None

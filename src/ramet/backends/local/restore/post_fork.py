@@ -33,9 +33,9 @@ def examine(
     return found
 
 
-def analyze(jobs: Jobs, paths: ServicePaths, patience_seconds: float) -> str | None:
+def analyze(jobs: Jobs, paths: ServicePaths, timeout_seconds: float) -> str | None:
     """Collect statistics for the planner and autovacuum; return the result, None while that is in progress."""
-    return jobs.run(paths, "analyze", partial(collect, paths, Allowance()), patience_seconds)
+    return jobs.run(paths, "analyze", partial(collect, paths, Allowance()), timeout_seconds)
 
 
 def _unlogged_tables(paths: ServicePaths) -> list[str]:

@@ -36,21 +36,21 @@ _BAD_RECORD = re.compile(
 )
 
 
-def recover(place: SingleUser, capture: Capture, patience_seconds: float) -> Recovery:
-    """Recover a captured data directory to the state that `capture` names; wait for at most `patience_seconds`.
+def recover(place: SingleUser, capture: Capture, timeout_seconds: float) -> Recovery:
+    """Recover a captured data directory to the state that `capture` names; wait for at most `timeout_seconds`.
 
     Raises Failed when recovery fails, or stopped at another point.
     """
-    found = recovered(place, capture, patience_seconds)
+    found = recovered(place, capture, timeout_seconds)
     return Recovery(None, found) if isinstance(found, str) else Recovery(found[1])
 
 
-def recovered(place: SingleUser, capture: Capture, patience_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
+def recovered(place: SingleUser, capture: Capture, timeout_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
     """Recover a data directory; return its control file and the verified facts, or the progress."""
     settings = recovery_settings(capture)
     leaves_timeline = capture.facts["timeline"] if settings else None
     try:
-        found = place.recover(settings, f"{_LAST_COMMIT};", patience_seconds, leaves_timeline=leaves_timeline)
+        found = place.recover(settings, f"{_LAST_COMMIT};", timeout_seconds, leaves_timeline=leaves_timeline)
     except Failed as failure:
         raise explained(place.messages(), capture, failure) from failure
     return found if isinstance(found, str) else (found, check_stop_point(place.messages(), capture, found))

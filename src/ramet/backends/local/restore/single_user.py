@@ -49,7 +49,7 @@ class SingleUser:
     account: Account
 
     def recover(
-        self, settings: Mapping[str, str], query: str, patience_seconds: float, *, leaves_timeline: int | None = None
+        self, settings: Mapping[str, str], query: str, timeout_seconds: float, *, leaves_timeline: int | None = None
     ) -> ControlData | str:
         """Recover the data directory, and execute `query` at the end; its result is in the log.
 
@@ -67,7 +67,7 @@ class SingleUser:
                 return control
             self._restore_signal(leaves_timeline)
             pid = self._start(settings, query)
-        if not _ended(pid, patience_seconds):
+        if not _ended(pid, timeout_seconds):
             return f"work {work_done(pid)}"
         control = self._recovered()
         if control is None:
@@ -129,10 +129,10 @@ def _input_of(text: str) -> Iterator[int]:
         os.close(reader)
 
 
-def _ended(pid: int, patience_seconds: float) -> bool:
-    """Wait for at most `patience_seconds`; True when the process has ended. Reaps it if it is our child."""
+def _ended(pid: int, timeout_seconds: float) -> bool:
+    """Wait for at most `timeout_seconds`; True when the process has ended. Reaps it if it is our child."""
     with handle_of(pid) as handle:
-        if handle is not None and not has_ended(handle, patience_seconds):
+        if handle is not None and not has_ended(handle, timeout_seconds):
             return False
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)

@@ -14,12 +14,12 @@ _LATE_SECONDS = 120.0
 _MANY_SEGMENTS = 64
 
 
-def check_data(jobs: Jobs, paths: ServicePaths, patience_seconds: float) -> str | None:
+def check_data(jobs: Jobs, paths: ServicePaths, timeout_seconds: float) -> str | None:
     """Check every table and index with amcheck; None while that is in progress, then the corruption, or "".
 
     Installs the extension amcheck, so it is for temporary servers only.
     """
-    return jobs.run(paths, "amcheck", partial(read_all, paths, Allowance()), patience_seconds)
+    return jobs.run(paths, "amcheck", partial(read_all, paths, Allowance()), timeout_seconds)
 
 
 def archive_delay(paths: ServicePaths) -> str | None:

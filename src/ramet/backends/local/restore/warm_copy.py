@@ -48,7 +48,7 @@ class _Prepared:
 
 
 def prepare(
-    servers: Servers, driver: Driver, server: Server, snapshot_id: str, patience_seconds: float, spares: int
+    servers: Servers, driver: Driver, server: Server, snapshot_id: str, timeout_seconds: float, spares: int
 ) -> str | None:
     """Prepare a snapshot; return None when that is done, else a text that changes with the progress.
 
@@ -60,11 +60,11 @@ def prepare(
     if base.clean:
         return None
     with _locked(directory):
-        return _prepare(servers, driver, server, base, directory, patience_seconds, spares)
+        return _prepare(servers, driver, server, base, directory, timeout_seconds, spares)
 
 
 def _prepare(
-    servers: Servers, driver: Driver, server: Server, base: Base, directory: Path, patience_seconds: float, spares: int
+    servers: Servers, driver: Driver, server: Server, base: Base, directory: Path, timeout_seconds: float, spares: int
 ) -> str | None:
     paths = servers.paths(server.service_id)
     if _noted(directory) is not None:
@@ -75,7 +75,7 @@ def _prepare(
     servers.make_sockets(paths)
     installation = servers.installations.of(server.pg_major)
     place = SingleUser(unfinished, paths.config_file, directory / _LOG, installation, servers.account)
-    found = recovery.recovered(place, captured(base), patience_seconds)
+    found = recovery.recovered(place, captured(base), timeout_seconds)
     if isinstance(found, str):
         return found
     control, facts = found

@@ -41,8 +41,8 @@ class Jobs:
     _running: dict[tuple[str, str], threading.Thread] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, paths: ServicePaths, name: str, work: Callable[[], str], patience_seconds: float) -> str | None:
-        """Start the job unless it is running in any process, and wait for at most `patience_seconds`.
+    def run(self, paths: ServicePaths, name: str, work: Callable[[], str], timeout_seconds: float) -> str | None:
+        """Start the job unless it is running in any process, and wait for at most `timeout_seconds`.
 
         Returns what `work` returned, in this process or another; None while it is running or waits for a slot.
         """
@@ -52,7 +52,7 @@ class Jobs:
         thread = self._begin(paths, name, work)
         if thread is None:
             return None
-        thread.join(patience_seconds)
+        thread.join(timeout_seconds)
         return None if thread.is_alive() else _take_outcome(paths, name)
 
     def end(self, paths: ServicePaths) -> None:

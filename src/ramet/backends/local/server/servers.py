@@ -112,10 +112,10 @@ class Servers:
         pid = postgres.start(paths, self._installation(server), self.account, overrides)
         self.limits.apply(server.service_id, server.size, [pid])
 
-    def await_ready(self, server: Server, patience_seconds: float) -> Readiness:
-        """Wait for a starting server for at most `patience_seconds`. Raises Failed, with its log, when it died."""
+    def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
+        """Wait for a starting server for at most `timeout_seconds`. Raises Failed, with its log, when it died."""
         paths = self.paths(server.service_id)
-        readiness = postgres.await_ready(paths, patience_seconds)
+        readiness = postgres.await_ready(paths, timeout_seconds)
         if readiness.ready:
             self._limit_all(server, paths)
             bound_log(paths, self.account)
@@ -192,20 +192,20 @@ class Servers:
             _log.warning("service %s keeps what an earlier release put into its databases: %s", service_id, error)
             return False
 
-    def stop(self, server: Server, patience_seconds: float) -> bool:
-        """Request a shutdown, and wait for at most `patience_seconds`; True when the server has ended."""
+    def stop(self, server: Server, timeout_seconds: float) -> bool:
+        """Request a shutdown, and wait for at most `timeout_seconds`; True when the server has ended."""
         paths = self.paths(server.service_id)
         self.jobs.end(paths)
-        return postgres.stop(paths, patience_seconds)
+        return postgres.stop(paths, timeout_seconds)
 
-    def remove(self, service_id: str, patience_seconds: float) -> None:
+    def remove(self, service_id: str, timeout_seconds: float) -> None:
         """Kill the server, and remove its sockets, limits and directories except `data` and `snapshots`.
 
         The volume driver removes those two. Raises Unavailable while processes are still shutting down.
         """
         paths = self.paths(service_id)
         self.jobs.end(paths)
-        if not postgres.kill(paths, patience_seconds):
+        if not postgres.kill(paths, timeout_seconds):
             raise Unavailable("SERVER_ENDING", f"The server of service {service_id} is still shutting down")
         self.limits.remove(service_id)
         for directory in (paths.sockets, paths.conf, paths.tls, paths.archive, paths.log):

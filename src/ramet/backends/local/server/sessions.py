@@ -13,12 +13,12 @@ _QUIET_LOOKS = 2
 _LOOK_EVERY_SECONDS = 0.005
 
 
-def end_all(paths: ServicePaths, patience_seconds: float) -> bool:
+def end_all(paths: ServicePaths, timeout_seconds: float) -> bool:
     """End all sessions except the platform's; True when none is left. The server must reject new ones.
 
     A session that began to authenticate before is not in pg_stat_activity yet: it is found by its process title.
     """
-    deadline = time.monotonic() + patience_seconds
+    deadline = time.monotonic() + timeout_seconds
     looks = 0
     with connections.connect(paths) as connection:
         while looks < _QUIET_LOOKS:

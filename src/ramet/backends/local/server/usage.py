@@ -14,7 +14,7 @@ from ramet.errors import Unavailable
 from ramet.model.metrics import key_of
 
 _BLOCK_BYTES = 512
-_PATIENCE_SECONDS = 2
+_TIMEOUT_SECONDS = 2
 _STATES = ("active", "idle", "idle in transaction")
 _SESSIONS = """
     SELECT count(*) FILTER (WHERE state = 'active'), count(*) FILTER (WHERE state = 'idle'),
@@ -52,7 +52,7 @@ def measure(paths: ServicePaths) -> dict[str, float] | None:
     if pid is None:
         return None
     try:
-        with connections.connect(paths, patience_seconds=_PATIENCE_SECONDS, statement_timeout="2s") as connection:
+        with connections.connect(paths, timeout_seconds=_TIMEOUT_SECONDS, statement_timeout="2s") as connection:
             sessions, totals = row(connection, _SESSIONS), row(connection, _TOTALS)
             lag = connection.execute(_REPLAY_LAG).fetchone()
     except Unavailable:

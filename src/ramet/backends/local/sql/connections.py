@@ -38,7 +38,7 @@ _known = session_settings.Known()
 
 @contextmanager
 def connect(
-    paths: ServicePaths, database: str = _PLATFORM_DATABASE, *, patience_seconds: int = 10, **settings: str
+    paths: ServicePaths, database: str = _PLATFORM_DATABASE, *, timeout_seconds: int = 10, **settings: str
 ) -> Iterator[Connection]:
     """Open a connection in autocommit mode, and close it at the end.
 
@@ -46,7 +46,7 @@ def connect(
     accept connections or closes this one, and Unseen when this process cannot connect.
     """
     try:
-        with _open(paths, database, patience_seconds, settings) as connection:
+        with _open(paths, database, timeout_seconds, settings) as connection:
             yield connection
     except psycopg.OperationalError as error:
         if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P", "53300")):
@@ -69,7 +69,7 @@ def connect_inside(paths: ServicePaths) -> Iterator[Connection]:
     with ExitStack() as stack:
         connection = None
         with suppress(Unavailable):
-            connection = stack.enter_context(connect(paths, DATABASE, patience_seconds=_LOCKED_SECONDS))
+            connection = stack.enter_context(connect(paths, DATABASE, timeout_seconds=_LOCKED_SECONDS))
         if connection is None:
             # Psycopg keeps a connection attempt that timed out in a reference cycle. Until that is collected, the
             # attempt is a session that prevents the database from being renamed or dropped.
@@ -98,29 +98,29 @@ def _line_of(paths: ServicePaths, file: Path, number: int) -> int:
         raise unseen(f"the server of service {paths.service_id}", error.strerror or error) from error
 
 
-def _open(paths: ServicePaths, database: str, patience_seconds: int, settings: Mapping[str, str]) -> Connection:
+def _open(paths: ServicePaths, database: str, timeout_seconds: int, settings: Mapping[str, str]) -> Connection:
     known = _known.find(_major(paths), paths.service_id)
     if known is None:
-        known = _ask_settings(paths, patience_seconds)
+        known = _ask_settings(paths, timeout_seconds)
     try:
-        return _connected(paths, database, patience_seconds, known, settings)
+        return _connected(paths, database, timeout_seconds, known, settings)
     except psycopg.OperationalError as error:
         if "unrecognized configuration parameter" not in str(error):
             raise
-    known = _ask_settings(paths, patience_seconds)
-    return _connected(paths, database, patience_seconds, known, settings)
+    known = _ask_settings(paths, timeout_seconds)
+    return _connected(paths, database, timeout_seconds, known, settings)
 
 
-def _ask_settings(paths: ServicePaths, patience_seconds: int) -> Mapping[str, str]:
+def _ask_settings(paths: ServicePaths, timeout_seconds: int) -> Mapping[str, str]:
     """Query the settings that users may change, in a database in which no tenant can have set any."""
-    with _connected(paths, _PLATFORM_DATABASE, patience_seconds, {}, {}) as connection:
+    with _connected(paths, _PLATFORM_DATABASE, timeout_seconds, {}, {}) as connection:
         found = session_settings.compiled_in(connection)
     _known.remember(_major(paths), paths.service_id, found)
     return found
 
 
 def _connected(
-    paths: ServicePaths, database: str, patience_seconds: int, known: Mapping[str, str], settings: Mapping[str, str]
+    paths: ServicePaths, database: str, timeout_seconds: int, known: Mapping[str, str], settings: Mapping[str, str]
 ) -> Connection:
     return psycopg.connect(
         host=str(paths.sockets),
@@ -132,7 +132,7 @@ def _connected(
         sslmode="disable",
         gssencmode="disable",
         passfile="/nonexistent",
-        connect_timeout=patience_seconds,
+        connect_timeout=timeout_seconds,
         autocommit=True,
         options=session_settings.as_options({**known, **session_settings.ours(_major(paths)), **settings}),
     )
