@@ -84,6 +84,24 @@ def test_a_repaired_segment_is_no_longer_reported(paths: ServicePaths) -> None:
     assert digests.faults(paths) == {}
 
 
+def test_checksums_are_dropped_up_to_an_lsn_on_a_timeline_and_those_before_it(paths: ServicePaths) -> None:
+    write_segment(paths.archive, Segment(2, 3))
+    digests.record(paths, LONG)
+    digests.discard(paths, 1, "0/5000000")
+    assert sorted(digests.digests(paths)) == [Segment(1, 5).name, Segment(2, 3).name]
+    digests.discard(paths, 2, "0/5000000")
+    assert set(digests.recorded_files(paths)) == {paths.archive / Segment(1, 5).name}
+
+
+def test_the_check_passes_until_a_verification_finds_an_altered_segment(paths: ServicePaths) -> None:
+    digests.record(paths, LONG)
+    digests.check(paths)
+    overwrite(paths.archive / Segment(1, 4).name, MIDDLE, b"altered")
+    digests.verify(paths, "", LONG)
+    with pytest.raises(Failed, match=f"{Segment(1, 4).name} in the archive of service service was altered after"):
+        digests.check(paths)
+
+
 def _archived(backend: LocalBackend, parent: Server) -> list[Path]:
     """Make the server archive and remove all that it has written, and return the archived segments in order."""
     paths = paths_of(backend, parent)
