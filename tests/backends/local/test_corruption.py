@@ -181,7 +181,7 @@ def test_a_naive_copy_of_a_running_server_is_found(backend: LocalBackend, parent
     for name in ("global/pg_control", *(f"pg_wal/{one.name}" for one in segments_in(paths.data / "pg_wal"))):
         (tree / name).unlink(missing_ok=True)
         backend.pool.driver.clone_file(paths.data / name, tree / name)
-    with pytest.raises(Failed, match="do not fit together"):
+    with pytest.raises(Failed, match="are not consistent"):
         fork(backend, parent, snapshot_id)
 
 
@@ -236,7 +236,7 @@ def test_the_error_for_a_lost_archive_names_the_remedy(past: Past) -> None:
     files.write(past.paths.archive / "00000002.history")
     with pytest.raises(Failed, match="is missing") as caught:
         past.fork_of(past.moments[0])
-    assert caught.value.details == "Fork as of now instead."
+    assert caught.value.details == "Use fork_strategy NOW."
     stopped_at = now()
     eventually(lambda: now() > stopped_at + timedelta(seconds=1))  # a control file's time is cut to seconds
     assert past.fork_of(now()) == [0, 1, 10, 11, 20, 21, 30, 31]

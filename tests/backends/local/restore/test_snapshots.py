@@ -53,7 +53,7 @@ def test_a_snapshot_of_a_paused_service_starts_without_recovery(backend: LocalBa
 
 
 def test_a_snapshot_of_a_running_server_cannot_pass_for_one_of_a_paused(backend: LocalBackend, parent: Server) -> None:
-    with pytest.raises(Failed, match="not stopped cleanly"):
+    with pytest.raises(Failed, match="not shut down cleanly"):
         backend.restore.take_snapshot(parent, new_id(), True)
 
 
