@@ -125,7 +125,9 @@ def find_recovery_end(
     taken_at = bases[first][1].facts.taken_at
     if taken_at > target:
         raise Failed(
-            "WRONG_BASE", f"Snapshot {chosen} was taken at {rfc3339(taken_at)}, after {rfc3339(target)}", "Fork once more."
+            "WRONG_BASE",
+            f"Snapshot {chosen} was taken at {rfc3339(taken_at)}, after {rfc3339(target)}",
+            "Fork once more.",
         )
     at = _base_after_step(reader, bases, first, target, live_end)
     name, base = bases[at]
