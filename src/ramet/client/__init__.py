@@ -16,8 +16,10 @@ from ramet.client.restore import Restore
 from ramet.client.services import Services
 from ramet.client.vpcs import Vpcs
 from ramet.client.waiting import Waiting
+from ramet.model.fork import ForkStrategy
+from ramet.model.passwords import Secret
 
-__all__ = ["ApiError", "Client", "TimedOut", "WaitFailed"]
+__all__ = ["ApiError", "Client", "ForkStrategy", "Secret", "TimedOut", "WaitFailed"]
 
 
 class Client(Account, Services, Forks, Restore, Logs, Metrics, Operations, ReplicaSets, Vpcs, Waiting):
