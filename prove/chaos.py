@@ -1,4 +1,4 @@
-"""The services that harm is done to, what is asked of Ramet meanwhile, and what must hold afterwards."""
+"""The services of a crash proof: the requests that run while processes are killed, and what must hold afterwards."""
 
 import contextlib
 import os
@@ -41,7 +41,7 @@ def steps_of_all(instance: Instance) -> list[tuple[str, str]]:
 
 
 @dataclass
-class Deeds:
+class Workload:
     """A parent under load, a spare service to be changed, and forks and services made in passing."""
 
     instance: Instance
@@ -53,7 +53,7 @@ class Deeds:
     began: datetime = field(init=False)
     followers: Followers = field(init=False)
 
-    def settle_in(self) -> None:
+    def prepare(self) -> None:
         """Make the two services that stay, and let their clients write."""
         self.parent, self.spare = self.create("parent"), self.create("spare")
         self.passing.clear()
@@ -198,7 +198,7 @@ class Deeds:
         self.passing.clear()
         self.followers.made.clear()
 
-    def last_words(self) -> list[str]:
+    def final_faults(self) -> list[str]:
         """End the clients, and look at their rows once more."""
         self.journal.stop()
         self.spare_journal.stop()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.instance import FREQUENT_SNAPSHOTS, Instance, running_instance
 from harness.waiting import eventually
-from prove.chaos import Deeds, steps_of_all
+from prove.chaos import Workload, steps_of_all
 from prove.made import FAULTS, Made
 from ramet.machine.processes import record_of
 
@@ -59,12 +59,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(instance: Instance, given: argparse.Namespace, first: int, tally: Tally) -> None:
-    deeds = Deeds(instance)
-    deeds.settle_in()
-    plans = [plan for plan in _plans(deeds) if given.only in plan.title]
+    workload = Workload(instance)
+    workload.prepare()
+    plans = [plan for plan in _plans(workload) if given.only in plan.title]
     for number in range(given.seeds):
         plan, seed = plans[number % len(plans)], first + number
-        faults = _trial(instance, deeds, plan, random.Random(seed), tally)  # noqa: S311 - no secret
+        faults = _trial(instance, workload, plan, random.Random(seed), tally)  # noqa: S311 - no secret
         tally.counts["trials"] += 1
         tally.counts["trials that failed"] += bool(faults)
         tally.faults += [f"seed {seed}, {plan.title}: {fault}" for fault in faults]
@@ -72,7 +72,7 @@ def _run(instance: Instance, given: argparse.Namespace, first: int, tally: Tally
         if faults and given.stop:
             _show_log(instance)
             break
-    tally.faults += deeds.last_words()
+    tally.faults += workload.final_faults()
 
 
 @dataclass(frozen=True)
@@ -83,114 +83,114 @@ class Plan:
     harm: Callable[[random.Random], str]
 
 
-def _plans(deeds: Deeds) -> list[Plan]:
-    instance = deeds.instance
+def _plans(workload: Workload) -> list[Plan]:
+    instance = workload.instance
     plans = [
-        Plan(f"{procedure}.{step}", _at_step(deeds, procedure, step))
+        Plan(f"{procedure}.{step}", _at_step(workload, procedure, step))
         for procedure, step in steps_of_all(instance)
-        if procedure in deeds.known
+        if procedure in workload.known
     ]
     for _ in range(3):
         plans += [
-            Plan("random moment", lambda chance: _at_random(deeds, chance)),
-            Plan("random moment", lambda chance: _at_random(deeds, chance)),
-            Plan("fork's server in recovery", lambda chance: _fork_server(deeds, chance)),
-            Plan("parent's server in capture", lambda chance: _parent_server(deeds, chance)),
-            Plan("undo", lambda chance: _while_undoing(deeds, chance)),
+            Plan("random moment", lambda chance: _at_random(workload, chance)),
+            Plan("random moment", lambda chance: _at_random(workload, chance)),
+            Plan("fork's server in recovery", lambda chance: _fork_server(workload, chance)),
+            Plan("parent's server in capture", lambda chance: _parent_server(workload, chance)),
+            Plan("undo", lambda chance: _while_undoing(workload, chance)),
         ]
     return plans
 
 
-def _trial(instance: Instance, deeds: Deeds, plan: Plan, chance: random.Random, tally: Tally) -> list[str]:
+def _trial(instance: Instance, workload: Workload, plan: Plan, chance: random.Random, tally: Tally) -> list[str]:
     try:
         tally.counts[plan.harm(chance)] += 1
         begun = time.monotonic()
         if instance.process is None:
             instance.up()
-        eventually(deeds.servers_answer, "every server answers")
+        eventually(workload.servers_answer, "every server answers")
         instance.await_idle()
         tally.back_seconds.append(time.monotonic() - begun)
-        faults = deeds.faults(tally.counts)
+        faults = workload.faults(tally.counts)
         faults += [f"before cleaning: {one}" for one in instance.leftovers()]
-        deeds.clean_up()
+        workload.clean_up()
         instance.await_idle()
         left = instance.leftovers()
         tally.counts["leftovers"] += len(left)
         return faults + left
     except FAULTS as fault:
-        return [f"{type(fault).__name__}: {fault}", *_start_over(instance, deeds)]
+        return [f"{type(fault).__name__}: {fault}", *_start_over(instance, workload)]
 
 
-def _start_over(instance: Instance, deeds: Deeds) -> list[str]:
+def _start_over(instance: Instance, workload: Workload) -> list[str]:
     """Bring all to rest after a trial that went wrong, so that the next one is not about it; say what stays wrong."""
     try:
         if instance.process is None:
             instance.up()
         instance.await_idle()
-        deeds.clean_up()
+        workload.clean_up()
         instance.await_idle()
     except FAULTS as fault:
-        deeds.forget()
+        workload.forget()
         return [f"and then {type(fault).__name__}: {fault}"]
     return []
 
 
-def _at_step(deeds: Deeds, procedure: str, step: str) -> Callable[[random.Random], str]:
+def _at_step(workload: Workload, procedure: str, step: str) -> Callable[[random.Random], str]:
     def harm(chance: random.Random) -> str:
-        mark = deeds.mark()
-        deeds.do(procedure, chance)
-        seen = deeds.await_step(mark, procedure, step, _APPEAR_SECONDS)
+        mark = workload.mark()
+        workload.do(procedure, chance)
+        seen = workload.await_step(mark, procedure, step, _APPEAR_SECONDS)
         time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS) if chance.random() < 0.7 else 0)
-        deeds.instance.kill()
+        workload.instance.kill()
         return "kills of ramet at a step" if seen else "kills of ramet after a step"
 
     return harm
 
 
-def _at_random(deeds: Deeds, chance: random.Random) -> str:
+def _at_random(workload: Workload, chance: random.Random) -> str:
     for procedure in chance.sample(["fork", "fork", "fork", "create", "snapshot", "resize"], 3):
-        deeds.do(procedure, chance)
+        workload.do(procedure, chance)
     time.sleep(chance.uniform(0, 1.5))
-    deeds.instance.kill()
+    workload.instance.kill()
     if chance.random() < 0.3:  # and once more, while it begins again
         with contextlib.suppress(TimeoutError, AssertionError):
-            deeds.instance.up()
+            workload.instance.up()
         time.sleep(chance.uniform(0, 0.3))
-        deeds.instance.kill()
+        workload.instance.kill()
         return "kills of ramet twice in a row"
     return "kills of ramet at random moments"
 
 
-def _fork_server(deeds: Deeds, chance: random.Random) -> str:
-    mark = deeds.mark()
-    made = deeds.fork(chance, chance.choice(["NOW", "PITR", "LAST_SNAPSHOT"]))
-    deeds.await_step(mark, "fork", "recover", _APPEAR_SECONDS)
+def _fork_server(workload: Workload, chance: random.Random) -> str:
+    mark = workload.mark()
+    made = workload.fork(chance, chance.choice(["NOW", "PITR", "LAST_SNAPSHOT"]))
+    workload.await_step(mark, "fork", "recover", _APPEAR_SECONDS)
     time.sleep(chance.uniform(0, 0.3))
-    return "kills of a fork's server" if _kill_server(deeds, made) else "kills of a fork's server too early"
+    return "kills of a fork's server" if _kill_server(workload, made) else "kills of a fork's server too early"
 
 
-def _parent_server(deeds: Deeds, chance: random.Random) -> str:
-    mark = deeds.mark()
-    deeds.fork(chance, chance.choice(["NOW", "PITR"]))
-    deeds.await_step(mark, "fork", "capture", _APPEAR_SECONDS)
+def _parent_server(workload: Workload, chance: random.Random) -> str:
+    mark = workload.mark()
+    workload.fork(chance, chance.choice(["NOW", "PITR"]))
+    workload.await_step(mark, "fork", "capture", _APPEAR_SECONDS)
     time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS))
-    _kill_server(deeds, deeds.parent)
+    _kill_server(workload, workload.parent)
     return "kills of a parent's server"
 
 
-def _while_undoing(deeds: Deeds, chance: random.Random) -> str:
-    mark = deeds.mark()
-    made = deeds.fork(chance, "NOW")
-    deeds.await_step(mark, "fork", chance.choice(["capture", "recover", "secure"]), _APPEAR_SECONDS)
-    deeds.delete(made)
-    deeds.await_undoing(mark, 2.0)
+def _while_undoing(workload: Workload, chance: random.Random) -> str:
+    mark = workload.mark()
+    made = workload.fork(chance, "NOW")
+    workload.await_step(mark, "fork", chance.choice(["capture", "recover", "secure"]), _APPEAR_SECONDS)
+    workload.delete(made)
+    workload.await_undoing(mark, 2.0)
     time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS))
-    deeds.instance.kill()
+    workload.instance.kill()
     return "kills of ramet while it undoes"
 
 
-def _kill_server(deeds: Deeds, made: Made) -> bool:
-    pid = deeds.pid_of(made)
+def _kill_server(workload: Workload, made: Made) -> bool:
+    pid = workload.pid_of(made)
     if pid is None:
         return False
     with contextlib.suppress(ProcessLookupError):

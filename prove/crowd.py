@@ -41,12 +41,12 @@ def main(arguments: list[str]) -> int:
         empty_bytes = _used_bytes(instance)
         crowd = Crowd(instance, _parent(instance), empty_bytes)
         try:
-            _gather(crowd, given.forks)
-            _disperse(crowd)
+            _fork_all(crowd, given.forks)
+            _delete_forks(crowd)
         except (*FAULTS, KeyboardInterrupt) as fault:
             crowd.faults.append(f"{type(fault).__name__}: {fault}")
         finally:
-            _tell(crowd)
+            _report(crowd)
     return 1 if crowd.faults else 0
 
 
@@ -61,7 +61,7 @@ def _parent(instance: Instance) -> Made:
     return parent
 
 
-def _gather(crowd: Crowd, count: int) -> None:
+def _fork_all(crowd: Crowd, count: int) -> None:
     """Make the forks, look into each, and weigh them."""
     used, begun = _used_bytes(crowd.instance), time.monotonic()
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as askers:
@@ -82,7 +82,7 @@ def _gather(crowd: Crowd, count: int) -> None:
     crowd.faults += crowd.instance.leftovers()
 
 
-def _disperse(crowd: Crowd) -> None:
+def _delete_forks(crowd: Crowd) -> None:
     """Delete the forks, look at the parent, delete it too, and wait for all space."""
     begun = time.monotonic()
     _delete(crowd.instance, crowd.forks, left=1)
@@ -149,7 +149,7 @@ def _spread(values: list[int]) -> str:
     return f"median {statistics.median(mibs):.1f}, most {mibs[-1]:.1f}, in all {sum(mibs):.0f}"
 
 
-def _tell(crowd: Crowd) -> None:
+def _report(crowd: Crowd) -> None:
     print(f"forks: {len(crowd.forks)}", *(f"{name}: {value}" for name, value in crowd.figures.items()), sep="\n")
     print(f"faults: {len(crowd.faults)}", *crowd.faults[:50], sep="\n", flush=True)
 

@@ -23,7 +23,7 @@ class Ledger:
     _stopping: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Append until told to stop."""
+        """Append rows until `stop` is called."""
         try:
             with self.parent.connect() as connection:
                 while not self._stopping.wait(0.002):

@@ -1,6 +1,6 @@
-"""Strangers without a key beside a storm: connections that never ask for anything, and heads that are hostile.
+"""Clients without a key beside a load test: connections that never send a request, and hostile request headers.
 
-Only a server on loopback is besieged. The siege has a fixed number of connections, and ends when it is told to.
+Only a server on loopback is attacked, with a fixed number of connections, until the body of `running` ends.
 """
 
 import contextlib
@@ -33,8 +33,8 @@ _HEADS: dict[str, tuple[bytes, bytes]] = {
 
 
 @dataclass
-class Siege:
-    """What strangers do to a server, and what it answered."""
+class HostileClients:
+    """What hostile clients send to a server, and what it answered."""
 
     base_url: str
     seed: int = 0
@@ -45,17 +45,20 @@ class Siege:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where the server listens; no other host is ever besieged."""
+        """The address of the server, which must be on loopback."""
         found = urlsplit(self.base_url)
         host = found.hostname or ""
         if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
-            raise ValueError(f"{host} is not this host: only loopback is besieged")
+            raise ValueError(f"{host} is not this host: use a server on loopback")
         return host, found.port or 80
 
     @contextlib.contextmanager
-    def laid(self) -> Iterator[None]:
-        """Keep the siege up while the body runs."""
-        threads = [threading.Thread(target=self._watched(act)) for act in (self._crowd, self._shout, self._witness)]
+    def running(self) -> Iterator[None]:
+        """Attack the server while the body runs."""
+        threads = [
+            threading.Thread(target=self._watched(act))
+            for act in (self._hold_half_open, self._send_hostile_heads, self._witness)
+        ]
         for thread in threads:
             thread.start()
         try:
@@ -66,21 +69,21 @@ class Siege:
                 thread.join(2 * _WITNESS_SECONDS)
 
     def missing(self) -> list[str]:
-        """Return what did not happen of what a siege is: a proof that did nothing proves nothing."""
+        """Return the kinds of traffic that never occurred: a proof without them proves nothing."""
         wanted = ("half-open", "witness 200", *_HEADS)
         seen = "\n".join(self.answers)
-        return [f"the siege saw no {one!r}" for one in wanted if one not in seen]
+        return [f"no traffic of the kind {one!r} occurred" for one in wanted if one not in seen]
 
     def _watched(self, act: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
             try:
                 act()
             except Exception as fault:  # noqa: BLE001 - the thread's edge: the proof tells of it
-                self.faults.append(f"the siege ended with {type(fault).__name__}: {fault}")
+                self.faults.append(f"the attack ended with {type(fault).__name__}: {fault}")
 
         return run
 
-    def _crowd(self) -> None:
+    def _hold_half_open(self) -> None:
         """Hold connections on which a head comes byte by byte and never ends; who is closed comes again."""
         with contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(self._begun(place)) for place in range(self.half_open)]
@@ -92,7 +95,7 @@ class Siege:
                         self.answers["half-open closed"] += 1
                 self.answers["half-open rounds"] += 1
 
-    def _shout(self) -> None:
+    def _send_hostile_heads(self) -> None:
         """Send one hostile head after the other."""
         chance = random.Random(self.seed)  # noqa: S311 - a seed must give the same run again
         while not self._over.is_set():
