@@ -67,7 +67,12 @@ def test_read_replicas_are_added_and_shown_and_found_by_their_id(visitor: Visito
 def test_invalid_values_of_a_replica_set_are_reported_at_their_field(visitor: Visitor) -> None:
     visitor.sign_in()
     path = f"{_base(visitor.ready())}/add-replicas"
-    for nodes, reason in (("5", "1 to 4"), ("0", "1 to 4"), ("two", "whole number"), ("", "whole number")):
+    for nodes, reason in (
+        ("5", "between 1 and 4"),
+        ("0", "between 1 and 4"),
+        ("two", "whole number"),
+        ("", "whole number"),
+    ):
         answer = visitor.send(path, name="reports", nodes=nodes, size="500/2")
         assert answer.status_code == 422
         assert reason in _wrong(answer.text, "nodes")
@@ -218,7 +223,7 @@ def test_the_page_of_a_snapshot_in_use_says_why_it_cannot_be_deleted(visitor: Vi
     assert "Delete it" not in page
     refused = visitor.send(path)
     assert refused.status_code == 422
-    assert "only manual snapshots are deleted by hand" in refused.text
+    assert "only manual snapshots can be deleted" in refused.text
 
 
 def test_white_space_does_not_matter_when_a_name_is_confirmed(visitor: Visitor) -> None:
