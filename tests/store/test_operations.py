@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from ramet.model.procedures import ProcedureName
 from ramet.model.status import OperationStatus
 from ramet.store import operations, services
 from ramet.store.database import Store
@@ -124,8 +125,8 @@ def test_the_operations_of_a_subject_are_listed_newest_first(store: Store) -> No
     ids = [submitted(store) for _ in range(3)]
     with store.read() as tx:
         assert [operation.id for operation in operations.of_subject(tx, "subject")] == ids[::-1]
-        assert operations.under_way(tx, "subject", "fork")
-        assert not operations.under_way(tx, "subject", "delete")
+        assert operations.under_way(tx, "subject", ProcedureName.FORK)
+        assert not operations.under_way(tx, "subject", ProcedureName.DELETE)
         assert not operations.under_way(tx, "another", "fork")
 
 
