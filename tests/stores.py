@@ -24,9 +24,9 @@ def _migrated() -> bytes:
 
 
 def open_store(url: str) -> Store:
-    """Open a store on a database that is empty yet."""
-    if url.startswith("sqlite"):
-        path = Path(url.removeprefix("sqlite:///"))
+    """Open a store; a SQLite file that does not exist is made without running the migrations again."""
+    path = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite") and not path.exists():
         path.write_bytes(_migrated())
         path.chmod(0o600)
     return Store.open(url)
