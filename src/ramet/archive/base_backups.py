@@ -1,0 +1,223 @@
+"""The base backups of one server in the object store: uploaded in parts, resumed after a crash, verified.
+
+A part is a tar file of whole files of the data directory. Which files it holds depends on the tree alone, so an upload
+that was interrupted goes on with the first part that has no checksum yet. `backup.info` is written last: a base backup
+without it does not exist for anybody.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import os
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import msgspec
+
+from ramet.archive import layout
+from ramet.archive.backup_info import DONE, BackupInfo, parse_backup_info
+from ramet.archive.object_store import Bucket
+from ramet.errors import Failed
+
+PART_BYTES = 256 * 1024 * 1024
+_LEVEL = 1
+
+
+class Checksum(msgspec.Struct, frozen=True):
+    """What a part must be: its bytes in the store, and their SHA-256."""
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class BaseBackups:
+    """The base backups below one server's name."""
+
+    bucket: Bucket
+    server: str
+    part_bytes: int = PART_BYTES
+
+    def complete(self) -> list[BackupInfo]:
+        """Return the complete base backups, oldest first."""
+        names = filter(layout.is_backup_id, self.bucket.directories(layout.base_prefix(self.server)))
+        found = (self._info(backup_id) for backup_id in sorted(names))
+        return [info for info in found if info is not None and info.status == DONE]
+
+    def _info(self, backup_id: str) -> BackupInfo | None:
+        content = self.bucket.read(layout.info_key(self.server, backup_id))
+        return None if content is None else parse_backup_info(backup_id, content)
+
+    def upload(
+        self, info: BackupInfo, tree: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
+    ) -> None:
+        """Upload a data directory that nobody changes meanwhile, and verify what arrived. May run twice.
+
+        `progress` gets the bytes of files that are uploaded, and of all. Raises Failed when a part arrived incomplete.
+        """
+        parts = list(_parts(tree, self.part_bytes))
+        total, done = sum(_bytes_of(part) for part in parts), 0
+        for number, part in enumerate(parts):
+            if self._checksum(info.backup_id, number) is None:
+                checksum = self._upload_part(info.backup_id, number, tree, part)
+                self.bucket.write(
+                    layout.checksum_key(self.server, info.backup_id, number), msgspec.json.encode(checksum)
+                )
+            done += _bytes_of(part)
+            progress(done, total)
+        self._verify_sizes(info.backup_id, len(parts))
+        self.bucket.write(layout.info_key(self.server, info.backup_id), info.dump())
+
+    def _upload_part(self, backup_id: str, number: int, tree: Path, part: list[Path]) -> Checksum:
+        with self.bucket.writer(layout.part_key(self.server, backup_id, number)) as raw:
+            counted = _Checksumming(raw)
+            with (
+                gzip.GzipFile("", "wb", _LEVEL, cast(IO[bytes], counted), mtime=0) as packed,
+                tarfile.open(fileobj=packed, mode="w|") as tar,
+            ):
+                for path in part:
+                    tar.add(path, arcname=str(path.relative_to(tree)), recursive=False)
+        return Checksum(counted.size_bytes, counted.sha256.hexdigest())
+
+    def _verify_sizes(self, backup_id: str, count: int) -> None:
+        for number in range(count):
+            key = layout.part_key(self.server, backup_id, number)
+            checksum = self._checksum(backup_id, number)
+            size_bytes = self.bucket.size_bytes(key)
+            if checksum is None or size_bytes != checksum.size_bytes:
+                self.bucket.delete([layout.checksum_key(self.server, backup_id, number)])
+                raise Failed(
+                    "ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} has {size_bytes} bytes after its upload"
+                )
+
+    def download(self, info: BackupInfo, tree: Path, progress: Callable[[int], None] = lambda _bytes: None) -> None:
+        """Unpack a base backup into a new directory; `progress` gets the bytes that were read so far.
+
+        Raises Failed when a part is missing or is not what was uploaded; the directory is then incomplete.
+        """
+        tree.mkdir(mode=0o700)
+        for number, checksum in enumerate(self._checksums(info.backup_id)):
+            self._unpack(info.backup_id, number, checksum, tree, progress)
+
+    def verify(self, info: BackupInfo) -> None:
+        """Read a base backup and compare it with its checksums. Raises Failed, naming the part that differs."""
+        for number, checksum in enumerate(self._checksums(info.backup_id)):
+            with self._reading(info.backup_id, number, checksum) as pieces:
+                for _ in pieces:
+                    pass
+
+    def delete(self, backup_id: str) -> None:
+        """Remove a base backup; its description goes first. May run twice."""
+        self.bucket.delete([layout.info_key(self.server, backup_id)])
+        keys = [found.key for found in self.bucket.objects(layout.base_prefix(self.server, backup_id))]
+        self.bucket.delete(keys)
+
+    def _checksums(self, backup_id: str) -> list[Checksum]:
+        found = list[Checksum]()
+        while (checksum := self._checksum(backup_id, len(found))) is not None:
+            found.append(checksum)
+        if not found:
+            raise Failed("ARCHIVE_INCOMPLETE", f"Base backup {backup_id} in the archive {self.bucket.url} has no parts")
+        return found
+
+    def _checksum(self, backup_id: str, number: int) -> Checksum | None:
+        content = self.bucket.read(layout.checksum_key(self.server, backup_id, number))
+        return None if content is None else msgspec.json.decode(content, type=Checksum)
+
+    def _unpack(
+        self, backup_id: str, number: int, checksum: Checksum, tree: Path, progress: Callable[[int], None]
+    ) -> None:
+        with self._reading(backup_id, number, checksum) as pieces:
+            source = cast(IO[bytes], _Pieces(pieces, progress))
+            with tarfile.open(fileobj=source, mode="r|gz") as tar:
+                tar.extractall(tree, filter="tar")
+            source.read()
+
+    @contextlib.contextmanager
+    def _reading(self, backup_id: str, number: int, checksum: Checksum) -> Iterator[Iterator[bytes]]:
+        """Yield the pieces of a part. Raises Failed at the end when they are not what was uploaded."""
+        key, sha256, size_bytes = layout.part_key(self.server, backup_id, number), hashlib.sha256(), 0
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal size_bytes
+            for piece in self.bucket.stream(key):
+                sha256.update(piece)
+                size_bytes += len(piece)
+                yield piece
+
+        try:
+            yield pieces()
+        except FileNotFoundError as error:
+            raise Failed("ARCHIVE_INCOMPLETE", f"{key} is missing from the archive {self.bucket.url}") from error
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise Failed("ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} is damaged: {error}") from error
+        if Checksum(size_bytes, sha256.hexdigest()) != checksum:
+            raise Failed("ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} is not what was uploaded")
+
+
+def _parts(tree: Path, part_bytes: int) -> Iterator[list[Path]]:
+    """Yield the files and directories of a tree in parts of about `part_bytes`, each directory before its files."""
+    part, size_bytes = list[Path](), 0
+    for path in _walk(tree):
+        file_bytes = path.lstat().st_size if path.is_file() else 0
+        if part and size_bytes + file_bytes > part_bytes:
+            yield part
+            part, size_bytes = [], 0
+        part.append(path)
+        size_bytes += file_bytes
+    yield part
+
+
+def _walk(tree: Path) -> Iterator[Path]:
+    for directory, directories, names in os.walk(tree):
+        directories.sort()
+        if Path(directory) != tree:
+            yield Path(directory)
+        for name in sorted(names):
+            yield Path(directory, name)
+
+
+def _bytes_of(part: list[Path]) -> int:
+    return sum(path.lstat().st_size for path in part if path.is_file())
+
+
+class _Checksumming:
+    """A file to write to that computes the checksum of what passes through."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+        self.size_bytes = 0
+
+    def write(self, content: bytes) -> int:
+        self.sha256.update(content)
+        self.size_bytes += len(content)
+        self._file.write(content)
+        return len(content)
+
+
+class _Pieces:
+    """A file to read from over an iterator of pieces."""
+
+    def __init__(self, pieces: Iterator[bytes], progress: Callable[[int], None]) -> None:
+        self._pieces = pieces
+        self._progress = progress
+        self._rest = b""
+        self._read_bytes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        found = [self._rest]
+        length = len(self._rest)
+        while (size < 0 or length < size) and (piece := next(self._pieces, None)) is not None:
+            found.append(piece)
+            length += len(piece)
+            self._read_bytes += len(piece)
+            self._progress(self._read_bytes)
+        joined = b"".join(found)
+        if size < 0:
+            size = length
+        self._rest = joined[size:]
+        return joined[:size]

@@ -1,0 +1,193 @@
+"""An object store below a URL: what is read, written and listed there, with errors that say what to do.
+
+Keys are relative to the prefix of the URL. Writing is atomic: an object is there as a whole or not at all. Every method
+raises Unavailable when the store cannot be reached or refuses the credentials: it may answer later, or with other keys.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any, cast
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+from obstore.store import GCSStore, LocalStore, ObjectStore, S3Store, from_url
+
+from ramet.archive.aws_profile import profile_credentials
+from ramet.errors import Invalid, Unavailable
+
+SCHEMES = ("s3", "gs", "az", "file")
+_CLIENT = {"connect_timeout": "5s", "timeout": "60s", "allow_http": True}
+_RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+_PART_BYTES = 16 * 1024 * 1024
+_CONCURRENT_PARTS = 2
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """An object that a listing shows: its key, and its size in bytes."""
+
+    key: str
+    size_bytes: int
+
+
+class Bucket:
+    """The part of an object store that one URL names. Safe to share between threads."""
+
+    def __init__(self, url: str, store: ObjectStore) -> None:
+        self.url = url
+        self._store = store
+
+    def read(self, key: str) -> bytes | None:
+        """Return the content of an object, or None when there is no such object."""
+        with self._named(key), contextlib.suppress(FileNotFoundError):
+            return bytes(obstore.get(self._store, key).bytes())
+        return None
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """Return the content of an object in pieces. Raises FileNotFoundError when there is no such object."""
+        with self._named(key):
+            for piece in obstore.get(self._store, key).stream(min_chunk_size=1024 * 1024):
+                yield bytes(piece)
+
+    def size_bytes(self, key: str) -> int | None:
+        """Return the size of an object, or None when there is no such object."""
+        with self._named(key), contextlib.suppress(FileNotFoundError):
+            return int(obstore.head(self._store, key)["size"])
+        return None
+
+    def write(self, key: str, content: bytes) -> None:
+        """Write an object, also over an earlier one."""
+        with self._named(key):
+            obstore.put(self._store, key, content)
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Write an object that must not exist yet; False when one exists already, which stays as it is."""
+        with self._named(key):
+            try:
+                obstore.put(self._store, key, content, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def read_version(self, key: str) -> tuple[bytes, Any] | None:
+        """Return the content of an object and its version for `replace`, or None when there is no such object."""
+        with self._named(key), contextlib.suppress(FileNotFoundError):
+            found = obstore.get(self._store, key)
+            version = {name: value for name in ("e_tag", "version") if (value := found.meta.get(name)) is not None}
+            return bytes(found.bytes()), version
+        return None
+
+    def replace(self, key: str, content: bytes, version: Any) -> bool:
+        """Write an object if it still has the version that `read_version` returned; False when it has another one."""
+        with self._named(key):
+            try:
+                obstore.put(self._store, key, content, mode=version, use_multipart=False)
+            except (PreconditionError, FileNotFoundError):
+                return False
+        return True
+
+    @contextlib.contextmanager
+    def writer(self, key: str) -> Iterator[IO[bytes]]:
+        """Open an object for writing in parts. It appears when the block ends, and not at all when the block raises."""
+        with self._named(key):
+            writer = obstore.open_writer(self._store, key, buffer_size=_PART_BYTES, max_concurrency=_CONCURRENT_PARTS)
+            yield cast(IO[bytes], writer)
+            writer.close()
+
+    def objects(self, prefix: str) -> Iterator[StoredObject]:
+        """Return the objects below a prefix, which ends in a slash."""
+        with self._named(prefix):
+            for page in obstore.list(self._store, prefix, chunk_size=1000):
+                for found in page:
+                    yield StoredObject(found["path"], found["size"])
+
+    def directories(self, prefix: str = "") -> list[str]:
+        """Return the names of the directories directly below a prefix."""
+        with self._named(prefix):
+            found = obstore.list_with_delimiter(self._store, prefix or None)
+            return sorted(name.rstrip("/").rpartition("/")[2] for name in found["common_prefixes"])
+
+    def delete(self, keys: list[str]) -> None:
+        """Remove objects; those that do not exist are ignored."""
+        with self._named(self.url):
+            for key in keys:
+                with contextlib.suppress(FileNotFoundError):
+                    obstore.delete(self._store, key)
+
+    @contextlib.contextmanager
+    def _named(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except (UnauthenticatedError, PermissionDeniedError) as error:
+            raise Unavailable(
+                "ARCHIVE_REFUSED",
+                f"The archive {self.url} refuses the credentials",
+                "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and the rights on the bucket.",
+            ) from error
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error):
+                raise Unavailable(
+                    "ARCHIVE_BUCKET_MISSING",
+                    f"The bucket of the archive {self.url} does not exist",
+                    "Create it, or correct RAMET_ARCHIVE_URL.",
+                ) from error
+            raise
+        except (AlreadyExistsError, PreconditionError):
+            raise
+        except (BaseError, OSError) as error:
+            reason = str(error).partition("\n")[0][:300]
+            raise Unavailable(
+                "ARCHIVE_UNAVAILABLE", f"The archive {self.url} does not answer: {reason}", key
+            ) from error
+
+
+def open_bucket(url: str) -> Bucket:
+    """Return the bucket of a URL: s3://, gs://, az:// or file://. Nothing is contacted yet.
+
+    Credentials, region and endpoint come from the usual variables of each provider, for S3 also from the profile files.
+    Raises Invalid for another scheme, a missing bucket, or an unknown option in the URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES or parts.query or parts.username or (parts.scheme != "file" and not parts.netloc):
+        raise Invalid(
+            "INVALID_ARCHIVE_URL",
+            f"RAMET_ARCHIVE_URL {url!r} must be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"
+            " or file:///directory",
+        )
+    try:
+        return Bucket(url, _open(url, parts.scheme, parts.netloc, parts.path))
+    except (BaseError, UnknownConfigurationKeyError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise Invalid("INVALID_ARCHIVE_URL", f"RAMET_ARCHIVE_URL {url!r} cannot be used: {reason}") from error
+
+
+def _open(url: str, scheme: str, bucket: str, path: str) -> ObjectStore:
+    prefix = path.strip("/") or None
+    options: dict[str, Any] = {"client_options": _CLIENT, "retry_config": _RETRIES}
+    match scheme:
+        case "file":
+            directory = Path(path)
+            if not directory.is_dir():
+                raise Invalid("INVALID_ARCHIVE_URL", f"RAMET_ARCHIVE_URL {url!r} must name an existing directory")
+            return LocalStore(directory)
+        case "s3":
+            provider = None if "AWS_ACCESS_KEY_ID" in os.environ else profile_credentials(os.environ)
+            if provider is not None:
+                options["credential_provider"] = provider
+            return S3Store(bucket, prefix=prefix, config={"checksum_algorithm": "SHA256"}, **options)
+        case "gs":
+            return GCSStore(bucket, prefix=prefix, **options)
+        case _:
+            return from_url(url, **options)

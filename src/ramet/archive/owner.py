@@ -1,0 +1,67 @@
+"""Who may write to an archive: one installation, named in an object at its root, until another one takes it over."""
+
+import socket
+from datetime import UTC, datetime
+
+import msgspec
+
+from ramet.archive.object_store import Bucket
+from ramet.errors import Failed
+
+_KEY = "ramet-owner.json"
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The installation that writes to an archive, the host that it runs on, and since when."""
+
+    installation: str
+    host: str
+    since: datetime
+
+
+def claim(bucket: Bucket, installation: str) -> None:
+    """Make an installation the writer of an archive that has none. May run twice.
+
+    Raises Failed when another installation is the writer.
+    """
+    if not bucket.create(_KEY, _encoded(installation)):
+        check(bucket, installation)
+
+
+def check(bucket: Bucket, installation: str) -> None:
+    """Raise Failed when an installation is not the writer of an archive: another one took it over, or it is gone."""
+    owner = owner_of(bucket)
+    if owner is None:
+        raise Failed("ARCHIVE_INCOMPLETE", f"The archive {bucket.url} lacks {_KEY}, which names its writer")
+    if owner.installation != installation:
+        since = f"{owner.since:%Y-%m-%d %H:%M} UTC"
+        raise Failed(
+            "ARCHIVE_TAKEN_OVER",
+            f"The archive {bucket.url} belongs to the installation on {owner.host} since {since}",
+            "Nothing is written to it from here. If this machine was replaced, stop its services; otherwise give it"
+            " another RAMET_ARCHIVE_URL.",
+        )
+
+
+def owner_of(bucket: Bucket) -> Owner | None:
+    """Return the writer of an archive, or None when nothing was written to it yet."""
+    content = bucket.read(_KEY)
+    return None if content is None else msgspec.json.decode(content, type=Owner)
+
+
+def take_over(bucket: Bucket, installation: str) -> Owner | None:
+    """Make an installation the writer in place of another one, which is refused from now on; return that one."""
+    while True:
+        found = bucket.read_version(_KEY)
+        if found is None:
+            if bucket.create(_KEY, _encoded(installation)):
+                return None
+            continue
+        content, version = found
+        before = msgspec.json.decode(content, type=Owner)
+        if before.installation == installation or bucket.replace(_KEY, _encoded(installation), version):
+            return before
+
+
+def _encoded(installation: str) -> bytes:
+    return msgspec.json.encode(Owner(installation, socket.gethostname(), datetime.now(UTC)))

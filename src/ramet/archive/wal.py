@@ -1,0 +1,53 @@
+"""The WAL of one server in the object store: each file once, compressed, never replaced."""
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from ramet.archive import layout
+from ramet.archive.object_store import Bucket
+from ramet.errors import Failed
+
+_LEVEL = 1  # a segment takes a third of the CPU of the default level, for a few percent more bytes
+
+
+@dataclass(frozen=True)
+class WalArchive:
+    """The WAL below one server's name."""
+
+    bucket: Bucket
+    server: str
+
+    def names(self) -> set[str]:
+        """Return the names of all WAL files that the store has."""
+        found = (layout.wal_name(each.key) for each in self.bucket.objects(layout.wal_prefix(self.server)))
+        return {name for name in found if name is not None}
+
+    def upload(self, path: Path) -> None:
+        """Store a complete WAL file. May run twice.
+
+        Raises Failed when the store has another content under this name: two servers would share one archive.
+        """
+        content = path.read_bytes()
+        key = layout.wal_key(self.server, path.name)
+        if not self.bucket.create(key, gzip.compress(content, _LEVEL, mtime=0)) and self.download(path.name) != content:
+            raise Failed(
+                "ARCHIVE_CONFLICT",
+                f"The archive {self.bucket.url} has another {path.name} of service {self.server}",
+                "Another installation writes under the same URL: give each installation a URL of its own.",
+            )
+
+    def download(self, name: str) -> bytes:
+        """Return the content of a WAL file. Raises Failed when it is missing or damaged."""
+        compressed = self.bucket.read(layout.wal_key(self.server, name))
+        if compressed is None:
+            raise Failed("ARCHIVE_INCOMPLETE", f"The archive {self.bucket.url} lacks {name} of service {self.server}")
+        try:
+            content = gzip.decompress(compressed)
+        except (OSError, EOFError, zlib.error):
+            content = b""
+        if not content:
+            damaged = f"{name} of service {self.server} in the archive {self.bucket.url} is damaged"
+            raise Failed("ARCHIVE_DAMAGED", damaged)
+        return content

@@ -1,0 +1,141 @@
+"""Base backups in the object store: resumed after an interruption, verified, and found out when altered."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ramet.archive import layout
+from ramet.archive.backup_info import BackupInfo, parse_backup_info
+from ramet.archive.base_backups import BaseBackups
+from ramet.archive.object_store import Bucket
+from ramet.errors import Failed
+
+SERVER = "svc1234567"
+INFO = BackupInfo(
+    backup_id="20260115T093000",
+    server_name=SERVER,
+    system_identifier=7329483294832948329,
+    pg_version=150004,
+    timeline=1,
+    begin_time=datetime(2026, 1, 15, 9, 30, tzinfo=UTC),
+    end_time=datetime(2026, 1, 15, 9, 30, 1, 5, tzinfo=UTC),
+    begin_lsn="0/3000028",
+    end_lsn="0/3000120",
+    begin_segment="000000010000000000000003",
+    end_segment="000000010000000000000003",
+    size_bytes=12345,
+    label="START WAL LOCATION: 0/3000028 (file 000000010000000000000003)\nLABEL: it's\n",
+)
+
+
+@pytest.fixture
+def backups(bucket: Bucket) -> BaseBackups:
+    return BaseBackups(bucket, SERVER, part_bytes=1_000_000)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A data directory with nested and empty directories, empty files, and more bytes than two parts hold."""
+    root = tmp_path / "data"
+    for name, size in {
+        "PG_VERSION": 3,
+        "base/5/1": 700_000,
+        "base/5/2": 600_000,
+        "base/5/3": 0,
+        "global/1": 800_000,
+    }.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(size))
+        path.chmod(0o600)
+    (root / "pg_notify").mkdir(mode=0o700)
+    return root
+
+
+def content(tree: Path) -> dict[str, bytes | None]:
+    return {str(p.relative_to(tree)): p.read_bytes() if p.is_file() else None for p in tree.rglob("*")}
+
+
+def test_a_base_backup_comes_back_as_it_was(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:
+    backups.upload(INFO, tree)
+    assert backups.complete() == [INFO]
+    backups.download(INFO, tmp_path / "restored")
+    assert content(tmp_path / "restored") == content(tree)
+    assert (tmp_path / "restored" / "global" / "1").stat().st_mode & 0o777 == 0o600
+
+
+def test_progress_is_told_in_bytes(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:
+    uploaded, downloaded = list[tuple[int, int]](), list[int]()
+    backups.upload(INFO, tree, lambda done, total: uploaded.append((done, total)))
+    assert [total for _, total in uploaded] == [2_100_003] * 3
+    assert uploaded[-1][0] == 2_100_003
+    backups.download(INFO, tmp_path / "restored", downloaded.append)
+    assert downloaded[-1] > 700_000
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt_after(parts: int) -> Callable[[int, int], None]:
+    def progress(_done: int, _total: int) -> None:
+        nonlocal parts
+        parts -= 1
+        if parts == 0:
+            raise Interrupted
+
+    return progress
+
+
+def test_an_interrupted_upload_goes_on_with_the_next_part(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        backups.upload(INFO, tree, interrupt_after(2))
+    assert backups.complete() == []
+    first = layout.part_key(SERVER, INFO.backup_id, 0)
+    before = backups.bucket.read_version(first)
+    backups.upload(INFO, tree)
+    assert backups.bucket.read_version(first) == before
+    assert backups.complete() == [INFO]
+    backups.download(INFO, tmp_path / "restored")
+    assert content(tmp_path / "restored") == content(tree)
+
+
+def test_an_altered_part_is_named(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:
+    backups.upload(INFO, tree)
+    key = layout.part_key(SERVER, INFO.backup_id, 1)
+    altered = bytearray(backups.bucket.read(key) or b"")
+    altered[len(altered) // 2] ^= 1
+    backups.bucket.write(key, bytes(altered))
+    with pytest.raises(Failed, match=key):
+        backups.verify(INFO)
+    with pytest.raises(Failed, match=key):
+        backups.download(INFO, tmp_path / "restored")
+
+
+def test_a_missing_part_is_named(backups: BaseBackups, tree: Path) -> None:
+    backups.upload(INFO, tree)
+    backups.verify(INFO)
+    key = layout.part_key(SERVER, INFO.backup_id, 1)
+    backups.bucket.delete([key])
+    with pytest.raises(Failed, match=f"{key} is missing"):
+        backups.verify(INFO)
+
+
+def test_a_deleted_base_backup_leaves_nothing(backups: BaseBackups, tree: Path) -> None:
+    backups.upload(INFO, tree)
+    backups.delete(INFO.backup_id)
+    backups.delete(INFO.backup_id)
+    assert list(backups.bucket.objects(f"{SERVER}/")) == []
+
+
+def test_the_description_says_what_it_was_given(tree: Path) -> None:
+    assert parse_backup_info(INFO.backup_id, INFO.dump()) == INFO
+
+
+def test_a_description_without_a_field_is_refused_by_its_name() -> None:
+    shortened = b"".join(line for line in INFO.dump().splitlines(keepends=True) if not line.startswith(b"end_wal="))
+    with pytest.raises(ValueError, match="lacks end_wal"):
+        parse_backup_info(INFO.backup_id, shortened)

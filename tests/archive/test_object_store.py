@@ -1,0 +1,87 @@
+"""An object store over HTTP: what is written is read, listed and replaced only on the terms that the caller names."""
+
+import contextlib
+
+import pytest
+
+from ramet.archive.object_store import Bucket, open_bucket
+from ramet.errors import Invalid, Unavailable
+
+
+def test_an_object_is_read_as_it_was_written(bucket: Bucket) -> None:
+    bucket.write("a/b", b"first")
+    bucket.write("a/b", b"second")
+    assert bucket.read("a/b") == b"second"
+    assert bucket.size_bytes("a/b") == 6
+    assert bucket.read("a/c") is None
+    assert bucket.size_bytes("a/c") is None
+
+
+def test_an_object_is_created_once(bucket: Bucket) -> None:
+    assert bucket.create("a", b"first")
+    assert not bucket.create("a", b"second")
+    assert bucket.read("a") == b"first"
+
+
+def test_an_object_that_somebody_else_changed_is_not_replaced(bucket: Bucket) -> None:
+    bucket.write("a", b"first")
+    found = bucket.read_version("a")
+    assert found is not None
+    bucket.write("a", b"second")
+    assert not bucket.replace("a", b"third", found[1])
+    current = bucket.read_version("a")
+    assert current is not None
+    assert bucket.replace("a", b"third", current[1])
+    assert bucket.read("a") == b"third"
+
+
+def test_a_large_object_is_written_in_parts_and_appears_at_the_end(bucket: Bucket) -> None:
+    piece = bytes(range(256)) * 4096
+    with bucket.writer("large") as writer:
+        for _ in range(40):
+            writer.write(piece)
+        assert bucket.size_bytes("large") is None
+    assert b"".join(bucket.stream("large")) == piece * 40
+
+
+def test_a_writer_that_fails_leaves_no_object(bucket: Bucket) -> None:
+    with contextlib.suppress(ZeroDivisionError), bucket.writer("half") as writer:
+        writer.write(b"x" * 20_000_000)
+        raise ZeroDivisionError
+    assert bucket.size_bytes("half") is None
+
+
+def test_listing_pages_through_all_objects_below_a_prefix(bucket: Bucket) -> None:
+    for number in range(1100):
+        bucket.write(f"many/{number:05d}", b"x")
+    bucket.write("manyother", b"x")
+    assert [found.key for found in bucket.objects("many/")] == [f"many/{number:05d}" for number in range(1100)]
+    assert bucket.directories() == ["many"]
+
+
+def test_deleting_ignores_what_does_not_exist(bucket: Bucket) -> None:
+    bucket.write("a", b"x")
+    bucket.delete(["a", "b"])
+    assert bucket.read("a") is None
+
+
+def test_a_bucket_that_does_not_exist_is_named(s3_environment: None) -> None:
+    with pytest.raises(Unavailable, match=r"The bucket of the archive s3://absent/x does not exist") as caught:
+        open_bucket("s3://absent/x").write("a", b"x")
+    assert caught.value.code == "ARCHIVE_BUCKET_MISSING"
+
+
+def test_a_store_that_does_not_answer_is_unavailable(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(Unavailable, match="does not answer") as caught:
+        open_bucket("s3://bucket").write("a", b"x")
+    assert caught.value.code == "ARCHIVE_UNAVAILABLE"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://bucket/x", "s3:///x", "bucket", "s3://key:secret@bucket/x", "s3://bucket?region=x", "file:///no/such"],
+)
+def test_a_url_that_names_no_archive_is_refused(url: str) -> None:
+    with pytest.raises(Invalid, match="RAMET_ARCHIVE_URL"):
+        open_bucket(url)
