@@ -1,38 +1,5 @@
-"""A real S3 server over HTTP, with a bucket for each test."""
+"""The fixtures of a real S3 server, for tests of the archive."""
 
-from collections.abc import Iterator
+from tests.object_stores import bucket, s3_endpoint, s3_environment
 
-import httpx
-import pytest
-from moto.server import ThreadedMotoServer
-
-from ramet.archive.object_store import Bucket, open_bucket
-from ramet.ids import new_id
-
-
-@pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def s3_environment(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "AWS_ENDPOINT_URL": s3_endpoint,
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.fixture
-def bucket(s3_environment: None, s3_endpoint: str) -> Bucket:
-    """A new bucket, opened by its URL with a prefix."""
-    name = f"bucket-{new_id()}"
-    httpx.put(f"{s3_endpoint}/{name}").raise_for_status()
-    return open_bucket(f"s3://{name}/the/prefix")
+__all__ = ["bucket", "s3_endpoint", "s3_environment"]

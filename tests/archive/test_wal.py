@@ -25,14 +25,13 @@ def written(directory: Path, name: str, content: bytes = b"wal") -> Path:
 
 
 def test_files_get_the_names_that_barman_looks_for(wal: WalArchive, tmp_path: Path) -> None:
-    for name in (SEGMENT, f"{SEGMENT}.00000028.backup", "00000002.history"):
+    for name in (SEGMENT, "00000002.history"):
         wal.upload(written(tmp_path, name))
     assert [found.key for found in wal.bucket.objects("svc1234567/")] == [
-        "svc1234567/wals/0000000100000003/0000000100000003000000A7.00000028.backup.gz",
         "svc1234567/wals/0000000100000003/0000000100000003000000A7.gz",
         "svc1234567/wals/00000002.history.gz",
     ]
-    assert wal.names() == {SEGMENT, f"{SEGMENT}.00000028.backup", "00000002.history"}
+    assert wal.names() == {SEGMENT, "00000002.history"}
 
 
 def test_a_file_comes_back_as_it_was(wal: WalArchive, tmp_path: Path) -> None:
@@ -68,6 +67,6 @@ def test_a_damaged_file_is_named(wal: WalArchive, content: bytes) -> None:
         wal.download(SEGMENT)
 
 
-@pytest.mark.parametrize("name", ["archtemp.1", f"{SEGMENT}.partial", "0000000100000003000000a7", "README"])
+@pytest.mark.parametrize("name", ["archtemp.1", f"{SEGMENT}.00000028.backup", f"{SEGMENT}.partial", "0000000100000003000000a7", "README"])
 def test_other_files_of_an_archive_directory_are_no_wal(name: str) -> None:
     assert not layout.is_wal_file(name)

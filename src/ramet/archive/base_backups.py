@@ -174,8 +174,7 @@ def _parts(tree: Path, part_bytes: int) -> Iterator[list[Path]]:
 def _walk(tree: Path) -> Iterator[Path]:
     for directory, directories, names in os.walk(tree):
         directories.sort()
-        if Path(directory) != tree:
-            yield Path(directory)
+        yield Path(directory)
         for name in sorted(names):
             yield Path(directory, name)
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 BACKUP_ID_FORMAT = "%Y%m%dT%H%M%S"
 _BACKUP_ID = re.compile(r"\d{8}T\d{6}")
-_WAL_FILE = re.compile(r"[0-9A-F]{24}(?:\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history")
+_WAL_FILE = re.compile(r"[0-9A-F]{24}|[0-9A-F]{8}\.history")
 _SUFFIX = ".gz"
 _DIRECTORY_DIGITS = 16
 
@@ -54,7 +54,7 @@ def wal_prefix(server: str) -> str:
 
 
 def is_wal_file(name: str) -> bool:
-    """Tell whether a file of an archive directory is a complete segment, a timeline history or a backup history."""
+    """Tell whether a file of an archive directory belongs into the store: complete segments and timeline histories."""
     return _WAL_FILE.fullmatch(name) is not None
 
 

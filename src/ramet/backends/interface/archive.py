@@ -1,0 +1,37 @@
+"""The off-host archive: base backups and WAL of services where the loss of the host does not reach them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from ramet.backends.interface.values import Server
+
+
+@dataclass(frozen=True)
+class ArchiveState:
+    """How far the off-host archive of a service is.
+
+    Everything that was committed before `archived_until` survives the loss of the host; None as long as no complete
+    base backup is there. `base_taken_at` is the time of the newest base backup.
+    `problem` says what keeps the archive from getting on, in a sentence.
+    """
+
+    archived_until: datetime | None = None
+    base_taken_at: datetime | None = None
+    problem: str | None = None
+
+
+class Archive(Protocol):
+    """Where base backups and WAL are kept off the host. No method here ever holds up a server."""
+
+    def url(self) -> str | None:
+        """Return where the archive is; None where none is configured, and no other method may be called."""
+
+    def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
+        """Send new WAL for at most about `timeout_seconds`, and begin a base backup when one is due.
+
+        Raises Unavailable when the archive cannot be reached, Failed when this installation may not write to it.
+        """
+
+    def discard(self, service_id: str, before: datetime) -> None:
+        """Remove the base backups and WAL that no time from `before` on needs."""

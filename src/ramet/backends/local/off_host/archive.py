@@ -1,0 +1,119 @@
+"""The off-host archive of the services of this host; obeys ramet.backends.interface.archive.Archive."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from ramet.archive import owner
+from ramet.archive.base_backups import BaseBackups
+from ramet.archive.layout import wal_key
+from ramet.archive.object_store import Bucket
+from ramet.archive.wal import WalArchive
+from ramet.backends.interface.archive import ArchiveState
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.off_host import shipping
+from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
+from ramet.backends.local.off_host.progress import BaseProgress, WalProgress, read_progress, write_progress
+from ramet.backends.local.off_host.shipping import Watch
+from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal.segment import segment_named
+
+_UPLOAD = "base-backup"
+_CHECK_OWNER_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class LocalArchive:
+    """WAL and base backups in the bucket, each service below its own id."""
+
+    instances: Servers
+    driver: Driver
+    bucket: Bucket | None
+    installation: str
+    _watches: dict[str, Watch] = field(default_factory=lambda: defaultdict(Watch))
+    _owned: dict[str, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def url(self) -> str | None:
+        """Return where the archive is, None without one."""
+        return None if self.bucket is None else self.bucket.url
+
+    def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
+        """Send new WAL for a moment, begin a base backup when one is due; return how far the archive is."""
+        bucket = self._bucket()
+        self._check_owner(bucket)
+        paths = self.instances.paths(server.service_id)
+        watch = self._watches[server.service_id]
+        seen = None if paused else shipping.see(paths)
+        if seen is not None:
+            watch.add(seen)
+        problem = self._back_up(server, paths, bucket)
+        progress = shipping.ship(paths, WalArchive(bucket, server.service_id), timeout_seconds)
+        until = self._until(paths, progress, watch, paused=paused)
+        if seen is not None and watch.wants_switch():
+            shipping.switch_segment(paths)
+        if until is not None and until != progress.archived_until:
+            progress = replace(progress, archived_until=until)
+            write_progress(paths, progress)
+        base = read_progress(paths, BaseProgress).newest
+        if base is None:
+            return ArchiveState(problem=problem)
+        return ArchiveState(progress.archived_until, base.taken_at, problem)
+
+    def _until(self, paths: ServicePaths, progress: WalProgress, watch: Watch, *, paused: bool) -> datetime | None:
+        if paused:
+            return datetime.now(UTC) if shipping.is_complete(paths, progress) else None
+        return watch.archived_until(shipping.end_of(progress))
+
+    def _back_up(self, server: Server, paths: ServicePaths, bucket: Bucket) -> str | None:
+        """Go on with a base backup that is due; return what went wrong with it."""
+        if not is_due(paths, datetime.now(UTC)):
+            return None
+        installation = self.instances.installations.of(server.pg_major)
+        upload = BaseUpload(paths, self.driver, installation, BaseBackups(bucket, server.service_id))
+        return self.instances.jobs.run(paths, _UPLOAD, upload.run, 0) or None
+
+    def discard(self, service_id: str, before: datetime) -> None:
+        """Remove the base backups and WAL that no time from `before` on needs."""
+        bucket = self._bucket()
+        self._check_owner(bucket)
+        backups = BaseBackups(bucket, service_id)
+        known = backups.complete()
+        kept = [info for info in known if info.end_time > before]
+        kept = known[len(known) - len(kept) - 1 :] if len(kept) < len(known) else known
+        for info in known:
+            if info not in kept:
+                backups.delete(info.backup_id)
+        if kept and kept != known:
+            bucket.delete(list(_keys_before(service_id, WalArchive(bucket, service_id), kept[0].begin_segment)))
+
+    def _bucket(self) -> Bucket:
+        if self.bucket is None:
+            raise AssertionError("BUG: there is no archive")
+        return self.bucket
+
+    def _check_owner(self, bucket: Bucket) -> None:
+        """Raise Failed when another installation writes to the archive; asked once a minute."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._owned.get(bucket.url, -_CHECK_OWNER_SECONDS) >= _CHECK_OWNER_SECONDS:
+                owner.claim(bucket, self.installation)
+                self._owned[bucket.url] = now
+
+
+def _keys_before(service_id: str, wal: WalArchive, first: str) -> Iterator[str]:
+    """Yield the keys of WAL segments that end before a segment, of its timeline or an earlier one."""
+    kept = segment_named(first)
+    for name in wal.names():
+        segment = segment_named(name[:24])
+        if segment is None or kept is None:
+            continue
+        if segment.timeline <= kept.timeline and segment.number < kept.number:
+            yield wal_key(service_id, name)

@@ -1,0 +1,100 @@
+"""Base backups of a service in the object store, uploaded from its snapshots: the running server has no part in it."""
+
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from ramet.archive.backup_info import BackupInfo
+from ramet.archive.base_backups import BaseBackups
+from ramet.archive.layout import backup_id_of
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
+from ramet.backends.local.off_host.shipping import end_of
+from ramet.backends.local.restore import base_backup, snapshots
+from ramet.backends.local.restore.single_user import LABEL
+from ramet.backends.local.volumes.driver import Driver
+from ramet.machine.installation import Installation
+from ramet.model.snapshot import lsn_number
+
+_DIRECTORY = "upload"
+_LONGEST = timedelta(days=7)
+_MOST_WAL_BYTES = 4 * 1024**3
+
+
+def is_due(paths: ServicePaths, now: datetime) -> bool:
+    """Tell whether a base backup is due: none is there, it is a week old, or much WAL would have to be replayed."""
+    progress = read_progress(paths, BaseProgress)
+    base = progress.newest
+    if base is None or progress.snapshot_id is not None:
+        return True
+    wal_bytes = end_of(read_progress(paths, WalProgress)) - lsn_number(base.begin_lsn)
+    return now - base.taken_at > _LONGEST or wal_bytes > _MOST_WAL_BYTES
+
+
+@dataclass(frozen=True)
+class BaseUpload:
+    """The upload of the newest snapshot of one service. Runs in a thread of its own, and goes on after a crash."""
+
+    paths: ServicePaths
+    driver: Driver
+    installation: Installation
+    backups: BaseBackups
+
+    def run(self) -> str:
+        """Upload a base backup; return "" when it is complete."""
+        snapshot_id = read_progress(self.paths, BaseProgress).snapshot_id
+        if snapshot_id is None or not self._tree(snapshot_id).is_dir():
+            snapshot_id = self._begin()
+        info = self._info(snapshot_id)
+        if info.backup_id not in {known.backup_id for known in self.backups.complete()}:
+            self.backups.upload(info, self._tree(snapshot_id))
+        base = Base(info.backup_id, info.begin_time.astimezone(UTC), info.begin_lsn)
+        write_progress(self.paths, BaseProgress(newest=base))
+        self._remove()
+        return ""
+
+    def _begin(self) -> str:
+        """Copy the newest snapshot aside, so that nothing removes it during the upload; return its id."""
+        self._remove()
+        snapshot_id = snapshots.newest(self.paths)
+        files.make_directory(self.paths.root, _DIRECTORY)
+        source = snapshots.directory_of(self.paths, snapshot_id)
+        shutil.copy(source / "base.json", self._directory / f"{snapshot_id}.json")
+        self.driver.clone_tree(snapshots.data_of(self.paths, snapshot_id), self._tree(snapshot_id))
+        write_progress(self.paths, replace(read_progress(self.paths, BaseProgress), snapshot_id=snapshot_id))
+        return snapshot_id
+
+    def _remove(self) -> None:
+        self.driver.remove_tree(self._directory)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def _directory(self) -> Path:
+        return self.paths.root / _DIRECTORY
+
+    def _tree(self, snapshot_id: str) -> Path:
+        return self._directory / snapshot_id
+
+    def _info(self, snapshot_id: str) -> BackupInfo:
+        base = msgspec.json.decode((self._directory / f"{snapshot_id}.json").read_bytes(), type=base_backup.Base)
+        facts, label = base.facts, self._tree(snapshot_id) / LABEL
+        return BackupInfo(
+            backup_id=backup_id_of(facts.taken_at),
+            server_name=self.paths.service_id,
+            system_identifier=base.system_identifier,
+            pg_version=self.installation.major * 10_000 + self.installation.minor,
+            timeline=facts.timeline,
+            begin_time=facts.taken_at,
+            end_time=facts.taken_at,
+            begin_lsn=facts.start_lsn,
+            end_lsn=facts.end_lsn,
+            begin_segment=base.segments[0].name,
+            end_segment=base.segments[-1].name,
+            size_bytes=facts.size_bytes,
+            label=label.read_text() if label.is_file() else "",
+        )

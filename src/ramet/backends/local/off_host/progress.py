@@ -1,0 +1,49 @@
+"""How far the off-host archive of a service is, in two files beside its local archive: one for WAL, one for bases."""
+
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+
+
+class WalProgress(msgspec.Struct, frozen=True):
+    """Which WAL the archive has: up to a segment, and other files. What was committed by `archived_until` is there."""
+
+    segment: str = ""
+    other_files: tuple[str, ...] = ()
+    archived_until: datetime | None = None
+
+
+class Base(msgspec.Struct, frozen=True):
+    """A complete base backup in the archive, and the LSN from which it needs WAL."""
+
+    backup_id: str
+    taken_at: datetime
+    begin_lsn: str
+
+
+class BaseProgress(msgspec.Struct, frozen=True):
+    """The newest complete base backup, and the snapshot of which another one is being uploaded."""
+
+    newest: Base | None = None
+    snapshot_id: str | None = None
+
+
+_FILES: dict[type, str] = {WalProgress: "off_host_wal.json", BaseProgress: "off_host_base.json"}
+_Kind = TypeVar("_Kind", WalProgress, BaseProgress)
+
+
+def read_progress(paths: ServicePaths, kind: type[_Kind]) -> _Kind:
+    """Return how far the archive of a service is; nothing of it when the file is missing or unreadable."""
+    try:
+        return msgspec.json.decode((paths.root / _FILES[kind]).read_bytes(), type=kind)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return kind()
+
+
+def write_progress(paths: ServicePaths, progress: WalProgress | BaseProgress) -> None:
+    """Write how far it is. What a power failure takes is sent again."""
+    files.write(paths.root / _FILES[type(progress)], msgspec.json.encode(progress))

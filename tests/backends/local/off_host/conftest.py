@@ -1,0 +1,5 @@
+"""The fixtures of a real S3 server, for tests of the archive."""
+
+from tests.object_stores import bucket, s3_endpoint, s3_environment
+
+__all__ = ["bucket", "s3_endpoint", "s3_environment"]
