@@ -21,6 +21,7 @@ from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
 from ramet.console.application import Console, open_console
 from ramet.control.duties import drills, retention
+from ramet.control.duties.archive import OffHostArchive, discard_old_archives
 from ramet.control.duties.clock import TrustedTime
 from ramet.control.duties.health import Health
 from ramet.control.duties.lost_snapshots import LostSnapshots
@@ -134,6 +135,7 @@ def local_backend(settings: Settings) -> LocalBackend:
         has_limits=settings.has_limits,
         temp_file_mbs=settings.temp_file_mbs,
         background_jobs=settings.background_jobs,
+        archive_url=settings.archive_url,
         service_quota_bytes=None if settings.service_quota_gbs is None else settings.service_quota_gbs * _GIB,
     )
 
@@ -169,7 +171,7 @@ def _restore_settings(settings: Settings) -> RestoreSettings:
 
 def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty]:
     """Return what runs without a request: its name, the seconds from one run to the next, and the function."""
-    history = timedelta(days=settings.history_days)
+    history, archive = timedelta(days=settings.history_days), timedelta(days=settings.archive_days)
     return [
         Duty("clock", 60.0, trusted.watch),
         Duty("health", 1.0, Health(plane).inspect),
@@ -182,6 +184,8 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("history", 600.0, lambda: retention.remove_history(plane, trusted.now(), history)),
         Duty("drills", 60.0, partial(drills.submit_due_drill, plane)),
         Duty("overdue drills", 10.0, partial(drills.record_overdue_drills, plane)),
+        Duty("archive", 5.0, OffHostArchive(plane).maintain, at_start=False),
+        Duty("old archive", 3600.0, partial(discard_old_archives, plane, archive, trusted.now), at_start=False),
         Duty("metrics", 1.0, Sampling(plane).sample),
         Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),
     ]

@@ -75,6 +75,7 @@ _REGION = _matching("lower-case letters, digits and hyphens", r"[a-z0-9][a-z0-9-
 _DATABASE = _matching(
     "a URL that begins with sqlite:/// or postgresql+psycopg://", r"(sqlite:///|postgresql\+psycopg://).*"
 )
+_ARCHIVE = _matching("a URL that begins with s3://, gs://, az:// or file://", r"(s3|gs|az|file)://.+")
 _VARIABLES = {"has_limits": "RAMET_LIMITS"}
 
 
@@ -120,6 +121,10 @@ class Settings:
         _number(1, 256),
         "largest number of ANALYZE runs and data checks at a time; by default the number of CPUs",
     ] = None
+    archive_url: Annotated[
+        str, _ARCHIVE, "off-host archive: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///path"
+    ] = ""
+    archive_days: Annotated[int, _number(1, 3650), "days for which the off-host archive can restore services"] = 30
     worker_threads: Annotated[int, _number(1, 256), "largest number of operations that run at a time"] = 8
     snapshot_seconds: Annotated[int, _number(1, 604800), "seconds until the next snapshot of a service"] = 600
     snapshot_wal_mbs: Annotated[int, _number(1, 1_000_000), "MiB of WAL until the next snapshot, if sooner"] = 128

@@ -60,13 +60,17 @@ def test_a_missing_file_is_named(wal: WalArchive) -> None:
         wal.download(SEGMENT)
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"x" * 9999)[:-20], b""])
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(b"x" * 9999)[:-20], b""], ids=["not compressed", "cut short", "empty"]
+)
 def test_a_damaged_file_is_named(wal: WalArchive, content: bytes) -> None:
     wal.bucket.write(layout.wal_key(wal.server, SEGMENT), content)
     with pytest.raises(Failed, match=f"{SEGMENT} of service svc1234567 .* is damaged"):
         wal.download(SEGMENT)
 
 
-@pytest.mark.parametrize("name", ["archtemp.1", f"{SEGMENT}.00000028.backup", f"{SEGMENT}.partial", "0000000100000003000000a7", "README"])
+@pytest.mark.parametrize(
+    "name", ["archtemp.1", f"{SEGMENT}.00000028.backup", f"{SEGMENT}.partial", "0000000100000003000000a7", "README"]
+)
 def test_other_files_of_an_archive_directory_are_no_wal(name: str) -> None:
     assert not layout.is_wal_file(name)

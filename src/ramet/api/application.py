@@ -19,6 +19,7 @@ from ramet.api.openapi import document
 from ramet.api.parameters import check_parameters
 from ramet.api.routes.account import get_auth_info, logout
 from ramet.api.routes.analytics import identify_user, track_event
+from ramet.api.routes.archive import archive_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.logs import logs_router
 from ramet.api.routes.metrics import metrics_router
@@ -38,6 +39,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     services_router,
     forks_router,
     restore_router,
+    archive_router,
     poolers_router,
     replicas_router,
     vpcs_router,

@@ -6,6 +6,7 @@ with Client(base_url, project_id, public_key, secret_key) as ramet:
 """
 
 from ramet.client.account import Account
+from ramet.client.archive import Archives
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.client.forks import Forks
 from ramet.client.logs import Logs
@@ -22,5 +23,5 @@ from ramet.model.passwords import Secret
 __all__ = ["ApiError", "Client", "ForkStrategy", "Secret", "TimedOut", "WaitFailed"]
 
 
-class Client(Account, Services, Forks, Restore, Logs, Metrics, Operations, ReplicaSets, Vpcs, Waiting):
+class Client(Account, Services, Forks, Restore, Archives, Logs, Metrics, Operations, ReplicaSets, Vpcs, Waiting):
     """One project, through one API key. May be shared between threads."""

@@ -32,6 +32,7 @@ SERIES = {
     "ramet_cpu_seconds_total": Kind.COUNTER,
     "ramet_deadlocks_total": Kind.COUNTER,
     "ramet_memory_bytes": Kind.GAUGE,
+    "ramet_archive_lag_seconds": Kind.GAUGE,
     "ramet_replay_lag_seconds": Kind.GAUGE,
     "ramet_storage_bytes": Kind.GAUGE,
     "ramet_temporary_bytes_total": Kind.COUNTER,

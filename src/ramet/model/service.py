@@ -54,6 +54,7 @@ class Service(Struct, frozen=True, gc=False):
     `verifier` is that of the initial password; PostgreSQL alone knows later ones.
     `down_reason` is None while the last observation found the server serving.
     While `storage_warning` says why, its sessions are read-only.
+    What was committed before `archived_until` is in the off-host archive; `archive_base_at` is its newest base backup.
     `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended.
     """
 
@@ -82,6 +83,9 @@ class Service(Struct, frozen=True, gc=False):
     drill_failure: str | None = None
     archive_delay: str | None = None
     storage_warning: str | None = None
+    archived_until: datetime | None = None
+    archive_base_at: datetime | None = None
+    archive_problem: str | None = None
     origin: Origin | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
@@ -198,5 +202,8 @@ def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
         drilled_at=None,
         drill_failure=None,
         archive_delay=None,
+        archived_until=None,
+        archive_base_at=None,
+        archive_problem=None,
         storage_warning=None,
     )

@@ -14,11 +14,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Duty:
-    """Something to do every `seconds`."""
+    """Something to do every `seconds`; `at_start` also before the process serves, so not what waits for other hosts."""
 
     name: str
     seconds: float
     perform: Callable[[], None]
+    at_start: bool = True
 
 
 class Schedule:
@@ -47,7 +48,8 @@ class Schedule:
     def perform_due(self) -> None:
         """Perform, in the caller's thread, each duty that is due and that no other process has taken."""
         for duty in self._duties:
-            self._perform_if_due(duty)
+            if duty.at_start:
+                self._perform_if_due(duty)
 
     def _run(self, duty: Duty) -> None:
         pause = 0.0

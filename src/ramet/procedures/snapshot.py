@@ -14,6 +14,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, settings_of
 from ramet.model.snapshot import Snapshot, in_wal_order, retired, rollable
@@ -54,8 +55,7 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
             kept = snapshots.list_snapshots(tx, work.subject)
         for snapshot_id in set(work.state.retired) - {snapshot.id for snapshot in kept}:
             tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
-        for oldest in rollable(kept)[:1]:
-            tools.backend.restore.discard_wal(work.subject, oldest)
+        _discard_wal(tools, work.subject, kept)
         return Done(changes=lambda tx: end(tx, work))
 
     def end(tx: sa.Connection, work: Work[SnapshotState]) -> None:
@@ -76,6 +76,14 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
 
 def _recorded(taken: Snapshot) -> Next:
     return Next("retire", changes=lambda tx: snapshots.insert_snapshot(tx, taken))
+
+
+def _discard_wal(tools: Tools, service_id: str, kept: list[Snapshot]) -> None:
+    """Remove the WAL that no snapshot needs, unless the off-host archive does not have it yet."""
+    has_archive, service = tools.backend.archive.url() is not None, tools.service(service_id)
+    for oldest in rollable(kept)[:1]:
+        if not (has_archive and awaits_archive(service, oldest.taken_at)):
+            tools.backend.restore.discard_wal(service_id, oldest)
 
 
 def _unprepare_older(tools: Tools, known: list[Snapshot]) -> None:

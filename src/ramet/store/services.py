@@ -26,7 +26,7 @@ _STATUSES = {each.value: each for each in OperationStatus}
 _ORDER = """
     id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
     created_at verifier pooler_port paused ready_at failed_at failure deleted_at down_reason last_verified_at drilled_at
-    drill_failure archive_delay storage_warning
+    drill_failure archive_delay storage_warning archived_until archive_base_at archive_problem
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     settings
 """
@@ -177,10 +177,10 @@ def _service(row: sa.Row[Any]) -> Service:
         Size(*columns[6:8]),
         *columns[8:13],
         Secret(columns[13]),
-        *columns[14:26],
-        None if columns[27] is None else Origin(*columns[26:33]),
-        *columns[33:35],
-        None if columns[35] is None else _activity(*columns[35:]),
+        *columns[14:29],
+        None if columns[30] is None else Origin(*columns[29:36]),
+        *columns[36:38],
+        None if columns[38] is None else _activity(*columns[38:]),
     )
     return Service(*fields)
 

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
@@ -11,7 +12,7 @@ from ramet.backends.interface.replicas import Replicas
 from ramet.backends.interface.restore import Restore
 from ramet.backends.interface.servers import Servers
 
-PROTOCOLS = (Servers, Restore, Replicas, Poolers, Host)
+PROTOCOLS = (Servers, Restore, Replicas, Poolers, Archive, Host)
 MOST_METHODS = 15
 
 
@@ -26,6 +27,6 @@ def test_a_protocol_has_at_most_15_methods_each_with_a_docstring(protocol: type)
     assert [name for name in found if not inspect.getdoc(vars(protocol)[name])] == []
 
 
-def test_a_backend_has_the_five_protocols_and_nothing_else() -> None:
+def test_a_backend_has_these_protocols_and_nothing_else() -> None:
     found = {name: member.fget.__annotations__["return"] for name, member in vars(Backend).items() if name[0] != "_"}
-    assert found == dict(zip(("servers", "restore", "replicas", "poolers", "host"), PROTOCOLS, strict=True))
+    assert found == dict(zip(("servers", "restore", "replicas", "poolers", "archive", "host"), PROTOCOLS, strict=True))

@@ -333,6 +333,8 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         service.last_verified_at,
         restore_warning(service),
         service.storage_warning,
+        service.archived_until,
+        service.archive_problem,
     )
 
 

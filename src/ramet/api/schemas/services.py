@@ -40,6 +40,10 @@ ProvenRestore = Annotated[
     datetime, Meta(tz=True, description="The newest time to which a restore drill has recovered the service.")
 ]
 RestoreWarning = Annotated[str, Meta(description="Why the service may not be restorable.")]
+ArchivedUntil = Annotated[
+    datetime, Meta(tz=True, description="What was committed before this time is in the off-host archive.")
+]
+ArchiveWarning = Annotated[str, Meta(description="Why the off-host archive is not up to date.")]
 StorageWarning = Annotated[str, Meta(description="Why sessions are read-only now: the storage is nearly full.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
@@ -105,6 +109,8 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     last_proven_restore: ProvenRestore | None = None
     restore_warning: RestoreWarning | None = None
     storage_warning: StorageWarning | None = None
+    archived_until: ArchivedUntil | None = None
+    archive_warning: ArchiveWarning | None = None
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -1,1 +1,1 @@
-"""What every backend must offer: five protocols, and the values that they exchange."""
+"""What every backend must offer: its protocols, and the values that they exchange."""

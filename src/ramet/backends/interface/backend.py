@@ -1,4 +1,4 @@
-"""What the rest of Ramet asks of the place where PostgreSQL servers run: five protocols of at most 15 methods each.
+"""What the rest of Ramet asks of the place where PostgreSQL servers run: protocols of at most 15 methods each.
 
 Every method may run twice, also after a crash half way: it checks what is there first, then acts. Nothing here knows
 of operations, leases or the store. Errors: `Failed` when repeating cannot help; any other exception is retried by the
@@ -7,6 +7,7 @@ caller.
 
 from typing import Protocol
 
+from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replicas import Replicas
@@ -32,6 +33,10 @@ class Backend(Protocol):
     @property
     def poolers(self) -> Poolers:
         """Connection poolers."""
+
+    @property
+    def archive(self) -> Archive:
+        """The off-host archive."""
 
     @property
     def host(self) -> Host:

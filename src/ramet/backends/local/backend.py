@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ramet.archive.object_store import open_bucket
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
 from ramet.backends.local.host.paths import digest_of, layout_of, sweep_sockets
 from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.machine import LocalHost
+from ramet.backends.local.off_host.archive import LocalArchive, installation_id
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.replica import LocalReplicas
 from ramet.backends.local.restore.restore import LocalRestore
@@ -28,6 +30,7 @@ class LocalBackend:
 
     pool: Pool
     instances: Servers
+    archive: LocalArchive
 
     @cached_property
     def servers(self) -> LocalServers:
@@ -64,6 +67,7 @@ def open_backend(
     temp_file_mbs: int | None = None,
     background_jobs: int | None = None,
     service_quota_bytes: int | None = None,
+    archive_url: str = "",
 ) -> LocalBackend:
     """Return the backend of a data root; its storage is made, or mounted again, when needed.
 
@@ -83,4 +87,6 @@ def open_backend(
         quotas=open_quotas(pool, service_quota_bytes),
     )
     sweep_sockets(servers.layout, time.time())
-    return LocalBackend(pool, servers)
+    bucket = open_bucket(archive_url) if archive_url else None
+    archive = LocalArchive(servers, pool.driver, bucket, installation_id(data_root / "secrets"))
+    return LocalBackend(pool, servers, archive)

@@ -6,6 +6,7 @@ It obeys the same contract as the real ones, so that procedures, control and API
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from ramet.backends.memory.archive import MemoryArchive
 from ramet.backends.memory.host import MemoryHost
 from ramet.backends.memory.poolers import MemoryPoolers
 from ramet.backends.memory.replicas import MemoryReplicas
@@ -24,6 +25,7 @@ class MemoryBackend(Memory):
         self.restore = MemoryRestore(self)
         self.replicas = MemoryReplicas(self)
         self.poolers = MemoryPoolers(self)
+        self.archive = MemoryArchive(self)
         self.host = MemoryHost(self)
 
     def commit(self, service_id: str, value: str) -> Row:

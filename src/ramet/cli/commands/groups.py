@@ -1,6 +1,7 @@
 """`ramet service` and `ramet db`: groups with the commands of several modules."""
 
 from ramet.cli.commands import (
+    archive,
     databases,
     extensions,
     fork_reports,
@@ -32,6 +33,7 @@ for command in (
     poolers.pooler_group,
     replica_sets.replica_group,
     restore.show_window,
+    archive.show_archive,
     fork_reports.show_report,
     restore.list_snapshots,
     restore.take_snapshot,

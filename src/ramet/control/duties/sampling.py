@@ -9,8 +9,10 @@ from ramet.backends.interface.values import Server
 from ramet.control.metrics import CURRENT, SAMPLE_EVERY
 from ramet.control.plane import Plane
 from ramet.control.subjects import servers_of
+from ramet.model.archive import is_archived, lag_seconds
 from ramet.model.metrics import Sample, Usage, key_of, usage, with_label
-from ramet.store import metrics
+from ramet.model.service import Service
+from ramet.store import metrics, services
 
 _AT_WORK_SECONDS = 0.2
 _MOST_REMEMBERED = 10_000
@@ -42,12 +44,16 @@ class Sampling:
         taken: dict[str, Sample] = {}
         for subject in due:
             with self.plane.store.read() as tx:
-                found = servers_of(tx, subject)
-            taken[subject] = Sample(self.plane.clock(), self._measured(found))
+                found, service = servers_of(tx, subject), services.get_service(tx, subject)
+            taken[subject] = self._sample(found, service)
             if time.monotonic() - begun > _AT_WORK_SECONDS:
                 break
         if taken:
             self._record(taken, now)
+
+    def _sample(self, found: list[Server], service: Service | None) -> Sample:
+        now = self.plane.clock()
+        return Sample(now, {**self._measured(found), **_archive_lag(service, now)})
 
     def _measured(self, found: list[Server]) -> Mapping[str, float]:
         """Return what is measured of servers, with the number of its node on each value of a replica set's."""
@@ -80,3 +86,8 @@ class Sampling:
         self._blocks[service_id] = (measured[_HIT], measured[_READ])
         hit, read = measured[_HIT] - hit_before, measured[_READ] - read_before
         return {**measured, _RATIO: hit / (hit + read)} if hit >= 0 and read >= 0 and hit + read > 0 else measured
+
+
+def _archive_lag(service: Service | None, now: datetime) -> Mapping[str, float]:
+    lag = None if service is None or not is_archived(service) else lag_seconds(service, now)
+    return {} if lag is None else {key_of("ramet_archive_lag_seconds"): lag}

@@ -6,19 +6,24 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from harness.waiting import eventually
+from ramet.archive import layout, owner
+from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.off_host.archive import LocalArchive
+from ramet.backends.local.off_host.progress import BaseProgress, write_progress
 from ramet.backends.local.sql import connections
-from tests.backends.local.forks import append, paths_of, rows_of, snapshot
+from ramet.errors import Failed, Unavailable
+from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
 
 
 @pytest.fixture
@@ -71,10 +76,16 @@ def restored_by_barman(
             [programs / "barman-cloud-wal-restore", *common, name, root / "wal" / name], check=True, timeout=60
         )
     with (data / "postgresql.auto.conf").open("a") as file:
-        for name, value in {
-            "restore_command": f"cp {root}/wal/%f %p", "recovery_target_action": "promote", "hot_standby": "off", "archive_mode": "off",
-            "shared_preload_libraries": "", "listen_addresses": "", "unix_socket_directories": str(root), **settings,
-        }.items():  # fmt: skip
+        wanted = {
+            "restore_command": f"cp {root}/wal/%f %p",
+            "recovery_target_action": "promote",
+            "hot_standby": "off",
+            "archive_mode": "off",
+            "shared_preload_libraries": "",
+            "listen_addresses": "",
+            "unix_socket_directories": str(root),
+        }
+        for name, value in (wanted | settings).items():
             file.write(f"{name} = '{value}'\n")
     (data / "recovery.signal").touch()
     for path in root.rglob("*"):
@@ -117,3 +128,127 @@ def test_barman_restores_every_row_that_was_archived(
     assert until is not None
     with restored_by_barman(backend, parent, bucket) as rows:
         eventually(lambda: rows() == rows_of(backend, parent) == [1, 2, 3, 4, 5])
+
+
+def test_rows_of_a_fork_are_restored_on_its_own_timeline(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    append(backend, parent, 1)
+    child = fork(backend, parent).server
+    backend.servers.secure(child, is_new=False, neutralize=False)
+    append(backend, child, 2)
+    snapshot(backend, child)
+    archived(archive, child)
+    append(backend, child, 3)
+    maintain(archive, child)
+    switch(backend, child)
+    maintain(archive, child)
+    with restored_by_barman(backend, child, bucket) as rows:
+        eventually(lambda: rows() == [1, 2, 3])
+
+
+def test_a_missing_segment_is_named_and_nothing_later_is_sent(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    snapshot(backend, parent)
+    archived(archive, parent)
+    sent = WalArchive(bucket, parent.service_id).names()
+    for number in (1, 2):
+        append(backend, parent, number)
+        switch(backend, parent)
+    new = sorted(path for path in paths_of(backend, parent).archive.iterdir() if path.name not in sent)
+    missing = next(path for path in new if layout.is_wal_file(path.name))
+    missing.unlink()
+    with pytest.raises(Failed, match=f"WAL segment {missing.name} is missing"):
+        archive.maintain(parent, paused=False, timeout_seconds=60)
+    assert WalArchive(bucket, parent.service_id).names() == sent
+
+
+def test_a_base_backup_goes_on_after_a_restart_with_the_same_snapshot(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(backend, parent, 1)
+    snapshot(backend, parent)
+
+    def fails(*_arguments: object) -> None:
+        raise Unavailable("ARCHIVE_UNAVAILABLE", "The archive does not answer")
+
+    problems = list[str | None]()
+
+    def has_failed() -> bool:
+        state = archive.maintain(parent, paused=False, timeout_seconds=60)
+        problems.append(state.problem)
+        return state.problem is not None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BaseBackups, "_verify_sizes", fails)
+        eventually(has_failed)
+    assert "does not answer" in (problems[-1] or "")
+    uploaded = {found.key for found in bucket.objects(layout.base_prefix(parent.service_id))}
+    assert BaseBackups(bucket, parent.service_id).complete() == []
+    snapshot(backend, parent)
+    again = LocalArchive(backend.instances, backend.pool.driver, bucket, "this-installation")
+    archived(again, parent)
+    (info,) = BaseBackups(bucket, parent.service_id).complete()
+    assert uploaded < {found.key for found in bucket.objects(layout.base_prefix(parent.service_id))}
+    assert all(info.backup_id in key for key in uploaded)
+    assert not (paths_of(backend, parent).root / "upload").exists()
+
+
+def test_an_installation_that_was_replaced_sends_nothing_more(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    snapshot(backend, parent)
+    owner.claim(bucket, "this-installation")
+    owner.take_over(bucket, "another-installation")
+    with pytest.raises(Failed, match="Nothing is written to it from here"):
+        archive.maintain(parent, paused=False, timeout_seconds=60)
+    assert list(bucket.objects(f"{parent.service_id}/")) == []
+
+
+def test_a_quiet_service_is_archived_up_to_now(backend: LocalBackend, parent: Server, archive: LocalArchive) -> None:
+    append(backend, parent, 1)
+    snapshot(backend, parent)
+    archived(archive, parent)
+    later = datetime.now(UTC)
+    eventually(lambda: (maintain(archive, parent).archived_until or later) > later)
+
+
+def test_a_paused_service_is_archived_to_its_end(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    append(backend, parent, 1)
+    snapshot(backend, parent)
+    archived(archive, parent)
+    append(backend, parent, 2)
+    backend.servers.stop(parent)
+    later = datetime.now(UTC)
+    eventually(lambda: (maintain(archive, parent, paused=True).archived_until or later) > later)
+    with restored_by_barman(backend, parent, bucket) as rows:
+        eventually(lambda: rows() == [1, 2])
+
+
+def test_what_the_window_does_not_need_is_discarded(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    backups, wal = BaseBackups(bucket, parent.service_id), WalArchive(bucket, parent.service_id)
+    append(backend, parent, 1)
+    snapshot(backend, parent)
+    archived(archive, parent)
+    (first,) = backups.complete()
+    append(backend, parent, 2)
+    switch(backend, parent)
+    snapshot(backend, parent)
+    write_progress(paths_of(backend, parent), BaseProgress())
+
+    def has_both() -> bool:
+        maintain(archive, parent)
+        return len(backups.complete()) == 2
+
+    eventually(has_both)
+    second = backups.complete()[1]
+    archive.discard(parent.service_id, first.end_time + timedelta(microseconds=1))
+    assert backups.complete() == [first, second]
+    archive.discard(parent.service_id, second.end_time + timedelta(microseconds=1))
+    assert backups.complete() == [second]
+    assert min(wal.names()) >= second.begin_segment

@@ -1,11 +1,15 @@
 """The off-host archive of the services of this host; obeys ramet.backends.interface.archive.Archive."""
 
+import contextlib
+import os
 import threading
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -106,6 +110,18 @@ class LocalArchive:
             if now - self._owned.get(bucket.url, -_CHECK_OWNER_SECONDS) >= _CHECK_OWNER_SECONDS:
                 owner.claim(bucket, self.installation)
                 self._owned[bucket.url] = now
+
+
+def installation_id(secrets: Path) -> str:
+    """Return what tells this data directory from all others, as the writer of an archive; made once."""
+    path = secrets / "installation"
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text()
+    with contextlib.suppress(FileExistsError), path.open("x") as file:
+        file.write(uuid.uuid4().hex)
+        file.flush()
+        os.fsync(file.fileno())
+    return path.read_text()
 
 
 def _keys_before(service_id: str, wal: WalArchive, first: str) -> Iterator[str]:

@@ -70,7 +70,7 @@ class Watch:
 def see(paths: ServicePaths) -> Seen | None:
     """Return the state of a serving server, None when it does not serve."""
     try:
-        with connections.connect(paths, patience_seconds=2, statement_timeout="2s") as connection:
+        with connections.connect(paths, timeout_seconds=2, statement_timeout="2s") as connection:
             at, lsn, transactions = row(connection, _STATE)
     except (Unavailable, psycopg.Error):
         return None
@@ -81,7 +81,7 @@ def switch_segment(paths: ServicePaths) -> None:
     """Close the current WAL segment of a serving server, so that it is archived though it is not full."""
     with (
         contextlib.suppress(Unavailable, psycopg.Error),
-        connections.connect(paths, patience_seconds=2, statement_timeout="2s") as connection,
+        connections.connect(paths, timeout_seconds=2, statement_timeout="2s") as connection,
     ):
         connection.execute("SELECT pg_switch_wal()")
 

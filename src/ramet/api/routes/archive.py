@@ -1,0 +1,54 @@
+"""The off-host archive of a service over HTTP."""
+
+from litestar import Response, Router, get, put
+from litestar.params import JSONBody
+from msgspec import UNSET
+
+from ramet.api.parameters import ProjectId, ServiceId
+from ramet.api.responses import PlaneDependency, answer
+from ramet.api.schemas.archive import Archive, ArchiveSettings
+from ramet.control import archive
+from ramet.control.archive import ArchiveView
+
+
+@get(
+    "/archive",
+    operation_id="getArchive",
+    summary="Get the off-host archive of a service",
+    sync_to_thread=False,
+)
+def get_archive(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Archive]:
+    """Where the service is archived off the host, how far the archive is, and what keeps it from catching up."""
+    return answer(_shape(archive.get_archive(plane, project_id, service_id)))
+
+
+@put(
+    "/archive",
+    operation_id="updateArchive",
+    summary="Archive a service off the host, or stop that",
+    sync_to_thread=True,
+)
+def update_archive(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ArchiveSettings]
+) -> Response[Archive]:
+    """Change whether the service is archived. What the archive has stays there until it expires."""
+    enabled = None if data.enabled is UNSET else data.enabled
+    return answer(_shape(archive.set_archive(plane, project_id, service_id, enabled)))
+
+
+def _shape(view: ArchiveView) -> Archive:
+    return Archive(
+        enabled=view.enabled,
+        url=view.url,
+        archived_until=view.archived_until,
+        lag_seconds=view.lag_seconds,
+        base_backup_time=view.base_taken_at,
+        problem=view.problem,
+    )
+
+
+archive_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}",
+    route_handlers=[get_archive, update_archive],
+    tags=["Archive"],
+)

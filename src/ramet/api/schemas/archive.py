@@ -1,0 +1,31 @@
+"""The schemas of the off-host archive of a service."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ramet.api.schemas.shared import Body, OptionalTimestamp
+
+Lag = Annotated[
+    float | None, Meta(description="Seconds of commits that the loss of the host would take; null if unknown.")
+]
+ArchiveUrl = Annotated[str | None, Meta(description="Where the archive is; null if none is configured.")]
+Problem = Annotated[str | None, Meta(description="What keeps the archive from catching up, null for nothing.")]
+Enabled = Annotated[bool | None, Meta(description="A boolean; null for the default of the environment.")]
+
+
+class Archive(Struct, frozen=True):
+    """The off-host archive of a service. What was committed before `archived_until` survives the loss of the host."""
+
+    enabled: bool
+    url: ArchiveUrl
+    archived_until: OptionalTimestamp
+    lag_seconds: Lag
+    base_backup_time: OptionalTimestamp
+    problem: Problem
+
+
+class ArchiveSettings(Body, frozen=True, kw_only=True):
+    """Whether the service is archived off the host. PROD services are by default, DEV services are not."""
+
+    enabled: Enabled | UnsetType = UNSET

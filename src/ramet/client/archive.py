@@ -1,0 +1,16 @@
+"""The off-host archive of a service."""
+
+from ramet.api.schemas.archive import Archive
+from ramet.client.connection import Connection
+
+
+class Archives(Connection):
+    """Where services are archived off the host, and how far that is."""
+
+    def get_archive(self, service_id: str) -> Archive:
+        """Return how far the off-host archive of a service is."""
+        return self.call("GET", self.path(service_id, "archive"), Archive)
+
+    def update_archive(self, service_id: str, enabled: bool | None) -> Archive:
+        """Archive a service off the host, or stop that; None goes back to the default of its environment."""
+        return self.call("PUT", self.path(service_id, "archive"), Archive, {"enabled": enabled})

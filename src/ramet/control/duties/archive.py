@@ -1,0 +1,89 @@
+"""Services are sent to the off-host archive; how far it is, and what is wrong, is recorded where clients see it."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ramet.backends.interface.archive import ArchiveState
+from ramet.control.plane import Plane
+from ramet.errors import Failed, Unavailable
+from ramet.model.archive import is_archived
+from ramet.model.service import Service
+from ramet.procedures.servers import server_of
+from ramet.store import services
+
+_BUDGET_SECONDS = 2.0
+_RECORD_EVERY = timedelta(seconds=5)
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class OffHostArchive:
+    """The duty. While the archive cannot be reached it is asked for one service a round, the one that comes next."""
+
+    plane: Plane
+    _first: int = 0
+
+    def maintain(self) -> None:
+        """Send what is new of each archived service that no operation is changing."""
+        if self.plane.backend.archive.url() is None:
+            return
+        due = _archived_services(self.plane)
+        turned = due[self._first % max(1, len(due)) :] + due[: self._first % max(1, len(due))]
+        for service in turned:
+            try:
+                state = self.plane.backend.archive.maintain(
+                    server_of(service), paused=service.paused, timeout_seconds=_BUDGET_SECONDS
+                )
+            except Unavailable as error:
+                self._first += 1
+                for each in due:
+                    _record_problem(self.plane, each, str(error))
+                return
+            except (Failed, OSError) as error:
+                _record_problem(self.plane, service, str(error))
+            else:
+                _record(self.plane, service, state)
+
+
+def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], datetime]) -> None:
+    """Remove what is older than the window of the archive and what no time in it needs."""
+    if plane.backend.archive.url() is None:
+        return
+    for service in _archived_services(plane):
+        try:
+            plane.backend.archive.discard(service.id, now() - window)
+        except (Failed, Unavailable) as error:
+            _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
+            return
+
+
+def _archived_services(plane: Plane) -> list[Service]:
+    with plane.store.read() as tx:
+        known = services.all_live_services(tx)
+    return [one for one in known if one.ready_at is not None and one.activity is None and is_archived(one)]
+
+
+def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
+    before, after = service.archived_until, state.archived_until
+    is_later = after is not None and (before is None or after - before >= _RECORD_EVERY)
+    if state.problem is not None and state.problem != service.archive_problem:
+        _log.warning("service %s: %s", service.id, state.problem)
+    if is_later or state.problem != service.archive_problem or state.base_taken_at != service.archive_base_at:
+        with plane.store.write(durable=False) as tx:
+            services.update_service(
+                tx,
+                service.id,
+                archived_until=after,
+                archive_base_at=state.base_taken_at,
+                archive_problem=state.problem,
+            )
+
+
+def _record_problem(plane: Plane, service: Service, problem: str) -> None:
+    if problem == service.archive_problem:
+        return
+    _log.warning("service %s is not archived: %s", service.id, problem)
+    with plane.store.write() as tx:
+        services.update_service(tx, service.id, archive_problem=problem)

@@ -1,0 +1,26 @@
+"""Whether a service is kept in the off-host archive, and how far the archive is behind."""
+
+from datetime import datetime
+
+from ramet.model.environment import Environment
+from ramet.model.service import Service
+
+SETTING = "archive"
+
+
+def is_archived(service: Service) -> bool:
+    """Tell whether a service is archived off the host: as it was set; by default PROD services are, DEV ones not."""
+    chosen: bool | None = service.settings.get(SETTING)
+    return service.environment is Environment.PROD if chosen is None else chosen
+
+
+def awaits_archive(service: Service, time: datetime) -> bool:
+    """Tell whether WAL from before a time is still to be sent to the archive, and must not be removed."""
+    return is_archived(service) and (service.archived_until is None or service.archived_until < time)
+
+
+def lag_seconds(service: Service, now: datetime) -> float | None:
+    """Return how many seconds of commits the loss of the host would take; None without a complete base backup."""
+    if service.archived_until is None:
+        return None
+    return max(0.0, (now - service.archived_until).total_seconds())

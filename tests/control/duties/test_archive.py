@@ -1,0 +1,154 @@
+"""The off-host archive: which services are sent there, and what clients see of it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ramet.api.routes.services import service_shape
+from ramet.control import archive, services
+from ramet.control.duties.archive import OffHostArchive, discard_old_archives
+from ramet.control.duties.sampling import Sampling
+from ramet.control.duties.snapshots import ScheduledSnapshots
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.errors import Failed, Invalid, Unavailable
+from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Service
+from ramet.store import metrics
+from tests.worlds import World
+
+AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
+
+
+@pytest.fixture
+def archiving(world: World) -> World:
+    world.backend.archive.location = "s3://bucket"
+    return world
+
+
+def create(world: World, environment: Environment = Environment.PROD) -> Service:
+    request = CreateRequest("shop", environment=environment)
+    return world.settle(services.create_service(world.plane, world.project.id, request))
+
+
+def look(world: World, service: Service) -> Service:
+    return services.get_service(world.plane, world.project.id, service.id)
+
+
+def maintain(world: World) -> None:
+    OffHostArchive(world.plane).maintain()
+
+
+def test_production_services_are_archived_and_clients_see_until_when(archiving: World) -> None:
+    service = create(archiving)
+    maintain(archiving)
+    found = look(archiving, service)
+    assert found.archived_until is not None
+    assert service_shape(found).metadata.archived_until == found.archived_until
+    view = archive.get_archive(archiving.plane, archiving.project.id, service.id)
+    assert (view.enabled, view.url, view.problem) == (True, "s3://bucket", None)
+    assert view.lag_seconds is not None
+    assert view.lag_seconds >= 0
+
+
+def test_development_services_are_archived_when_somebody_asks_for_it(archiving: World) -> None:
+    service = create(archiving, Environment.DEV)
+    maintain(archiving)
+    assert look(archiving, service).archived_until is None
+    archive.set_archive(archiving.plane, archiving.project.id, service.id, True)
+    maintain(archiving)
+    assert look(archiving, service).archived_until is not None
+
+
+def test_a_service_whose_archive_is_switched_off_shows_no_archive(archiving: World) -> None:
+    service = create(archiving)
+    maintain(archiving)
+    view = archive.set_archive(archiving.plane, archiving.project.id, service.id, False)
+    assert (view.enabled, view.archived_until, view.lag_seconds) == (False, None, None)
+    maintain(archiving)
+    assert look(archiving, service).archived_until is None
+    assert archive.set_archive(archiving.plane, archiving.project.id, service.id, None).enabled
+
+
+def test_without_an_archive_nothing_is_sent_and_switching_it_on_says_what_to_set(world: World) -> None:
+    service = create(world)
+    maintain(world)
+    view = archive.get_archive(world.plane, world.project.id, service.id)
+    assert (view.enabled, view.url) == (False, None)
+    with pytest.raises(Invalid, match="RAMET_ARCHIVE_URL"):
+        archive.set_archive(world.plane, world.project.id, service.id, True)
+
+
+def test_an_archive_that_is_away_is_reported_and_costs_nothing_but_lag(archiving: World) -> None:
+    service = create(archiving)
+    maintain(archiving)
+    before = look(archiving, service).archived_until
+    archiving.backend.archive.fault = AWAY
+    maintain(archiving)
+    found = look(archiving, service)
+    assert found.archived_until == before
+    assert service_shape(found).metadata.archive_warning == str(AWAY)
+    archiving.backend.archive.fault = None
+    maintain(archiving)
+    assert look(archiving, service).archive_problem is None
+
+
+def test_a_service_that_cannot_be_archived_keeps_no_other_from_it(
+    archiving: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = create(archiving), create(archiving)
+    usual = archiving.backend.archive.maintain
+
+    def broken(server, **options):  # type: ignore[no-untyped-def]
+        if server.service_id == first.id:
+            raise Failed("ARCHIVE_GAP", "WAL segment 00000001 is missing")
+        return usual(server, **options)
+
+    monkeypatch.setattr(archiving.backend.archive, "maintain", broken)
+    maintain(archiving)
+    assert look(archiving, first).archive_problem == "WAL segment 00000001 is missing"
+    assert look(archiving, second).archived_until is not None
+
+
+def test_the_lag_is_a_metric(archiving: World) -> None:
+    service = create(archiving)
+    maintain(archiving)
+    Sampling(archiving.plane).sample()
+    with archiving.store.read() as tx:
+        sample = metrics.last_sample(tx, service.id, datetime.now(UTC) - timedelta(minutes=1))
+    assert sample is not None
+    assert sample.values["ramet_archive_lag_seconds"] >= 0
+
+
+def test_local_wal_is_kept_until_the_archive_has_it(archiving: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = create(archiving)
+    discarded = list[str]()
+    monkeypatch.setattr(
+        archiving.backend.restore, "discard_wal", lambda service_id, _oldest: discarded.append(service_id)
+    )
+    archiving.backend.commit(service.id, "row")
+    later = replace(archiving.plane, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
+    ScheduledSnapshots(later).take_due()
+    archiving.worker.run_until_idle()
+    assert discarded == []
+    maintain(archiving)
+    archiving.backend.commit(service.id, "another row")
+    ScheduledSnapshots(replace(later, clock=lambda: datetime.now(UTC) + timedelta(hours=2))).take_due()
+    archiving.worker.run_until_idle()
+    assert discarded == [service.id]
+
+
+def test_old_base_backups_are_discarded_but_the_one_that_the_window_begins_with(archiving: World) -> None:
+    service = create(archiving)
+    now = datetime.now(UTC)
+    ages = [40, 35, 20, 3]
+    archiving.backend.archive.bases[service.id] = [now - timedelta(days=age) for age in ages]
+    discard_old_archives(archiving.plane, timedelta(days=30), lambda: now)
+    assert [(now - base).days for base in archiving.backend.archive.bases[service.id]] == [35, 20, 3]
+
+
+def test_a_fork_in_development_is_not_archived(archiving: World) -> None:
+    fork = archiving.fork(create(archiving), ForkRequest(ForkStrategy.NOW))
+    maintain(archiving)
+    assert look(archiving, fork).archived_until is None
