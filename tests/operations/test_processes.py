@@ -17,7 +17,7 @@ from ramet.store.operations import submit
 from tests.operations.effects import found, written
 from tests.operations.worker_process import STEPS
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
 BOUND_SECONDS = 60.0
 Starter = Callable[..., "subprocess.Popen[str]"]
 
