@@ -1,9 +1,13 @@
-"""What all routes share: responses encoded once, and the verbs as dependencies."""
+"""What all routes share: responses encoded once, the verbs as dependencies, and the decorators of handlers.
 
+Handlers that only read the store run on the event loop, all others in a thread: docs/decisions/0006-list-handler.md.
+"""
+
+from functools import partial
 from typing import Any
 
 import msgspec
-from litestar import MediaType, Response
+from litestar import MediaType, Response, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
@@ -12,6 +16,13 @@ from ramet.control.projects import Projects
 
 PlaneDependency = NamedDependency[SkipValidation[Plane]]
 ProjectVerbs = NamedDependency[SkipValidation[Projects]]
+
+read = partial(get, sync_to_thread=False)
+read_in_thread = partial(get, sync_to_thread=True)
+change = partial(post, sync_to_thread=True, status_code=200)
+update = partial(put, sync_to_thread=True)
+accept = partial(post, sync_to_thread=True, status_code=202)
+accept_deletion = partial(delete, sync_to_thread=True, status_code=202)
 
 _ENCODER = msgspec.json.Encoder()
 _HEADERS = {"Cache-Control": "no-store"}

@@ -2,21 +2,15 @@
 
 from typing import Any
 
-from litestar import Request, Response, get, post
+from litestar import Request, Response, post
 from litestar.params import JSONBody
 
-from ramet.api.responses import ProjectVerbs, answer, empty
+from ramet.api.responses import ProjectVerbs, answer, empty, read
 from ramet.api.schemas.account import AuthInfo, AuthInfoApiKey, AuthInfoIssuingUser, AuthInfoProject, Logout
 from ramet.model.project import ApiKey, Project
 
 
-@get(
-    "/auth/info",
-    operation_id="getAuthInfo",
-    summary="Get the API key in use",
-    tags=["Authentication"],
-    sync_to_thread=False,
-)
+@read("/auth/info", operation_id="getAuthInfo", summary="Get the API key in use", tags=["Authentication"])
 def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[AuthInfo]:
     """The API key of the request, and its project."""
     return answer(_auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))

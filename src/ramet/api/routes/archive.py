@@ -1,33 +1,23 @@
 """The off-host archive of a service over HTTP."""
 
-from litestar import Response, Router, get, put
+from litestar import Response, Router
 from litestar.params import JSONBody
 from msgspec import UNSET
 
 from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer
+from ramet.api.responses import PlaneDependency, answer, read, update
 from ramet.api.schemas.archive import Archive, ArchiveSettings
 from ramet.control import archive
 from ramet.control.archive import ArchiveView
 
 
-@get(
-    "/archive",
-    operation_id="getArchive",
-    summary="Get the off-host archive of a service",
-    sync_to_thread=False,
-)
+@read("/archive", operation_id="getArchive", summary="Get the off-host archive of a service")
 def get_archive(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Archive]:
     """Where the service is archived off the host, how far the archive is, and what keeps it from catching up."""
     return answer(_shape(archive.get_archive(plane, project_id, service_id)))
 
 
-@put(
-    "/archive",
-    operation_id="updateArchive",
-    summary="Archive a service off the host, or stop that",
-    sync_to_thread=True,
-)
+@update("/archive", operation_id="updateArchive", summary="Archive a service off the host, or stop that")
 def update_archive(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ArchiveSettings]
 ) -> Response[Archive]:

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-from litestar import Response, Router, get, post
+from litestar import Response, Router
 from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 
 from ramet.api.errors import REFUSES
 from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
-from ramet.api.responses import PlaneDependency, answer
+from ramet.api.responses import PlaneDependency, accept, answer, read
 from ramet.api.routes.restore import snapshot_shape
 from ramet.api.routes.services import accepted_service
 from ramet.api.schemas.forks import (
@@ -37,14 +37,8 @@ DryRun = Annotated[
 _PLANNED = ResponseSpec(ForkPlan, generate_examples=False, description="With dry_run: the plan of the fork.")
 
 
-@post(
-    "/forkService",
-    operation_id="forkService",
-    tags=["Services"],
-    summary="Fork a service",
-    status_code=202,
-    responses={200: _PLANNED},
-    sync_to_thread=True,
+@accept(
+    "/forkService", operation_id="forkService", tags=["Services"], summary="Fork a service", responses={200: _PLANNED}
 )
 def fork_service(
     plane: PlaneDependency,
@@ -75,14 +69,7 @@ def fork_service(
     return accepted_service(forks.fork_service(plane, project_id, service_id, request, checked_key(idempotency_key)))
 
 
-@get(
-    "/forkReport",
-    operation_id="getForkReport",
-    tags=["Restore"],
-    summary="Get the fork report",
-    opt={REFUSES: True},
-    sync_to_thread=False,
-)
+@read("/forkReport", operation_id="getForkReport", tags=["Restore"], summary="Get the fork report", opt={REFUSES: True})
 def get_fork_report(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[ForkReport]:
     """What a fork contains: where its history ends, how it was created, and what was checked."""
     return answer(report_shape(fork_reports.fork_report(plane, project_id, service_id)))

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from litestar import Response, Router, get
+from litestar import Response, Router
 from litestar.params import QueryParameter
 from msgspec import Meta
 
 from ramet.api.parameters import Cursor, ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer
+from ramet.api.responses import PlaneDependency, answer, read_in_thread
 from ramet.api.schemas.logs import ServiceLogEntry, ServiceLogs
 from ramet.control import logs
 from ramet.errors import Invalid
@@ -53,12 +53,7 @@ Severities = Annotated[
 ]
 
 
-@get(
-    "/logs",
-    operation_id="getServiceLogs",
-    summary="Read the log of a service",
-    sync_to_thread=True,
-)
+@read_in_thread("/logs", operation_id="getServiceLogs", summary="Read the log of a service")
 def get_logs(
     plane: PlaneDependency,
     project_id: ProjectId,

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from litestar import Response, Router, get, post
+from litestar import Response, Router
 from litestar.params import JSONBody
 
 from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer
+from ramet.api.responses import PlaneDependency, answer, change, read
 from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, MetricSeries, MetricsSeriesRequest
 from ramet.control import metrics
 from ramet.errors import Invalid
@@ -14,24 +14,13 @@ from ramet.model.metrics import Series
 from ramet.model.timestamps import parse_timestamp
 
 
-@get(
-    "/available-series",
-    operation_id="getServiceMetricsAvailableSeries",
-    summary="List the series of a service",
-    sync_to_thread=False,
-)
+@read("/available-series", operation_id="getServiceMetricsAvailableSeries", summary="List the series of a service")
 def list_series(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[str]]:
     """The names of the series. Those that end in _total are counters, the others gauges."""
     return answer(metrics.available_series(plane, project_id, service_id))
 
 
-@post(
-    "/series",
-    operation_id="getServiceMetricsSeries",
-    summary="Read a series of a service",
-    status_code=200,
-    sync_to_thread=True,
-)
+@change("/series", operation_id="getServiceMetricsSeries", summary="Read a series of a service")
 def read_series(
     plane: PlaneDependency,
     project_id: ProjectId,

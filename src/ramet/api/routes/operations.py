@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from litestar import Response, Router, get
+from litestar import Response, Router
 from litestar.params import QueryParameter
 
 from ramet.api.parameters import Cursor, ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer
+from ramet.api.responses import PlaneDependency, answer, read_in_thread
 from ramet.api.schemas.operations import Operation, Operations, OperationStep
 from ramet.control import operations
 from ramet.control.operations import OperationPage
@@ -30,12 +30,7 @@ All = Annotated[
 ]
 
 
-@get(
-    "/operations",
-    operation_id="getOperations",
-    summary="List the operations of a project",
-    sync_to_thread=True,
-)
+@read_in_thread("/operations", operation_id="getOperations", summary="List the operations of a project")
 def list_project_operations(
     plane: PlaneDependency,
     project_id: ProjectId,
@@ -48,11 +43,10 @@ def list_project_operations(
     return answer(_page_shape(page))
 
 
-@get(
+@read_in_thread(
     "/services/{service_id:str}/operations",
     operation_id="getServiceOperations",
     summary="List the operations of a service",
-    sync_to_thread=True,
 )
 def list_service_operations(
     plane: PlaneDependency,

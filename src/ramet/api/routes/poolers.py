@@ -1,9 +1,9 @@
 """Poolers of services. Responses wait until the pooler has started, since clients connect right after them."""
 
-from litestar import Response, Router, post
+from litestar import Response, Router
 
 from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer
+from ramet.api.responses import PlaneDependency, answer, change
 from ramet.api.schemas.shared import Success
 from ramet.control import poolers
 from ramet.control.plane import Plane
@@ -11,13 +11,7 @@ from ramet.control.plane import Plane
 WAIT_SECONDS = 10.0
 
 
-@post(
-    "/enablePooler",
-    operation_id="enablePooler",
-    summary="Enable the pooler of a service",
-    status_code=200,
-    sync_to_thread=True,
-)
+@change("/enablePooler", operation_id="enablePooler", summary="Enable the pooler of a service")
 def enable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
     """Start PgBouncer for the service: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
     operation_id = poolers.enable_pooler(plane, project_id, service_id)
@@ -25,13 +19,7 @@ def enable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: Ser
     return answer(Success(enabled(plane, f"service {service_id}")))
 
 
-@post(
-    "/disablePooler",
-    operation_id="disablePooler",
-    summary="Disable the pooler of a service",
-    status_code=200,
-    sync_to_thread=True,
-)
+@change("/disablePooler", operation_id="disablePooler", summary="Disable the pooler of a service")
 def disable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
     """Remove the pooler and close the connections of its clients. The endpoint of the server does not change."""
     operation_id = poolers.disable_pooler(plane, project_id, service_id)

@@ -1,10 +1,10 @@
 """The read replica sets of a service over HTTP. Their ids also name services: GET …/services/{id} finds them."""
 
-from litestar import Response, Router, delete, get, post
+from litestar import Response, Router
 from litestar.params import JSONBody
 
 from ramet.api.parameters import ProjectId, ServiceId, SetId
-from ramet.api.responses import PlaneDependency, answer, empty
+from ramet.api.responses import PlaneDependency, accept, accept_deletion, answer, change, empty, read
 from ramet.api.routes.poolers import WAIT_SECONDS, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate, ReplicaSetMetadata
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
@@ -14,15 +14,13 @@ from ramet.control import replica_sets as verbs
 from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
 
 
-@get("/", operation_id="getReplicaSets", summary="List read replica sets", sync_to_thread=False)
+@read("/", operation_id="getReplicaSets", summary="List read replica sets")
 def list_sets(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[ReadReplicaSet]]:
     """Every read replica set of the service, in the order of their creation."""
     return answer([replica_set_shape(each) for each in verbs.list_sets(plane, project_id, service_id)])
 
 
-@post(
-    "/", operation_id="createReplicaSet", summary="Create a read replica set", status_code=202, sync_to_thread=True,
-)  # fmt: skip
+@accept("/", operation_id="createReplicaSet", summary="Create a read replica set")
 def create_set(
     plane: PlaneDependency,
     project_id: ProjectId,
@@ -34,10 +32,7 @@ def create_set(
     return answer(replica_set_shape(verbs.create_set(plane, project_id, service_id, request)), 202)
 
 
-@delete(
-    "/{replica_set_id:str}", operation_id="deleteReplicaSet", summary="Delete a read replica set", status_code=202,
-    sync_to_thread=True,
-)  # fmt: skip
+@accept_deletion("/{replica_set_id:str}", operation_id="deleteReplicaSet", summary="Delete a read replica set")
 def delete_set(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[None]:
@@ -46,10 +41,7 @@ def delete_set(
     return empty(202)
 
 
-@post(
-    "/{replica_set_id:str}/resize", operation_id="resizeReplicaSet", summary="Resize a read replica set",
-    status_code=202, sync_to_thread=True,
-)  # fmt: skip
+@accept("/{replica_set_id:str}/resize", operation_id="resizeReplicaSet", summary="Resize a read replica set")
 def resize_set(
     plane: PlaneDependency,
     project_id: ProjectId,
@@ -62,11 +54,11 @@ def resize_set(
     return answer(Success(f"Read replica set {replica_set_id} is being resized."), 202)
 
 
-@post(
-    "/{replica_set_id:str}/setEnvironment", operation_id="setReplicaEnvironment",
-    summary="Set the environment of a read replica set", status_code=200,
-    sync_to_thread=True,
-)  # fmt: skip
+@change(
+    "/{replica_set_id:str}/setEnvironment",
+    operation_id="setReplicaEnvironment",
+    summary="Set the environment of a read replica set",
+)
 def set_environment(
     plane: PlaneDependency,
     project_id: ProjectId,
@@ -79,11 +71,11 @@ def set_environment(
     return answer(Success(f"Read replica set {changed.id} is {changed.environment} now."))
 
 
-@post(
-    "/{replica_set_id:str}/enablePooler", operation_id="enableReplicaPooler",
-    summary="Enable the pooler of a read replica set", status_code=200,
-    sync_to_thread=True,
-)  # fmt: skip
+@change(
+    "/{replica_set_id:str}/enablePooler",
+    operation_id="enableReplicaPooler",
+    summary="Enable the pooler of a read replica set",
+)
 def enable_pooler(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[Success]:
@@ -93,11 +85,11 @@ def enable_pooler(
     return answer(Success(enabled(plane, f"read replica set {replica_set_id}")))
 
 
-@post(
-    "/{replica_set_id:str}/disablePooler", operation_id="disableReplicaPooler",
-    summary="Disable the pooler of a read replica set", status_code=200,
-    sync_to_thread=True,
-)  # fmt: skip
+@change(
+    "/{replica_set_id:str}/disablePooler",
+    operation_id="disableReplicaPooler",
+    summary="Disable the pooler of a read replica set",
+)
 def disable_pooler(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
 ) -> Response[Success]:

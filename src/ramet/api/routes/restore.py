@@ -1,11 +1,11 @@
 """Restore windows and their settings, and snapshots."""
 
 import msgspec
-from litestar import Response, Router, delete, get, post, put
+from litestar import Response, Router
 from litestar.params import JSONBody
 
 from ramet.api.parameters import ProjectId, ServiceId, SnapshotId
-from ramet.api.responses import PlaneDependency, answer, empty
+from ramet.api.responses import PlaneDependency, accept, accept_deletion, answer, empty, read, read_in_thread, update
 from ramet.api.schemas import restore as schemas
 from ramet.api.schemas.restore import RestoreSettings, SnapshotCreate, SnapshotStatus
 from ramet.control import restore
@@ -14,12 +14,7 @@ from ramet.model.restore_window import RestoreWindow
 from ramet.model.snapshot import Snapshot, SnapshotKind
 
 
-@get(
-    "/restoreWindow",
-    operation_id="getRestoreWindow",
-    summary="Get the restore window",
-    sync_to_thread=True,
-)
+@read_in_thread("/restoreWindow", operation_id="getRestoreWindow", summary="Get the restore window")
 def get_restore_window(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId
 ) -> Response[schemas.RestoreWindow]:
@@ -27,12 +22,7 @@ def get_restore_window(
     return answer(_window_shape(restore.get_restore_window(plane, project_id, service_id)))
 
 
-@put(
-    "/restoreSettings",
-    operation_id="updateRestoreSettings",
-    summary="Change the restore settings",
-    sync_to_thread=True,
-)
+@update("/restoreSettings", operation_id="updateRestoreSettings", summary="Change the restore settings")
 def update_restore_settings(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[RestoreSettings]
 ) -> Response[schemas.RestoreWindow]:
@@ -42,12 +32,7 @@ def update_restore_settings(
     return answer(_window_shape(restore.change_restore_settings(plane, project_id, service_id, changes)))
 
 
-@get(
-    "/snapshots",
-    operation_id="getSnapshots",
-    summary="List snapshots",
-    sync_to_thread=False,
-)
+@read("/snapshots", operation_id="getSnapshots", summary="List snapshots")
 def list_snapshots(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId
 ) -> Response[list[schemas.Snapshot]]:
@@ -55,13 +40,7 @@ def list_snapshots(
     return answer([snapshot_shape(one) for one in restore.list_snapshots(plane, project_id, service_id)])
 
 
-@post(
-    "/snapshots",
-    operation_id="createSnapshot",
-    summary="Take a snapshot",
-    status_code=202,
-    sync_to_thread=True,
-)
+@accept("/snapshots", operation_id="createSnapshot", summary="Take a snapshot")
 def create_snapshot(
     plane: PlaneDependency,
     project_id: ProjectId,
@@ -73,13 +52,7 @@ def create_snapshot(
     return answer(snapshot_shape(restore.take_snapshot(plane, project_id, service_id, name)), 202)
 
 
-@delete(
-    "/snapshots/{snapshot_id:str}",
-    operation_id="deleteSnapshot",
-    summary="Delete a manual snapshot",
-    status_code=202,
-    sync_to_thread=True,
-)
+@accept_deletion("/snapshots/{snapshot_id:str}", operation_id="deleteSnapshot", summary="Delete a manual snapshot")
 def delete_snapshot(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, snapshot_id: SnapshotId
 ) -> Response[None]:

@@ -6,12 +6,12 @@ Handlers that only read run on the event loop, those that write in a thread: doc
 from datetime import datetime
 from typing import Any
 
-from litestar import Response, Router, delete, get, post
+from litestar import Response, Router
 from litestar.params import JSONBody
 
 from ramet.api.errors import POLLED
 from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
-from ramet.api.responses import PlaneDependency, answer, empty
+from ramet.api.responses import PlaneDependency, accept, accept_deletion, answer, change, empty, read
 from ramet.api.routes.replica_sets import pooler_shape, replica_set_shape
 from ramet.api.schemas.services import (
     Addon,
@@ -49,7 +49,7 @@ _ForkMetadata = tuple[str | None, str | None, datetime | None, str | None, str |
 _NO_FORK: _ForkMetadata = (None, None, None, None, None)
 
 
-@get("/", operation_id="getServices", summary="List all services", sync_to_thread=False)
+@read("/", operation_id="getServices", summary="List all services")
 def list_services(plane: PlaneDependency, project_id: ProjectId) -> Response[list[Service]]:
     """Every service of the project, in the order of their creation."""
     usages = usages_now(plane, project_id)
@@ -58,13 +58,7 @@ def list_services(plane: PlaneDependency, project_id: ProjectId) -> Response[lis
     )
 
 
-@post(
-    "/",
-    operation_id="createService",
-    summary="Create a service",
-    status_code=202,
-    sync_to_thread=True,
-)
+@accept("/", operation_id="createService", summary="Create a service")
 def create_service(
     plane: PlaneDependency,
     project_id: ProjectId,
@@ -85,63 +79,33 @@ def create_service(
     return accepted_service(services.create_service(plane, project_id, request, checked_key(idempotency_key)))
 
 
-@get(
-    "/{service_id:str}",
-    operation_id="getService",
-    summary="Get a service",
-    opt={POLLED: True},
-    sync_to_thread=False,
-)
+@read("/{service_id:str}", operation_id="getService", summary="Get a service", opt={POLLED: True})
 def get_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """One service. Poll this to see it become READY."""
     service = services.get_service(plane, project_id, service_id)
     return answer(service_shape(service, usage=usage_now(plane, service.id)))
 
 
-@delete(
-    "/{service_id:str}",
-    operation_id="deleteService",
-    summary="Delete a service",
-    status_code=202,
-    sync_to_thread=True,
-)
+@accept_deletion("/{service_id:str}", operation_id="deleteService", summary="Delete a service")
 def delete_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[None]:
     """Accept the deletion of a service with its snapshots and its archive. Its forks are not affected."""
     services.delete_service(plane, project_id, service_id)
     return empty(202)
 
 
-@post(
-    "/{service_id:str}/start",
-    operation_id="startService",
-    summary="Resume a paused service",
-    status_code=202,
-    sync_to_thread=True,
-)
+@accept("/{service_id:str}/start", operation_id="startService", summary="Resume a paused service")
 def start_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept the resumption of a PAUSED service."""
     return answer(service_shape(services.start_service(plane, project_id, service_id)), 202)
 
 
-@post(
-    "/{service_id:str}/stop",
-    operation_id="stopService",
-    summary="Pause a service",
-    status_code=202,
-    sync_to_thread=True,
-)
+@accept("/{service_id:str}/stop", operation_id="stopService", summary="Pause a service")
 def stop_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept the pause of a service: its server stops, its data is kept, and it can still be forked."""
     return answer(service_shape(services.stop_service(plane, project_id, service_id)), 202)
 
 
-@post(
-    "/{service_id:str}/rename",
-    operation_id="renameService",
-    summary="Rename a service",
-    status_code=200,
-    sync_to_thread=True,
-)
+@change("/{service_id:str}/rename", operation_id="renameService", summary="Rename a service")
 def rename_service(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceRename]
 ) -> Response[Service]:
@@ -149,13 +113,7 @@ def rename_service(
     return answer(service_shape(services.rename_service(plane, project_id, service_id, data.name)))
 
 
-@post(
-    "/{service_id:str}/resize",
-    operation_id="resizeService",
-    summary="Resize a service",
-    status_code=202,
-    sync_to_thread=True,
-)
+@accept("/{service_id:str}/resize", operation_id="resizeService", summary="Resize a service")
 def resize_service(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ResizeInput]
 ) -> Response[Service]:
@@ -165,24 +123,14 @@ def resize_service(
     )
 
 
-@post(
-    "/{service_id:str}/optimize",
-    operation_id="optimizeService",
-    summary="Optimize a service",
-    status_code=202,
-    sync_to_thread=True,
-)
+@accept("/{service_id:str}/optimize", operation_id="optimizeService", summary="Optimize a service")
 def optimize_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
     """Accept an ANALYZE of all databases. The service is OPTIMIZING and still accepts connections."""
     return answer(service_shape(services.optimize_service(plane, project_id, service_id)), 202)
 
 
-@post(
-    "/{service_id:str}/updateExtensions",
-    operation_id="updateExtensions",
-    summary="Update the extensions of a service",
-    status_code=200,
-    sync_to_thread=True,
+@change(
+    "/{service_id:str}/updateExtensions", operation_id="updateExtensions", summary="Update the extensions of a service"
 )
 def update_extensions(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ExtensionsInput]
@@ -206,12 +154,11 @@ def update_extensions(
     )
 
 
-@post(
+@change(
     "/{service_id:str}/updatePassword",
     operation_id="updatePassword",
     summary="Change the admin's password",
     status_code=204,
-    sync_to_thread=True,
 )
 def update_password(
     plane: PlaneDependency,
@@ -224,13 +171,7 @@ def update_password(
     return empty(204)
 
 
-@post(
-    "/{service_id:str}/setEnvironment",
-    operation_id="setEnvironment",
-    summary="Set the environment of a service",
-    status_code=200,
-    sync_to_thread=True,
-)
+@change("/{service_id:str}/setEnvironment", operation_id="setEnvironment", summary="Set the environment of a service")
 def set_environment(
     plane: PlaneDependency,
     project_id: ProjectId,
@@ -244,12 +185,8 @@ def set_environment(
     return answer(Success(f"Service {changed.id} is a {changed.environment} service now."))
 
 
-@post(
-    "/{service_id:str}/setHA",
-    operation_id="setHAReplica",
-    summary="Set the high-availability replicas of a service",
-    status_code=202,
-    sync_to_thread=True,
+@accept(
+    "/{service_id:str}/setHA", operation_id="setHAReplica", summary="Set the high-availability replicas of a service"
 )
 def set_ha(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[SetHAReplicaInput]
