@@ -1,5 +1,6 @@
 """Rows of projects and of the API keys that open them."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ _key_of = api_key.select().where(api_key.c.public_key == sa.bindparam("public_ke
 
 def insert_project(tx: sa.Connection, new: Project) -> None:
     """Add a project."""
-    tx.execute(project.insert().values(id=new.id, name=new.name, created_at=new.created_at))
+    tx.execute(project.insert(), asdict(new))
 
 
 def get_project(tx: sa.Connection, project_id: str) -> Project | None:
@@ -30,16 +31,7 @@ def list_projects(tx: sa.Connection) -> list[Project]:
 
 def insert_key(tx: sa.Connection, key: ApiKey) -> None:
     """Add a key."""
-    tx.execute(
-        api_key.insert().values(
-            public_key=key.public_key,
-            project_id=key.project_id,
-            name=key.name,
-            secret_digest=key.secret_digest,
-            created_at=key.created_at,
-            revoked_at=key.revoked_at,
-        )
-    )
+    tx.execute(api_key.insert(), asdict(key))
 
 
 def find_key(tx: sa.Connection, public_key: str) -> ApiKey | None:

@@ -1,10 +1,13 @@
 """Rows of snapshots."""
 
 from collections.abc import Collection
+from dataclasses import asdict
 
+import msgspec
 import sqlalchemy as sa
 
-from ramet.model.snapshot import Snapshot, SnapshotKind, in_wal_order
+from ramet.model.snapshot import Snapshot, in_wal_order
+from ramet.store.operations import values_of
 from ramet.store.services import holders
 from ramet.store.tables import snapshot
 
@@ -13,38 +16,13 @@ _OF_SERVICE = snapshot.select().where(snapshot.c.service_id == sa.bindparam("sam
 
 def insert_snapshot(tx: sa.Connection, new: Snapshot) -> None:
     """Add a snapshot."""
-    tx.execute(
-        snapshot.insert().values(
-            id=new.id,
-            service_id=new.service_id,
-            kind=new.kind.value,
-            name=new.name,
-            taken_at=new.taken_at,
-            start_lsn=new.start_lsn,
-            end_lsn=new.end_lsn,
-            timeline=new.timeline,
-            next_xid=new.next_xid,
-            size_bytes=new.size_bytes,
-        )
-    )
+    tx.execute(snapshot.insert(), asdict(new) | {"kind": new.kind.value})
 
 
 def list_snapshots(tx: sa.Connection, service_id: str) -> list[Snapshot]:
     """Return the snapshots of a service in the order of the WAL, oldest first."""
     return in_wal_order(
-        Snapshot(
-            id=row.id,
-            service_id=row.service_id,
-            kind=SnapshotKind(row.kind),
-            taken_at=row.taken_at,
-            start_lsn=row.start_lsn,
-            end_lsn=row.end_lsn,
-            timeline=row.timeline,
-            next_xid=row.next_xid,
-            size_bytes=row.size_bytes,
-            name=row.name,
-        )
-        for row in tx.execute(_OF_SERVICE, {"same_id": service_id})
+        msgspec.convert(values_of(row), Snapshot) for row in tx.execute(_OF_SERVICE, {"same_id": service_id})
     )
 
 
