@@ -8,35 +8,20 @@ from typing import Any
 from litestar import Request, Response, Router
 from litestar.config.compression import CompressionConfig
 from litestar.exceptions import HTTPException
-from litestar.handlers import BaseRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.middleware.compression import CompressionMiddleware
 from litestar.types import ControllerRouterHandler
 
-from ramet.console import static_files
 from ramet.console.auth.csrf import CsrfTokens
 from ramet.console.auth.sign_in_links import SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.console.context import AnyRequest, ConsoleContext, dependencies, read
 from ramet.console.error_pages import exception_handlers, on_http_exception
 from ramet.console.live.change_feed import ChangeFeed
-from ramet.console.pages import (
-    events,
-    forks,
-    help,
-    lineage,
-    logs,
-    metrics,
-    operations,
-    replica_sets,
-    service,
-    service_changes,
-    services,
-    sign_in,
-    snapshots,
-)
+from ramet.console.pages import handlers
+from ramet.console.pages.sign_in import LINKS
 from ramet.console.rendering import redirect
-from ramet.console.static_files import static_files_router
+from ramet.console.static_files import other_version, static_files_router
 from ramet.console.views.disk_usage import DiskUsage
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
@@ -47,22 +32,6 @@ _FORM_BYTES = 64 * 1024
 # Pages with secrets are compressed although they reflect the query: the BREACH attack needs requests that carry the
 # cookie, and SameSite=Strict withholds it from other sites. Events must reach the page at once, so they are not.
 _COMPRESSION = CompressionConfig("gzip", gzip_compress_level=5, exclude=r"/console/events$")
-_PAGES = (
-    events,
-    forks,
-    help,
-    lineage,
-    logs,
-    metrics,
-    operations,
-    replica_sets,
-    service,
-    service_changes,
-    services,
-    sign_in,
-    snapshots,
-    static_files,
-)
 
 
 @dataclass(frozen=True)
@@ -98,7 +67,7 @@ def open_console(
     )
     router = Router(
         PATH,
-        route_handlers=[*_handlers(), static_files_router()],
+        route_handlers=[*handlers(), other_version, static_files_router()],
         dependencies=dependencies(context),
         exception_handlers=exception_handlers(),
         middleware=[DefineMiddleware(CompressionMiddleware, config=_COMPRESSION)],
@@ -109,13 +78,9 @@ def open_console(
     return Console(
         (router, home),
         on_http_exception,
-        lambda public_key: f"{sign_in.LINKS}/{context.links.make(public_key)}",
+        lambda public_key: f"{LINKS}/{context.links.make(public_key)}",
         context.feed.close,
     )
-
-
-def _handlers() -> list[BaseRouteHandler]:
-    return [one for module in _PAGES for one in vars(module).values() if isinstance(one, BaseRouteHandler)]
 
 
 def _reference(openapi: Mapping[str, Any]) -> list[tuple[str, str, str]]:
