@@ -9,9 +9,7 @@ from ramet.client.account import Account
 from ramet.client.archive import Archives
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.client.forks import Forks
-from ramet.client.logs import Logs
-from ramet.client.metrics import Metrics
-from ramet.client.operations import Operations
+from ramet.client.observation import Observation
 from ramet.client.replica_sets import ReplicaSets
 from ramet.client.restore import Restore
 from ramet.client.services import Services
@@ -23,5 +21,5 @@ from ramet.model.passwords import Secret
 __all__ = ["ApiError", "Client", "ForkStrategy", "Secret", "TimedOut", "WaitFailed"]
 
 
-class Client(Account, Services, Forks, Restore, Archives, Logs, Metrics, Operations, ReplicaSets, Vpcs, Waiting):
+class Client(Account, Services, Forks, Restore, Archives, Observation, ReplicaSets, Vpcs, Waiting):
     """One project, through one API key. May be shared between threads."""

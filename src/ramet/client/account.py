@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 
-from ramet.api.schemas.account import AuthInfo
-from ramet.api.schemas.analytics import AnalyticsResult
-from ramet.api.schemas.projects import Project
+from ramet.api.schemas.account import AnalyticsResult, AuthInfo, Project
 from ramet.client.connection import Connection
 
 
