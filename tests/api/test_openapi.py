@@ -8,8 +8,7 @@ import pytest
 
 from ramet import __version__
 from ramet.api.application import BASE_PATH, openapi_json
-from ramet.api.schemas.account import Logout
-from ramet.api.schemas.analytics import IdentifyUser, TrackEvent
+from ramet.api.schemas.account import IdentifyUser, Logout, TrackEvent
 from ramet.api.schemas.forks import ForkServiceCreate
 from ramet.api.schemas.services import Service, ServiceCreate
 from ramet.api.schemas.shared import Body, ErrorBody

@@ -17,15 +17,13 @@ from ramet.api.errors import exception_handlers, on_http_exception
 from ramet.api.methods import Application
 from ramet.api.openapi import document
 from ramet.api.parameters import check_parameters
-from ramet.api.routes.account import get_auth_info, logout
-from ramet.api.routes.analytics import identify_user, track_event
+from ramet.api.routes.account import get_auth_info, identify_user, list_projects, logout, track_event
 from ramet.api.routes.archive import archive_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.logs import logs_router
 from ramet.api.routes.metrics import metrics_router
 from ramet.api.routes.operations import operations_router
 from ramet.api.routes.poolers import poolers_router
-from ramet.api.routes.projects import list_projects
 from ramet.api.routes.replica_sets import replicas_router
 from ramet.api.routes.restore import restore_router
 from ramet.api.routes.services import services_router

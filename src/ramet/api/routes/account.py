@@ -1,4 +1,4 @@
-"""The API key of a request, and the end of a session, which does nothing: keys have no sessions."""
+"""The API key of a request, its project, and what has no effect here: logout, and the analytics of clients."""
 
 from typing import Any
 
@@ -6,8 +6,28 @@ from litestar import Request, Response, post
 from litestar.params import JSONBody
 
 from ramet.api.responses import ProjectVerbs, answer, empty, read
-from ramet.api.schemas.account import AuthInfo, AuthInfoApiKey, AuthInfoIssuingUser, AuthInfoProject, Logout
-from ramet.model.project import ApiKey, Project
+from ramet.api.schemas.account import (
+    AnalyticsResult,
+    AuthInfo,
+    AuthInfoApiKey,
+    AuthInfoIssuingUser,
+    AuthInfoProject,
+    IdentifyUser,
+    Logout,
+    Project,
+    TrackEvent,
+)
+from ramet.model import project as model
+from ramet.model.project import ApiKey
+
+_THANKS = AnalyticsResult("success")
+
+
+@read("/projects", operation_id="getProjects", summary="List projects", tags=["Projects"])
+def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[list[Project]]:
+    """The project of the request's API key."""
+    project = projects.get_project(request.auth.project_id)
+    return answer([Project(project.id, project.name)])
 
 
 @read("/auth/info", operation_id="getAuthInfo", summary="Get the API key in use", tags=["Authentication"])
@@ -16,26 +36,29 @@ def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) ->
     return answer(_auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))
 
 
-@post(
-    "/auth/logout",
-    operation_id="logout",
-    summary="End a session",
-    tags=["Authentication"],
-    status_code=204,
-)
+@post("/auth/logout", operation_id="logout", summary="End a session", tags=["Authentication"], status_code=204)
 async def logout(data: JSONBody[Logout | None] = None) -> Response[None]:
     """Do nothing: API keys have no session to end. Revoke the key to end its use."""
     return empty(204)
 
 
-def _auth_info_shape(key: ApiKey, project: Project) -> AuthInfo:
+@post(
+    "/analytics/identify", operation_id="identifyUser", summary="Identify a user", tags=["Analytics"], status_code=200
+)
+async def identify_user(data: JSONBody[IdentifyUser | None] = None) -> Response[AnalyticsResult]:
+    """Accept and discard it."""
+    return answer(_THANKS)
+
+
+@post("/analytics/track", operation_id="trackEvent", summary="Track an event", tags=["Analytics"], status_code=200)
+async def track_event(data: JSONBody[TrackEvent]) -> Response[AnalyticsResult]:
+    """Accept and discard it."""
+    return answer(_THANKS)
+
+
+def _auth_info_shape(key: ApiKey, project: model.Project) -> AuthInfo:
     """Return what clients see of their key. Ramet has no users, so the issuing user is the key itself."""
     holder = AuthInfoIssuingUser(key.public_key, key.name, f"{key.public_key.lower()}@keys.ramet.invalid")
-    shape = AuthInfoApiKey(
-        public_key=key.public_key,
-        name=key.name,
-        created=key.created_at,
-        project=AuthInfoProject(project.id, project.name, "self-hosted"),
-        issuing_user=holder,
-    )
+    of_key = AuthInfoProject(project.id, project.name, "self-hosted")
+    shape = AuthInfoApiKey(key.public_key, key.name, key.created_at, of_key, holder)
     return AuthInfo("apiKey", shape, shape)

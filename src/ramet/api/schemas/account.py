@@ -1,10 +1,17 @@
-"""The schemas of credentials: what a key belongs to, and the end of a session."""
+"""The schemas of projects and credentials, of the end of a session, and of the analytics that clients send."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ramet.api.schemas.shared import Body, Ignored, Timestamp, twin_of
+from ramet.api.schemas.shared import Body, Ignored, Properties, Timestamp, twin_of
+
+
+class Project(Struct, frozen=True):
+    """A project: it holds services."""
+
+    id: str
+    name: str
 
 
 class AuthInfoProject(Struct, frozen=True):
@@ -45,3 +52,22 @@ class Logout(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ends a session; API keys have none."""
 
     refresh_token: Ignored | None = None
+
+
+class AnalyticsResult(Struct, frozen=True):
+    """The response to analytics, which are not recorded."""
+
+    status: str
+
+
+class IdentifyUser(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client reports about its user; ignored."""
+
+    properties: Properties | None = None
+
+
+class TrackEvent(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client reports about its use; ignored."""
+
+    event: Ignored
+    properties: Properties | None = None
