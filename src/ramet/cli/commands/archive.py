@@ -4,7 +4,7 @@ import click
 
 from ramet.api.schemas.archive import Archive
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import output_option, service_argument, with_service
+from ramet.cli.ui.options import output_option, with_service
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 from ramet.model.timestamps import rfc3339
@@ -13,10 +13,9 @@ _CHOICES = {"on": True, "off": False, "default": None}
 
 
 @click.command("archive")
-@service_argument
+@with_service
 @click.option("--set", "choice", type=click.Choice(tuple(_CHOICES)), help="Archive the service, or stop archiving it.")
 @output_option
-@with_service
 def show_archive(client: Client, service: Service, choice: str | None, output: str) -> None:
     """Show the off-host archive of a service: where it is, and how many seconds the loss of this host would take.
 

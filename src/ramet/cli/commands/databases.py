@@ -9,7 +9,7 @@ import click
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.connection import connection_string, speaks_tls
-from ramet.cli.ui.options import parent_of_replica, service_argument, with_service
+from ramet.cli.ui.options import parent_of_replica, with_service
 from ramet.cli.user_files.passwords import find_password, password_variables, passwords_path, save_password
 from ramet.client import Client
 from ramet.endpoints import ADMIN, address
@@ -28,11 +28,10 @@ def database_group() -> None:
 
 
 @database_group.command("connection-string")
-@service_argument
+@with_service
 @click.option("--with-password", is_flag=True, help="Include the saved password.")
 @_pooled_option
 @_role_option
-@with_service
 def show_connection_string(client: Client, service: Service, with_password: bool, pooled: bool, role: str) -> None:
     """Print a connection string. It is a URI for psql and drivers.
 
@@ -58,12 +57,11 @@ def show_connection_string(client: Client, service: Service, with_password: bool
 
 
 @database_group.command("connect", context_settings={"ignore_unknown_options": True})
-@service_argument
+@with_service
 @click.argument("psql_arguments", nargs=-1, type=click.UNPROCESSED)
 @_pooled_option
 @click.option("--read-only", is_flag=True, help="Open a session that cannot write; see docs/read-only.md.")
 @_role_option
-@with_service
 def connect(
     client: Client,
     service: Service,

@@ -3,17 +3,16 @@
 import click
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import output_option, service_argument, with_service
+from ramet.cli.ui.options import output_option, with_service
 from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.client import Client
 from ramet.errors import Failed
 
 
 @click.command("upgrade-extension")
-@service_argument
+@with_service
 @click.argument("extension", required=False)
 @output_option
-@with_service
 def upgrade_extension(client: Client, service: Service, extension: str | None, output: str) -> None:
     """Update extensions to the installed versions. This updates one extension, or all, in every database of a service.
 

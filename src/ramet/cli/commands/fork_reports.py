@@ -6,7 +6,7 @@ from rich.text import Text
 from ramet.api.schemas.forks import ForkPlan, ForkReport, TransactionMark
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import shown_duration
-from ramet.cli.ui.options import output_option, service_argument, with_service
+from ramet.cli.ui.options import output_option, with_service
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 from ramet.model.neutralized import neutralized_lines
@@ -16,9 +16,8 @@ _MIB = 1024**2
 
 
 @click.command("report")
-@service_argument
-@output_option
 @with_service
+@output_option
 def show_report(client: Client, service: Service, output: str) -> None:
     """Show how a fork was made. The report says which transactions it contains, and what was verified.
 

@@ -12,14 +12,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.commands.fork_reports import plan_pairs
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
 from ramet.cli.connection import connection_string
-from ramet.cli.ui.options import (
-    ENVIRONMENT,
-    output_option,
-    password_option,
-    service_argument,
-    with_client,
-    with_service,
-)
+from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, with_client, with_service
 from ramet.cli.ui.output import print_pairs, print_result, say
 from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, waiting_options
@@ -130,7 +123,6 @@ def create_service(client: Client, name: str, service_type: ServiceType, new: Ne
 
 
 @click.command("fork")
-@service_argument
 @restore_point_options
 @click.option(
     "--dry-run", is_flag=True, help="Show what the fork would be and how long it would take, and create nothing."

@@ -10,7 +10,7 @@ import click
 from ramet.api.schemas.logs import ServiceLogEntry
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import absolute_time
-from ramet.cli.ui.options import output_option, service_argument, with_service
+from ramet.cli.ui.options import output_option, with_service
 from ramet.cli.ui.output import print_result
 from ramet.client import Client
 from ramet.model.timestamps import parse_timestamp, rfc3339
@@ -20,7 +20,7 @@ _COLOURS = {"WARNING": "yellow", "ERROR": "red", "FATAL": "red", "PANIC": "red"}
 
 
 @click.command("logs")
-@service_argument
+@with_service
 @click.option("-f", "--follow", is_flag=True, help="Print new lines as they are written, until interrupted.")
 @click.option(
     "-n", "--lines", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Largest number of lines."
@@ -32,7 +32,6 @@ _COLOURS = {"WARNING": "yellow", "ERROR": "red", "FATAL": "red", "PANIC": "red"}
     "--severity", multiple=True, help="Only lines of this severity, such as WARNING or ERROR; may be repeated."
 )
 @output_option
-@with_service
 def show_logs(
     client: Client,
     service: Service,

@@ -7,7 +7,7 @@ import click
 from ramet.api.schemas.metrics import MetricSeries
 from ramet.api.schemas.services import Service, ServiceMetrics
 from ramet.cli.ui.durations import Duration
-from ramet.cli.ui.options import output_option, service_argument, with_service
+from ramet.cli.ui.options import output_option, with_service
 from ramet.cli.ui.output import print_pairs, print_result, print_rows
 from ramet.client import Client
 from ramet.model.metrics import Function
@@ -17,7 +17,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 @click.command("metrics")
-@service_argument
+@with_service
 @click.argument("series", required=False)
 @click.option(
     "--since",
@@ -32,7 +32,6 @@ _BARS = "▁▂▃▄▅▆▇█"
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only series with this label.")
 @output_option
-@with_service
 def show_metrics(
     client: Client,
     service: Service,

@@ -4,7 +4,7 @@ import click
 
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
-from ramet.cli.ui.options import parent_of_replica, service_argument, with_service
+from ramet.cli.ui.options import parent_of_replica, with_service
 from ramet.cli.ui.output import say
 from ramet.client import Client
 
@@ -15,7 +15,6 @@ def pooler_group() -> None:
 
 
 @pooler_group.command("enable")
-@service_argument
 @with_service
 def enable(client: Client, service: Service) -> None:
     """Enable the pooler of a service, or of a read replica set by its id, and print its connection string.
@@ -36,7 +35,6 @@ def enable(client: Client, service: Service) -> None:
 
 
 @pooler_group.command("disable")
-@service_argument
 @with_service
 def disable(client: Client, service: Service) -> None:
     """Disable the pooler of a service, or of a read replica set by its id. This ends all sessions of the pooler.

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ramet.api.schemas.replica_sets import ReadReplicaSet
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import ENVIRONMENT, find_named, output_option, service_argument, with_service
+from ramet.cli.ui.options import ENVIRONMENT, find_named, output_option, with_service
 from ramet.cli.ui.output import print_result, print_rows, say, status_text
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.client import Client
@@ -24,9 +24,8 @@ def replica_group() -> None:
 
 
 @replica_group.command("list")
-@service_argument
-@output_option
 @with_service
+@output_option
 def list_sets(client: Client, service: Service, output: str) -> None:
     """List the read replica sets of a service.
 
@@ -38,14 +37,13 @@ def list_sets(client: Client, service: Service, output: str) -> None:
 
 
 @replica_group.command("create")
-@service_argument
+@with_service
 @click.argument("name")
 @click.option("--nodes", type=int, default=1, show_default=True, help="Number of standbys behind the endpoint.")
 @click.option("--cpu", default="500", show_default=True, help="Thousandths of a core of each node.")
 @click.option("--memory", default="2", show_default=True, help="Gigabytes of each node.")
 @waiting_options
 @output_option
-@with_service
 def create(
     client: Client, service: Service, name: str, nodes: int, cpu: str, memory: str, waiting: Waiting, output: str
 ) -> None:
@@ -63,12 +61,11 @@ def create(
 
 
 @replica_group.command("resize")
-@service_argument
+@with_service
 @_set_argument
 @click.option("--cpu", required=True, help="Thousandths of a core of each node.")
 @click.option("--memory", required=True, help="Gigabytes of each node.")
 @waiting_options
-@with_service
 def resize(client: Client, service: Service, replica_set: str, cpu: str, memory: str, waiting: Waiting) -> None:
     """Change the CPU and memory of every node. The nodes of the set restart.
 
@@ -82,10 +79,9 @@ def resize(client: Client, service: Service, replica_set: str, cpu: str, memory:
 
 
 @replica_group.command("set-environment")
-@service_argument
+@with_service
 @_set_argument
 @click.argument("environment", type=ENVIRONMENT)
-@with_service
 def set_environment(client: Client, service: Service, replica_set: str, environment: Environment) -> None:
     """Set the environment of a read replica set: PROD or DEV.
 
@@ -99,10 +95,9 @@ def set_environment(client: Client, service: Service, replica_set: str, environm
 
 
 @replica_group.command("delete")
-@service_argument
+@with_service
 @_set_argument
 @waiting_options
-@with_service
 def delete(client: Client, service: Service, replica_set: str, waiting: Waiting) -> None:
     """Delete a read replica set. The service and its data are not affected.
 

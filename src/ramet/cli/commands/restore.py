@@ -9,7 +9,7 @@ from rich.text import Text
 from ramet.api.schemas.restore import RestoreWindow, Snapshot
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration
-from ramet.cli.ui.options import output_option, service_argument, with_service
+from ramet.cli.ui.options import output_option, with_service
 from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.client import Client
 from ramet.model.timestamps import rfc3339
@@ -33,7 +33,7 @@ class _Setting(click.ParamType[int | UnsetType | None]):
 
 
 @click.command("window")
-@service_argument
+@with_service
 @click.option("--days", type=_Setting(click.INT), default=UNSET, help="Set the length of the restore window in days.")
 @click.option(
     "--snapshot-every",
@@ -48,7 +48,6 @@ class _Setting(click.ParamType[int | UnsetType | None]):
     help="Set the MiB of WAL after which the next snapshot is taken.",
 )
 @output_option
-@with_service
 def show_window(
     client: Client,
     service: Service,
@@ -80,9 +79,8 @@ def show_window(
 
 
 @click.command("snapshots")
-@service_argument
-@output_option
 @with_service
+@output_option
 def list_snapshots(client: Client, service: Service, output: str) -> None:
     """List the snapshots of a service, oldest first.
 
@@ -96,10 +94,9 @@ def list_snapshots(client: Client, service: Service, output: str) -> None:
 
 
 @click.command("snapshot")
-@service_argument
+@with_service
 @click.option("--name", help="Name of the snapshot.")
 @click.option("--delete", "snapshot_id", metavar="ID", help="Delete this manual snapshot instead of taking a snapshot.")
-@with_service
 def take_snapshot(client: Client, service: Service, name: str | None, snapshot_id: str | None) -> None:
     """Take or delete a manual snapshot. It is kept until it is deleted.
 

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
-from ramet.cli.ui.options import service_argument, with_service
+from ramet.cli.ui.options import with_service
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.passwords import find_password, passwords_path
 from ramet.client import Client
@@ -35,7 +35,7 @@ def create_group() -> None:
 
 
 @create_group.command("role")
-@service_argument
+@with_service
 @click.argument("name")
 @click.option(
     "--read-only",
@@ -45,7 +45,6 @@ def create_group() -> None:
 @click.option("--from", "parents", multiple=True, metavar="ROLE", help="Grant membership in ROLE; may be repeated.")
 @click.option("--statement-timeout", metavar="TIME", help="Set statement_timeout of the role, such as 30s.")
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read the password from standard input, one line.")
-@with_service
 def create_role(
     client: Client,
     service: Service,

@@ -11,7 +11,7 @@ import click
 from ramet.api.schemas.services import Service
 from ramet.cli.commands.databases import endpoint_of
 from ramet.cli.connection import connection_string
-from ramet.cli.ui.options import service_argument, with_service
+from ramet.cli.ui.options import with_service
 from ramet.cli.user_files.passwords import password_variables
 from ramet.client import Client
 from ramet.endpoints import ADMIN
@@ -22,9 +22,8 @@ _TOO_OLD = "server version mismatch"
 
 
 @click.command("schema", context_settings={"ignore_unknown_options": True})
-@service_argument
-@click.argument("dump_arguments", nargs=-1, type=click.UNPROCESSED)
 @with_service
+@click.argument("dump_arguments", nargs=-1, type=click.UNPROCESSED)
 def show_schema(client: Client, service: Service, dump_arguments: tuple[str, ...]) -> None:
     """Print the schema of the database of a service as SQL. Further arguments are passed to pg_dump.
 

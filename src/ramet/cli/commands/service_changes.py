@@ -5,7 +5,7 @@ import sys
 import click
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, service_argument, with_service
+from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, with_service
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, waiting_options
@@ -16,10 +16,9 @@ from ramet.model.passwords import Secret, new_password
 
 
 @click.command("rename")
-@service_argument
+@with_service
 @click.argument("name")
 @output_option
-@with_service
 def rename(client: Client, service: Service, name: str, output: str) -> None:
     """Rename a service. Its endpoint and its forks are not affected.
 
@@ -31,12 +30,11 @@ def rename(client: Client, service: Service, name: str, output: str) -> None:
 
 
 @click.command("resize")
-@service_argument
+@with_service
 @click.option("--cpu", required=True, help="Thousandths of a core, or 'shared'.")
 @click.option("--memory", required=True, help="Gigabytes, or 'shared'.")
 @waiting_options
 @output_option
-@with_service
 def resize(client: Client, service: Service, cpu: str, memory: str, waiting: Waiting, output: str) -> None:
     """Change the CPU and memory of a service. The server restarts only if PostgreSQL needs that for the new size.
 
@@ -53,9 +51,8 @@ def resize(client: Client, service: Service, cpu: str, memory: str, waiting: Wai
 
 
 @click.command("set-environment")
-@service_argument
-@click.argument("environment", type=ENVIRONMENT)
 @with_service
+@click.argument("environment", type=ENVIRONMENT)
 def set_environment(client: Client, service: Service, environment: Environment) -> None:
     """Set the environment of a service. It is PROD (protected) or DEV (neutralized when forked).
 
@@ -68,11 +65,10 @@ def set_environment(client: Client, service: Service, environment: Environment) 
 
 
 @click.command("update-password")
-@service_argument
+@with_service
 @click.option("--generate", is_flag=True, help="Generate a random password.")
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read the password from standard input, one line.")
 @password_option
-@with_service
 def update_password(client: Client, service: Service, generate: bool, from_stdin: bool, no_save_password: bool) -> None:
     """Change the password of tsdbadmin. Without an option, the command prompts for it.
 
@@ -94,10 +90,9 @@ def update_password(client: Client, service: Service, generate: bool, from_stdin
 
 
 @click.command("optimize")
-@service_argument
+@with_service
 @waiting_options
 @output_option
-@with_service
 def optimize(client: Client, service: Service, waiting: Waiting, output: str) -> None:
     """Run ANALYZE in all databases of a service. It accepts connections all the time.
 

@@ -3,7 +3,7 @@
 import click
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import output_option, service_argument, with_client, with_service
+from ramet.cli.ui.options import output_option, with_client, with_service
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service, print_services
 from ramet.cli.ui.waiting import Waiting, waiting_options
@@ -35,9 +35,8 @@ def list_services(client: Client, output: str) -> None:
 
 
 @service_group.command("get")
-@service_argument
-@output_option
 @with_service
+@output_option
 def get_service(client: Client, service: Service, output: str) -> None:
     """Show one service, by its id or its name.
 
@@ -50,10 +49,9 @@ def get_service(client: Client, service: Service, output: str) -> None:
 
 
 @service_group.command("start")
-@service_argument
+@with_service
 @waiting_options
 @output_option
-@with_service
 def start_service(client: Client, service: Service, waiting: Waiting, output: str) -> None:
     """Resume a paused service.
 
@@ -67,10 +65,9 @@ def start_service(client: Client, service: Service, waiting: Waiting, output: st
 
 
 @service_group.command("stop")
-@service_argument
+@with_service
 @waiting_options
 @output_option
-@with_service
 def stop_service(client: Client, service: Service, waiting: Waiting, output: str) -> None:
     """Pause a service: stop its server and keep its data. A paused service can still be forked.
 
@@ -84,7 +81,7 @@ def stop_service(client: Client, service: Service, waiting: Waiting, output: str
 
 
 @service_group.command("delete")
-@service_argument
+@with_service
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation; for DEV services only.")
 @click.option(
     "--confirm",
@@ -92,7 +89,6 @@ def stop_service(client: Client, service: Service, waiting: Waiting, output: str
     help="Do not ask for confirmation: NAME is the name of the service. Also for PROD services.",
 )
 @waiting_options
-@with_service
 def delete_service(client: Client, service: Service, yes: bool, confirm: str | None, waiting: Waiting) -> None:
     """Delete a service with its snapshots and its WAL archive. Its forks are not affected.
 

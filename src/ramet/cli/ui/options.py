@@ -64,17 +64,20 @@ def with_client(command: Callable[..., Any]) -> Callable[..., Any]:
         with open_client(credentials_file) as client:
             return command(client=client, **named)
 
-    return credentials_option(connected)
+    with_option = credentials_option(connected)
+    parameters = vars(with_option)["__click_params__"]
+    parameters.insert(0, parameters.pop())  # the help shows this option after those that were added before
+    return with_option
 
 
 def with_service(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Do as `with_client`, and replace the SERVICE argument by the service that it names."""
+    """Do as `with_client`, and add the first argument SERVICE: the command gets the service with that id or name."""
 
     @functools.wraps(command)
     def found(*, client: Client, service: str, **named: Any) -> Any:
         return command(client=client, service=find_service(client, service), **named)
 
-    return with_client(found)
+    return click.argument("service", shell_complete=_complete_service)(with_client(found))
 
 
 def data_option(command: Command) -> Command:
@@ -99,11 +102,6 @@ def password_option(command: Command) -> Command:
     return click.option(
         "--no-save-password", is_flag=True, help="Print the password instead of saving it for 'ramet db connect'."
     )(command)
-
-
-def service_argument(command: Command) -> Command:
-    """Add the SERVICE argument: an id, or a name that only one service has."""
-    return click.argument("service", shell_complete=_complete_service)(command)
 
 
 def open_client(credentials_file: Path | None, timeout_seconds: float = 30.0) -> Client:
