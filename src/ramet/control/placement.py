@@ -1,11 +1,9 @@
 """Where clients reach a service: a host that its server listens on, with TLS unless the operator does without."""
 
-import ipaddress
 from dataclasses import dataclass
 
+from ramet.endpoints import is_loopback
 from ramet.errors import Invalid
-
-_LOOPBACK = "localhost"
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class Placement:
 
     def host_of(self, *, has_tls: bool) -> str:
         """Return the host to announce: a server without TLS listens on loopback only, whatever the setting."""
-        return self.endpoint_host if has_tls or _is_loopback(self.endpoint_host) else _LOOPBACK
+        return self.endpoint_host if has_tls or is_loopback(self.endpoint_host) else "localhost"
 
     def check_tls(self, pg_major: int, *, has_tls: bool) -> None:
         """Raise Invalid for a new service whose endpoint would have no TLS: existing clients demand it (rule 8)."""
@@ -33,10 +31,3 @@ class Placement:
                 "Install a PostgreSQL that has it (Debian: postgresql), or set RAMET_PLAINTEXT_ENDPOINTS=on and start "
                 "Ramet again: endpoints without TLS then serve this host alone.",
             )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == _LOOPBACK
