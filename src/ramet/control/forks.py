@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
-from ramet.control.lineage import ancestors_of
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_port
@@ -19,14 +18,16 @@ from ramet.control.restore import gaps_of
 from ramet.control.services import accept, check_region
 from ramet.model.fork import ForkStrategy, check_target
 from ramet.model.procedures import ProcedureName
-from ramet.model.restore_point import Parent, RestorePoint, choose
+from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
 from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of
 from ramet.model.size import parse_size
-from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest
+from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest, rollable
 from ramet.model.status import Status
 from ramet.procedures.servers import source_of, submit_snapshot
 from ramet.procedures.state import ForkState
 from ramet.store import services, snapshots
+
+_LONGEST_LINE = 1000
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,30 @@ def _known_of(tx: sa.Connection, parent: Service, strategy: ForkStrategy, target
         is_fork=parent.origin is not None,
         snapshots=known,
         is_behind=strategy is ForkStrategy.LAST_SNAPSHOT and _is_behind(tx, parent, newest(known)),
-        ancestors=ancestors_of(tx, parent) if is_unreached else (),
+        ancestors=_ancestors_of(tx, parent) if is_unreached else (),
+    )
+
+
+def _ancestors_of(tx: sa.Connection, service: Service) -> list[Ancestor]:
+    """Return the ancestors of a fork, nearest first, as far as they are known."""
+    found: list[Ancestor] = []
+    current: Service | None = service
+    while current is not None and current.origin is not None and len(found) < _LONGEST_LINE:
+        current = services.get_service(tx, current.origin.service_id)
+        if current is not None:
+            found.append(_ancestor(tx, current))
+    return found
+
+
+def _ancestor(tx: sa.Connection, service: Service) -> Ancestor:
+    kept = rollable(snapshots.list_snapshots(tx, service.id))
+    return Ancestor(
+        service_id=service.id,
+        name=service.name,
+        created_at=service.created_at,
+        is_gone=service.deleted_at is not None or service.failed_at is not None,
+        is_fork=service.origin is not None,
+        earliest=min((snapshot.taken_at for snapshot in kept), default=None),
     )
 
 

@@ -1,14 +1,16 @@
-"""What the ids stand for that clients ask logs and metrics of: a service, or a read replica set of one."""
+"""What has servers: a service, or a read replica set of one, by its id, and all that should be serving now."""
 
 import sqlalchemy as sa
 
 from ramet.backends.interface.values import Server
 from ramet.control.plane import Plane
 from ramet.control.services import get_service
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.replicas import servers_of_set
 from ramet.procedures.servers import server_of
 from ramet.store import replicas, services
+from ramet.store.database import Store
 
 
 def find_subject(plane: Plane, project_id: str, subject: str) -> tuple[Service, list[Server]]:
@@ -29,3 +31,15 @@ def servers_of(tx: sa.Connection, subject: str) -> list[Server]:
     replica_set = replicas.get_set(tx, subject)
     parent = None if replica_set is None else services.get_service(tx, replica_set.service_id)
     return [] if replica_set is None or parent is None else servers_of_set(replica_set, parent)
+
+
+def serving_services(store: Store) -> list[Service]:
+    """Return the services that should be serving: created, not paused, and without an operation under way."""
+    with store.read() as tx:
+        known = services.all_live_services(tx)
+    return [s for s in known if s.ready_at is not None and s.activity is None and not s.paused]
+
+
+def serving_sets(tx: sa.Connection, service_id: str | None = None) -> list[ReplicaSet]:
+    """Return the read replica sets, all or those of a service, that were created and have no operation under way."""
+    return [each for each in replicas.live_sets(tx, service_id) if each.ready_at and not each.activity]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from ramet.control.duties.replica_health import fault_of_set, record_fault, submit_restart
 from ramet.control.duties.restarts import Restarts
-from ramet.control.duties.serving import serving_services, serving_sets
 from ramet.control.plane import Plane
 from ramet.control.poolers import submit_repair
+from ramet.control.subjects import serving_services, serving_sets
 from ramet.errors import Unseen
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet

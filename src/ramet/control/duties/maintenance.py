@@ -4,8 +4,8 @@ import logging
 from collections.abc import Iterator
 
 from ramet.backends.interface.values import Server
-from ramet.control.duties.serving import serving_sets
 from ramet.control.plane import Plane
+from ramet.control.subjects import serving_sets
 from ramet.errors import Failed, Unavailable
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status

@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ramet.control.duties.serving import serving_services
 from ramet.control.plane import Plane
 from ramet.control.restore import written_bytes
+from ramet.control.subjects import serving_services
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import settings_of
 from ramet.model.service import Service

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ramet.control.duties.serving import serving_services
 from ramet.control.plane import Plane
+from ramet.control.subjects import serving_services
 from ramet.errors import Unavailable
 from ramet.model.service import Service
 from ramet.procedures.servers import server_of

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ramet.backends.interface.backend import Backend
-from ramet.control.duties.serving import serving_services, serving_sets
 from ramet.control.plane import Plane
+from ramet.control.subjects import serving_services, serving_sets
 from ramet.errors import Error
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
