@@ -13,7 +13,9 @@ def test_a_host_has_capacity_a_version_and_a_storage_driver(ground: Ground) -> N
     assert host.has_tls(major)
     assert host.volume_type()
     host.check_service_type(ServiceType.POSTGRES, major)
-    assert all(title and sentence for title, sentence in host.describe())
+    description = host.describe()
+    assert description
+    assert all(title and sentence for title, sentence in description)
 
 
 def test_a_port_that_nothing_listens_on_is_free(ground: Ground) -> None:
@@ -39,5 +41,6 @@ def test_a_server_is_measured_and_its_log_is_read(ground: Ground) -> None:
 
 def test_all_servers_are_stopped_at_once(own_ground: Ground) -> None:
     servers = [own_ground.create() for _ in range(2)]
+    assert all(own_ground.backend.servers.inspect(server).serving for server in servers)
     own_ground.backend.host.stop_all()
     assert not any(own_ground.backend.servers.inspect(server).serving for server in servers)

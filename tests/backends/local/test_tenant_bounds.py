@@ -98,9 +98,15 @@ def test_no_tenant_can_become_a_member_of_a_role_that_accesses_the_host(tenant: 
     for statement in (f"GRANT {role} TO tsdbadmin", f"SET ROLE {role}", f"CREATE ROLE {role}"):
         with pytest.raises(psycopg.Error):
             tenant.run(statement)
-    with pytest.raises(psycopg.Error):
-        tenant.run("CREATE ROLE helper CREATEROLE", "SET ROLE helper", f"GRANT {role} TO helper")
-    tenant.run("DROP ROLE IF EXISTS helper")
+    tenant.run("CREATE ROLE helper CREATEROLE", "GRANT helper TO tsdbadmin")
+    try:
+        tenant.run("SET ROLE helper")
+        with pytest.raises(psycopg.errors.UndefinedObject, match=f'role "{role}" does not exist'):
+            tenant.run("SET ROLE helper", f"GRANT {role} TO helper")
+        with pytest.raises(psycopg.errors.UndefinedObject, match=f'role "{role}" does not exist'):
+            tenant.run(f"GRANT {role} TO helper")
+    finally:
+        tenant.run("DROP ROLE helper")
     with pytest.raises(psycopg.Error):
         tenant.run("COPY (SELECT 1) TO PROGRAM 'cat'")
 
@@ -136,8 +142,9 @@ def test_the_admin_has_what_an_owner_needs(tenant: Tenant) -> None:
     tenant.run("CREATE DATABASE other", "DROP DATABASE other")
     tenant.run("CREATE SCHEMA mine", "CREATE TABLE mine.t (n int)", "DROP SCHEMA mine CASCADE", "CHECKPOINT")
     tenant.run("ALTER ROLE tsdbadmin SET tsdb_admin.read_only_role = true", "ALTER ROLE tsdbadmin RESET ALL")
-    assert tenant.run("SHOW tsdb_admin.read_only_connection", options="-c tsdb_admin.read_only_connection=true")
-    assert tenant.run("SELECT count(*) FROM pg_stat_statements")
+    options = "-c tsdb_admin.read_only_connection=true"
+    assert tenant.run("SHOW tsdb_admin.read_only_connection", options=options) == [("true",)]
+    assert tenant.run("SELECT count(*) > 0 FROM pg_stat_statements") == [(True,)]
 
 
 def test_settings_of_tenants_do_not_affect_the_platform(tenant: Tenant, servers: Servers) -> None:

@@ -28,6 +28,7 @@ def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_quieted(
     made = forks.fork(backend, parent)
     server = replace(made.server, verifier=scram_verifier(new_password()))
     held = configuration.first_boot()
+    assert "max_logical_replication_workers" in held
     for name, value in held.items():
         assert setting(backend, server, name) == value == "0"
     backend.servers.secure(server, is_new=False, neutralize=quiet)

@@ -29,7 +29,7 @@ def test_the_authority_is_made_once_and_kept_private(tmp_path: Path, authority: 
     again = open_authority(tmp_path / "secrets")
     assert again.pem == authority.pem
     assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
-    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / "secrets").glob("ca.[kc]*y"))
+    assert stat.S_IMODE((tmp_path / "secrets" / "ca.key").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("host", ["localhost", "db.example.com", "192.0.2.7", "2001:db8::1"])

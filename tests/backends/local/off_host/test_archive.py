@@ -191,6 +191,7 @@ def test_a_base_backup_goes_on_after_a_restart_with_the_same_snapshot(
     archived(again, parent)
     (info,) = BaseBackups(bucket, parent.service_id).complete()
     assert uploaded < {found.key for found in bucket.objects(layout.base_prefix(parent.service_id))}
+    assert uploaded
     assert all(info.backup_id in key for key in uploaded)
     assert not (paths_of(backend, parent).root / "upload").exists()
 
