@@ -137,8 +137,10 @@ def test_killing_the_control_plane_while_a_set_is_made_leaves_a_set_or_nothing(s
     path = f"/services/{shop.id}/replicaSets"
     made = instance.call("POST", path, {"name": "second", "nodes": 1, "cpu_millis": 500, "memory_gbs": 1}).json()
     eventually(
-        lambda: bool(instance.steps("procedure = 'create_replicas' AND step <> 'replicate'")),
-        "it came to hold",
+        lambda: bool(
+            instance.steps("subject = ? AND procedure = 'create_replicas' AND step <> 'replicate'", made["id"])
+        ),
+        "a step after the first",
     )
     instance.kill()
     instance.up()
