@@ -115,9 +115,9 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     return Runtime(settings, store, backend, plane, projects, console, worker, schedule)
 
 
-def open_store(settings: Settings) -> Store:
-    """Open the store that the settings name."""
-    return Store.open(settings.store_url())
+def open_store(settings: Settings, *, migrates: bool = True) -> Store:
+    """Open the store that the settings name. Only a process that serves it `migrates` it."""
+    return Store.open(settings.store_url(), migrates=migrates)
 
 
 def local_inventory(settings: Settings) -> Inventory:

@@ -13,7 +13,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from ramet.errors import Failed, Unavailable
 from ramet.store.backup import DAMAGED, is_damage
-from ramet.store.migrate import upgrade
+from ramet.store.migrate import demand_current, upgrade
 from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_silence
 
 _BUSY_SECONDS = 30
@@ -34,12 +34,17 @@ class Store:
         self._watch = Watch(self._ask)
 
     @classmethod
-    def open(cls, url: str) -> "Store":
-        """Open the database at `url` (sqlite:///… or postgresql+psycopg://…) and bring its schema up to date."""
+    def open(cls, url: str, *, migrates: bool = True) -> "Store":
+        """Open the database at `url` (sqlite:///… or postgresql+psycopg://…) and bring its schema up to date.
+
+        Without `migrates`, raise WrongState if the schema is that of an earlier release, which may be running.
+        """
         engine = _sqlite(url) if url.startswith("sqlite") else bounded_engine(url, **_COMMON)
         store = cls(engine)
         try:
             with _reachable(), _unbounded(url) if store.is_postgresql else nullcontext(engine) as patient:
+                if not migrates:
+                    demand_current(patient)
                 upgrade(patient)
         except BaseException as error:
             engine.dispose()

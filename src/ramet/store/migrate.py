@@ -10,15 +10,27 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from ramet.errors import WrongState
+
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 7206355  # any number, the same in every process
 
 
 def upgrade(engine: sa.Engine) -> None:
-    """Run the migrations that are missing. Takes the writers' lock, so that two processes do not run them at once."""
+    """Run the migrations that are missing. Takes the writers' lock, so that two processes do not run them at once.
+
+    Raises WrongState for a database that a later release has migrated.
+    """
     with engine.connect() as connection, connection.begin():
-        if current_revision(connection) == head_revision():
-            return
+        current = current_revision(connection)
+    if current == head_revision():
+        return
+    if current is not None and current not in _revisions():
+        raise WrongState(
+            "STORE_TOO_NEW",
+            f"The store has revision {current} of its tables, and this release of Ramet knows revisions up to "
+            f"{head_revision()}: Install the release that last ran here",
+        )
     writing = engine.connect().execution_options(writes=True)
     with writing as connection, _without_references(connection), connection.begin():
         if engine.dialect.name == "postgresql":
@@ -60,6 +72,22 @@ def configuration() -> Config:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
     return config
+
+
+def demand_current(engine: sa.Engine) -> None:
+    """Raise WrongState unless the database is empty, or has the tables of this release."""
+    with engine.connect() as connection, connection.begin():
+        current = current_revision(connection)
+    if current not in (None, head_revision()) and current in _revisions():
+        raise WrongState(
+            "STORE_TOO_OLD",
+            f"The store has revision {current} of its tables, and this release of Ramet needs {head_revision()}: "
+            "Stop the earlier release and start 'ramet up' of this one, which migrates the store",
+        )
+
+
+def _revisions() -> set[str]:
+    return {script.revision for script in ScriptDirectory(str(_MIGRATIONS)).walk_revisions()}
 
 
 def head_revision() -> str | None:

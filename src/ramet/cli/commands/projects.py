@@ -129,7 +129,7 @@ def revoke_key(public_key: str, data_dir: Path | None) -> None:
 
 @contextmanager
 def _projects(data_dir: Path | None) -> Iterator[Projects]:
-    with closing(open_store(existing_data_dir(data_dir))) as store:
+    with closing(open_store(existing_data_dir(data_dir), migrates=False)) as store:
         yield Projects(store)
 
 

@@ -16,7 +16,7 @@ _AGREED = "The host and the store agree: nothing is left over, and nothing is mi
 def show_leftovers(data_dir: Path | None, output: str, *, clean: bool, confirmed: bool) -> int:
     """Print what was found, and remove it if `clean`. Return 1 if anything is left at the end, else 0."""
     settings = existing_data_dir(data_dir, storage=True)
-    with closing(open_store(settings)) as store:
+    with closing(open_store(settings, migrates=False)) as store:
         inventory = local_inventory(settings)
         found = find_leftovers(store, inventory)
         sentences = [finding.sentence for finding in found]
