@@ -2,6 +2,8 @@
 
 import importlib
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -9,6 +11,36 @@ from ramet import __version__
 from ramet.cli.ui.exit_codes import run
 
 # A module is imported when one of its commands is used: `ramet service list` needs no server code.
+_SERVICE_COMMANDS = {
+    "archive": "commands.archive:show_archive",
+    "create": "commands.forks:create_service",
+    "delete": "commands.services:delete_service",
+    "fork": "commands.forks:fork_service",
+    "get": "commands.services:get_service",
+    "list": "commands.services:list_services",
+    "logs": "commands.logs:show_logs",
+    "metrics": "commands.metrics:show_metrics",
+    "optimize": "commands.service_changes:optimize",
+    "pooler": "commands.poolers:pooler_group",
+    "rename": "commands.service_changes:rename",
+    "replica": "commands.replica_sets:replica_group",
+    "report": "commands.fork_reports:show_report",
+    "resize": "commands.service_changes:resize",
+    "set-environment": "commands.service_changes:set_environment",
+    "snapshot": "commands.restore:take_snapshot",
+    "snapshots": "commands.restore:list_snapshots",
+    "start": "commands.services:start_service",
+    "stop": "commands.services:stop_service",
+    "update-password": "commands.service_changes:update_password",
+    "window": "commands.restore:show_window",
+}
+_DATABASE_COMMANDS = {
+    "connect": "commands.databases:connect",
+    "connection-string": "commands.databases:show_connection_string",
+    "create": "commands.roles:create_group",
+    "schema": "commands.schema:show_schema",
+    "upgrade-extension": "commands.extensions:upgrade_extension",
+}
 _COMMANDS = {
     "up": "host.commands:up",
     "serve": "host.commands:serve_only",
@@ -18,8 +50,8 @@ _COMMANDS = {
     "doctor": "host.doctor:doctor",
     "backup": "host.backup:backup",
     "settings": "host.doctor:show_settings",
-    "service": "commands.groups:service_group",
-    "db": "commands.groups:database_group",
+    "service": "commands:service_group",
+    "db": "commands:database_group",
     "operations": "commands.operations:list_operations",
     "project": "commands.projects:project_group",
     "key": "commands.projects:key_group",
@@ -29,22 +61,40 @@ _COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are needed."""
+    """A group whose commands are imported when they are needed; `table` has their modules and names."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, str], **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the table."""
-        return list(_COMMANDS)
+        return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with that name, or None."""
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in self._table:
             return None
-        module, name = _COMMANDS[cmd_name].split(":")
+        module, name = self._table[cmd_name].split(":")
         found: click.Command = getattr(importlib.import_module(f"ramet.cli.{module}"), name)
         return found
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group("service", cls=LazyGroup, table=_SERVICE_COMMANDS)
+def service_group() -> None:
+    """Create, fork, list and change services."""
+
+
+@click.group("db", cls=LazyGroup, table=_DATABASE_COMMANDS)
+def database_group() -> None:
+    """Connect to the databases of services."""
+
+
+@click.group(
+    cls=LazyGroup,
+    table=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(__version__, message="ramet %(version)s")
 def cli() -> None:
     """Run PostgreSQL services on your own hosts, and fork them as fast as a server starts.

@@ -22,12 +22,7 @@ _pooled_option = click.option("--pooled", is_flag=True, help="Use the session po
 _role_option = click.option("--role", default=ADMIN, show_default=True, help="Role to connect as.")
 
 
-@click.group("db")
-def database_group() -> None:
-    """Connect to the databases of services."""
-
-
-@database_group.command("connection-string")
+@click.command("connection-string")
 @with_service
 @click.option("--with-password", is_flag=True, help="Include the saved password.")
 @_pooled_option
@@ -56,7 +51,7 @@ def show_connection_string(client: Client, service: Service, with_password: bool
     click.echo(connection_string(endpoint, password, role))
 
 
-@database_group.command("connect", context_settings={"ignore_unknown_options": True})
+@click.command("connect", context_settings={"ignore_unknown_options": True})
 @with_service
 @click.argument("psql_arguments", nargs=-1, type=click.UNPROCESSED)
 @_pooled_option

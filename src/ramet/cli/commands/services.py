@@ -12,12 +12,7 @@ from ramet.client import Client
 from ramet.model.environment import Environment
 
 
-@click.group("service")
-def service_group() -> None:
-    """Create, fork, list and change services."""
-
-
-@service_group.command("list")
+@click.command("list")
 @output_option
 @with_client
 def list_services(client: Client, output: str) -> None:
@@ -34,7 +29,7 @@ def list_services(client: Client, output: str) -> None:
         say("The project has no services. To create one: ramet service create NAME")
 
 
-@service_group.command("get")
+@click.command("get")
 @with_service
 @output_option
 def get_service(client: Client, service: Service, output: str) -> None:
@@ -48,7 +43,7 @@ def get_service(client: Client, service: Service, output: str) -> None:
     print_service(service, output)
 
 
-@service_group.command("start")
+@click.command("start")
 @with_service
 @waiting_options
 @output_option
@@ -64,7 +59,7 @@ def start_service(client: Client, service: Service, waiting: Waiting, output: st
     print_service(ready or changed, output)
 
 
-@service_group.command("stop")
+@click.command("stop")
 @with_service
 @waiting_options
 @output_option
@@ -80,7 +75,7 @@ def stop_service(client: Client, service: Service, waiting: Waiting, output: str
     print_service(paused or changed, output)
 
 
-@service_group.command("delete")
+@click.command("delete")
 @with_service
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation; for DEV services only.")
 @click.option(
