@@ -78,6 +78,16 @@ def test_a_store_that_does_not_answer_is_unavailable(s3_environment: None, monke
     assert caught.value.code == "ARCHIVE_UNAVAILABLE"
 
 
+def test_an_outage_has_the_same_message_each_time(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    messages = set()
+    for _ in range(2):
+        with pytest.raises(Unavailable) as caught:
+            open_bucket("s3://bucket/prefix").write("one", b"1")
+        messages.add(str(caught.value))
+    assert len(messages) == 1, messages
+
+
 @pytest.mark.parametrize(
     "url",
     ["ftp://bucket/x", "s3:///x", "bucket", "s3://key:secret@bucket/x", "s3://bucket?region=x", "file:///no/such"],

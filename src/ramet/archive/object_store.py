@@ -6,6 +6,7 @@ raises Unavailable when the store cannot be reached or refuses the credentials: 
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -32,6 +33,7 @@ _CLIENT = {"connect_timeout": "5s", "timeout": "60s", "allow_http": True}
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _PART_BYTES = 16 * 1024 * 1024
 _CONCURRENT_PARTS = 2
+_DURATION = re.compile(r" in [0-9.]+(?:ns|µs|ms|s)\b")
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ class Bucket:
         except (AlreadyExistsError, PreconditionError):
             raise
         except (BaseError, OSError) as error:
-            reason = str(error).partition("\n")[0][:300]
+            # Without how long it took, the same problem has the same message each time, and is logged once.
+            reason = _DURATION.sub("", str(error).partition("\n")[0])[:300]
             raise Unavailable(
                 "ARCHIVE_UNAVAILABLE", f"The archive {self.url} does not answer: {reason}", key
             ) from error
