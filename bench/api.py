@@ -99,7 +99,7 @@ class Api:
         ready = time.perf_counter()
         select_one(service)
         answered = time.perf_counter()
-        return Timed(service, *(1000 * (moment - begun) for moment in (accepted, ready, answered)))
+        return Timed(service, *(1000 * (instant - begun) for instant in (accepted, ready, answered)))
 
     def wait_ready(self, service_id: str) -> None:
         """Look every few milliseconds until a service is READY."""

@@ -93,11 +93,11 @@ def _turn(running: Instance, api: Api, parent: Timed, samples: _Samples, *, load
     if not loaded:
         api.snapshot(parent.service_id)  # as a service gets one that came to rest; the last PITR has written to it
         time.sleep(_PREPARED_WITHIN_SECONDS)
-    moment = datetime.now(UTC) - timedelta(seconds=0.5)
+    restore_time = datetime.now(UTC) - timedelta(seconds=0.5)
     for method, strategy, target in (
         ("now", "NOW", None),
         ("last_snapshot", "LAST_SNAPSHOT", None),
-        ("pitr", "PITR", moment),
+        ("pitr", "PITR", restore_time),
     ):
         _rest()
         fork = api.fork(parent.service_id, strategy, target)

@@ -24,7 +24,7 @@ _ASKED = 150
 _DENSITY = 100
 _MIB = 1024**2
 _SETTLE_SECONDS = 3.0
-# After a table was filled autovacuum writes, for two of its rounds; a parent that was written to is captured anew.
+# After a table was filled autovacuum writes, for two of its rounds; a parent that was written to is captured again.
 _REST_SECONDS = 45.0
 _PREPARED_WITHIN_SECONDS = 5.0
 # Twenty clients that look more often would measure themselves.
@@ -91,7 +91,7 @@ def bench_space(options: Options) -> Report:
         report.ratios |= _occupied(data, "at_ready")
         with connect(fork.service) as connection:
             for percent in (1, 10):
-                # Scattered rows: one page in a few is written anew.
+                # Scattered rows: one page in a few is written again.
                 connection.execute(
                     f"UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid % 100 < {percent}".encode()
                 )
@@ -132,7 +132,7 @@ def _await_quiet(running: Instance, forks: list[Timed]) -> None:
 def _titles(running: Instance, fork: Timed) -> bytes:
     titles = b""
     for pid in _processes(running, fork)[1:]:
-        with contextlib.suppress(OSError):  # it has ended meanwhile
+        with contextlib.suppress(OSError):  # it has ended since
             titles += Path(f"/proc/{pid}/cmdline").read_bytes()
     return titles
 
@@ -150,6 +150,6 @@ def _memory_mb(running: Instance, fork: Timed) -> float:
 def _pss_kb(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:  # a session that has ended meanwhile
+    except OSError:  # a session that has ended since
         return 0
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

@@ -24,7 +24,7 @@ _CHECKPOINT_MB = 48
 
 
 def bench_pitr(options: Options) -> Report:
-    """Forks of a moment that lies so much WAL after the newest snapshot."""
+    """Forks to a target time that is so much WAL after the newest snapshot."""
     report = Report("pitr")
     variables = {"RAMET_SNAPSHOT_SECONDS": "86400", "RAMET_SNAPSHOT_WAL_MBS": "100000"}
     with instance(options.data, *options.drivers[:1] or ("auto",), **variables) as running, bare() as means:
@@ -33,8 +33,8 @@ def bench_pitr(options: Options) -> Report:
         fill(means.programs, parent.service, _SIZE_MB)
         for distance_mb in options.sizes or (_QUICK_MB if options.quick else _ALL_MB):
             api.snapshot(parent.service_id)
-            moment = _write(means, parent, distance_mb)
-            _measure(running, means, api, parent, moment, distance_mb, report, options.repeats or 3)
+            restore_time = _write(means, parent, distance_mb)
+            _measure(running, means, api, parent, restore_time, distance_mb, report, options.repeats or 3)
             report.ratio(
                 f"pitr_{distance_mb}mb_to_bare_redo",
                 report.median("pitr", distance_mb),
@@ -44,7 +44,7 @@ def bench_pitr(options: Options) -> Report:
 
 
 def _write(means: Bare, parent: Timed, distance_mb: int) -> datetime:
-    """Load the parent until it has written so much WAL; return the moment then."""
+    """Load the parent until it has written so much WAL; return the time then."""
     with connect(parent.service) as connection, load(means.programs, parent.service) as writers:
         query = b"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
         first = last = whole = connection.execute(query).fetchall()[0][0]
@@ -56,9 +56,9 @@ def _write(means: Bare, parent: Timed, distance_mb: int) -> datetime:
             if writers.poll() is not None:
                 raise RuntimeError(f"pgbench ended with {writers.returncode} before {distance_mb} MB were written")
             last = connection.execute(query).fetchall()[0][0]
-        moment = datetime.now(UTC)
+        restore_time = datetime.now(UTC)
         time.sleep(0.3)
-    return moment
+    return restore_time
 
 
 def _measure(
@@ -66,14 +66,14 @@ def _measure(
     means: Bare,
     api: Api,
     parent: Timed,
-    moment: datetime,
+    restore_time: datetime,
     distance_mb: int,
     report: Report,
     repeats: int,
 ) -> None:
     samples: dict[str, list[float]] = {}
     for _ in range(repeats):
-        fork = api.fork(parent.service_id, "PITR", moment)
+        fork = api.fork(parent.service_id, "PITR", restore_time)
         samples.setdefault("pitr", []).append(fork.answered_ms)
         steps = running.milliseconds(fork.service_id)
         redo = 1000 * _redo_seconds(running.data, fork.service_id)
@@ -81,17 +81,17 @@ def _measure(
         for part, milliseconds in parts.items():
             samples.setdefault(f"pitr:{part}", []).append(milliseconds)
         api.delete(fork.service_id)
-        samples.setdefault("bare_redo", []).append(_bare_redo(running, means, parent, moment))
+        samples.setdefault("bare_redo", []).append(_bare_redo(running, means, parent, restore_time))
     for method, values in samples.items():
         report.add(method, distance_mb, values)
 
 
-def _bare_redo(running: Instance, means: Bare, parent: Timed, moment: datetime) -> float:
-    """Return what PostgreSQL alone takes from the snapshot before to the moment; placing the files is not counted."""
+def _bare_redo(running: Instance, means: Bare, parent: Timed, restore_time: datetime) -> float:
+    """Return how long PostgreSQL alone recovers from the snapshot to that time; placing the files is not counted."""
     paths = running.paths(parent.service_id)
     copy = running.pool / "bench"
     taken_at = {note.parent: note.stat().st_mtime for note in paths.snapshots.glob("*/base.json")}
-    base = max((path for path in taken_at if taken_at[path] < moment.timestamp()), key=taken_at.__getitem__)
+    base = max((path for path in taken_at if taken_at[path] < restore_time.timestamp()), key=taken_at.__getitem__)
     subprocess.run(["cp", "-a", "--reflink=auto", str(base / "data"), str(copy)], check=True)
     try:
         _place_wal(paths, copy)
@@ -99,7 +99,7 @@ def _bare_redo(running: Instance, means: Bare, parent: Timed, moment: datetime) 
         (copy / "postgresql.conf").write_text("")
         (copy / "pg_hba.conf").write_text("local all all trust\n")
         means.own(copy)
-        target = moment.isoformat(" ", "microseconds")
+        target = restore_time.isoformat(" ", "microseconds")
         settings = ("restore_command=false", f"recovery_target_time={target}", "recovery_target_action=promote")
         usual = ("max_prepared_transactions=100", "max_locks_per_transaction=128", "max_worker_processes=20")
         more = ("hot_standby=off", "recovery_init_sync_method=syncfs", "track_commit_timestamp=on")

@@ -91,7 +91,7 @@ def machine() -> dict[str, object]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which `share` of the values lie."""
+    """Return the value that `share` of the values are below."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 

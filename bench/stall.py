@@ -37,8 +37,8 @@ def bench_stall(options: Options) -> Report:
                     time.sleep(_CALM_SECONDS)
                     windows.append(("before", begun + 1, time.time()))
                     begun = time.time()
-                    moment = datetime.now(UTC) - timedelta(seconds=1) if strategy == "PITR" else None
-                    fork = api.fork(parent.service_id, strategy, moment)
+                    restore_time = datetime.now(UTC) - timedelta(seconds=1) if strategy == "PITR" else None
+                    fork = api.fork(parent.service_id, strategy, restore_time)
                     windows.append((strategy.lower(), begun, time.time()))
                     time.sleep(1)
                     api.delete(fork.service_id)

@@ -38,7 +38,7 @@ class Demo:
     ready_seconds: dict[str, float] = field(default_factory=dict)
     failures: int = 0
 
-    def born(self, accepted: Service, begun: float) -> tuple[Service, Address]:
+    def ready(self, accepted: Service, begun: float) -> tuple[Service, Address]:
         """Wait for a new service, and note how long it took since the request was sent."""
         password = str(accepted.initial_password)
         ready = self.client.wait_ready(accepted.service_id, _READY_WITHIN_SECONDS)
@@ -100,7 +100,7 @@ def _run(show: Show, arguments: argparse.Namespace, stack: ExitStack) -> int:
 def _create(demo: Demo, scale: int) -> tuple[Service, Address]:
     with demo.show.act("Create the service shop") as act:
         begun = time.monotonic()
-        parent, address = demo.born(demo.client.create_service("shop"), begun)
+        parent, address = demo.ready(demo.client.create_service("shop"), begun)
         act.seconds = demo.ready_seconds[parent.service_id]
         act.note = f"{address.host}:{address.port}, storage {parent.resources[0].spec.volume_type}"
     with demo.show.act(f"Load pgbench, scale {scale}") as act:
@@ -164,7 +164,7 @@ def _fork(demo: Demo, parent: Service, strategy: ForkStrategy, name: str, target
     with demo.show.act(f"Fork {strategy.value}") as act:
         begun = time.monotonic()
         accepted = demo.client.fork_service(parent.service_id, strategy, target_time=target_time, name=name)
-        fork, address = demo.born(accepted, begun)
+        fork, address = demo.ready(accepted, begun)
         act.seconds = demo.ready_seconds[fork.service_id]
         act.note = f"from the request to READY; {name} at {address.host}:{address.port}"
     return address

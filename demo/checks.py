@@ -31,13 +31,15 @@ def holds_all_acknowledged(fork: Address, acknowledged: int) -> str:
     return f"all {acknowledged:,} rows acknowledged before the request, and {last - acknowledged} later ones"
 
 
-def holds_exactly_until(fork: Address, parent: Address, moment: datetime) -> str:
-    """PITR: exactly the rows whose transactions the parent says were committed at or before the moment."""
+def holds_exactly_until(fork: Address, parent: Address, restore_time: datetime) -> str:
+    """PITR: exactly the rows whose transactions the parent says were committed at or before that time."""
     last = rows_without_hole(fork)
     with parent.connect() as connection:
-        count, wanted = _one(connection.execute(_COMMITTED, (moment,)).fetchone())
+        count, wanted = _one(connection.execute(_COMMITTED, (restore_time,)).fetchone())
     if (count, last) != (wanted, wanted):
-        raise DemoFailed(f"the parent committed {count} rows until {moment}, the last is {wanted}; the fork has {last}")
+        raise DemoFailed(
+            f"the parent committed {count} rows until {restore_time}, the last is {wanted}; the fork has {last}"
+        )
     return f"exactly the {last:,} rows committed until then: 0 too many, 0 missing"
 
 

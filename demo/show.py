@@ -116,9 +116,9 @@ def _origin(service: Service) -> str:
             return "now"
 
 
-def _clock(moment: object) -> str:
-    """Return the time of the day in UTC of a moment or its text."""
-    return str(moment).replace(" ", "T").partition("T")[2].partition("+")[0].rstrip("Z")[:12]
+def _clock(instant: object) -> str:
+    """Return the time of the day in UTC of a time or its text."""
+    return str(instant).replace(" ", "T").partition("T")[2].partition("+")[0].rstrip("Z")[:12]
 
 
 def _space(size_bytes: int | None) -> str:

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="script/prove", description=__doc__, epilog=f"The other proofs: {others}")
     parser.add_argument("proof", choices=sorted(_PROOFS), help="which forks to try")
     parser.add_argument("--trials", type=int, default=30, help="how many forks (30)")
-    parser.add_argument("--seed", type=int, help="the same seed chooses the same moments again")
+    parser.add_argument("--seed", type=int, help="the same seed chooses the same times again")
     parser.add_argument("--scale", type=int, default=5, help="pgbench's scale, 15 MB each (5)")
     parser.add_argument("--clients", type=int, default=4, help="pgbench's clients (4)")
     parser.add_argument("--rate", type=int, default=400, help="transactions a second, 0 for as many as it can (400)")

@@ -159,7 +159,7 @@ class Workload:
     def servers_answer(self) -> bool:
         """Tell whether the two services that stay are settled: one READY, one READY or PAUSED.
 
-        The status is what was last observed, so a server that was killed a moment ago is asked itself.
+        The status is what was last observed, so a server that was just killed is asked itself.
         """
         if self._status(self.parent) != "READY" or self._status(self.spare) not in ("READY", "PAUSED"):
             return False

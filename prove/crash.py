@@ -1,4 +1,4 @@
-"""Kill -9 whatever can be killed, at every step of every procedure and at random moments, and see that nothing is lost.
+"""Kill any process with SIGKILL, at every step of every procedure and at random times, and verify that nothing is lost.
 
 After each kill `ramet up` is started again, and then each service must be READY or gone with its reason, every ledger
 must hold what was acknowledged, and host and store must agree: no leftovers.
@@ -92,8 +92,8 @@ def _plans(workload: Workload) -> list[Plan]:
     ]
     for _ in range(3):
         plans += [
-            Plan("random moment", lambda chance: _at_random(workload, chance)),
-            Plan("random moment", lambda chance: _at_random(workload, chance)),
+            Plan("random time", lambda chance: _at_random(workload, chance)),
+            Plan("random time", lambda chance: _at_random(workload, chance)),
             Plan("fork's server in recovery", lambda chance: _fork_server(workload, chance)),
             Plan("parent's server in capture", lambda chance: _parent_server(workload, chance)),
             Plan("undo", lambda chance: _while_undoing(workload, chance)),
@@ -158,7 +158,7 @@ def _at_random(workload: Workload, chance: random.Random) -> str:
         time.sleep(chance.uniform(0, 0.3))
         workload.instance.kill()
         return "kills of ramet twice in a row"
-    return "kills of ramet at random moments"
+    return "kills of ramet at random times"
 
 
 def _fork_server(workload: Workload, chance: random.Random) -> str:

@@ -142,7 +142,7 @@ def open_ground(directory: Path | None, snapshot_seconds: float) -> Iterator[Gro
 
 
 def _ports() -> range:
-    """Return ports that proofs in other processes are unlikely to choose from at the same moment."""
+    """Return ports that proofs in other processes are unlikely to choose from at the same time."""
     first = 20_000 + os.getpid() % 100 * 100
     return range(first, first + 100)
 

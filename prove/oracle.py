@@ -29,10 +29,12 @@ class Difference:
         return len(self.missing) + len(self.surplus)
 
 
-def transactions_until(parent: Running, moment: datetime) -> frozenset[int]:
-    """Return the transactions whose commit timestamp is not after a moment, as the parent tells."""
+def transactions_until(parent: Running, restore_time: datetime) -> frozenset[int]:
+    """Return the transactions whose commit timestamp is not after a time, according to the parent."""
     with parent.connect() as connection:
-        return frozenset(int(str(xid)) for (xid,) in connection.execute(_TRANSACTIONS, (moment, moment)).fetchall())
+        return frozenset(
+            int(str(xid)) for (xid,) in connection.execute(_TRANSACTIONS, (restore_time, restore_time)).fetchall()
+        )
 
 
 def all_transactions(fork: Running) -> frozenset[int]:

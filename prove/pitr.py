@@ -1,4 +1,4 @@
-"""Forks of past moments under load: each must hold exactly the transactions with a commit timestamp up to its target.
+"""Forks of past times under load: each must contain exactly the transactions with a commit timestamp up to its target.
 
 Commit timestamps are taken before records are written, so with several clients the order of times and the order of
 WAL may differ by microseconds, and recovery stops at the first record beyond the target. A transaction behind that

@@ -1,7 +1,7 @@
-"""Forks of moments on a service where nobody else commits: what is no transaction must not slip in.
+"""Forks to a time on a service without other commits: WAL after the target must not be replayed.
 
 Each trial notes the state of the service, then does one thing that changes it without a transaction's end before the
-effect, or with a commit record that crosses two WAL segments, and forks the moment between. The fork must hold exactly
+effect, or with a commit record that crosses two WAL segments, and forks to a time between. The fork must hold exactly
 what was noted.
 """
 
@@ -89,10 +89,10 @@ class Quiet:
         with self.running.connect() as session:
             self._set_up(session, choose)
             before = _state(session)
-            moment = datetime.now(UTC)
+            restore_time = datetime.now(UTC)
             ACTS[name](session)
         try:
-            fork = self.ground.fork(self.running, ForkRequest(ForkStrategy.PITR, target_time=rfc3339(moment)))
+            fork = self.ground.fork(self.running, ForkRequest(ForkStrategy.PITR, target_time=rfc3339(restore_time)))
             faults = _differences(before, fork)
             self.ground.delete(fork)
         finally:

@@ -8,7 +8,7 @@ newest_server() {  # prints the directory of the newest PostgreSQL server's prog
     [ -z "$found" ] || dirname "$found"
 }
 
-have() {  # also finds what stands in sbin, which an ordinary user's PATH leaves out
+have() {  # also finds programs in sbin, which an ordinary user's PATH leaves out
     PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null
 }
 

@@ -20,7 +20,7 @@ class Error(Exception):
 
 
 class Invalid(Error):
-    """The request can never succeed as it stands: the message names field, value and remedy."""
+    """The request cannot succeed unchanged: the message names field, value and remedy."""
 
 
 class WrongState(Error):

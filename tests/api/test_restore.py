@@ -67,13 +67,15 @@ def test_a_fork_has_a_report_and_a_parent_has_none(world: World) -> None:
 
 def test_a_dry_run_returns_the_plan_and_creates_nothing(world: World) -> None:
     parent = world.ready()
-    moment = world.backend.commit(parent["service_id"], "row").committed_at.isoformat()
+    restore_time = world.backend.commit(parent["service_id"], "row").committed_at.isoformat()
     path = world.path(parent["service_id"], "forkService") + "?dry_run=true"
-    answer = world.post(path, {"fork_strategy": "PITR", "target_time": moment, "cpu_millis": "500", "memory_gbs": "2"})
+    answer = world.post(
+        path, {"fork_strategy": "PITR", "target_time": restore_time, "cpu_millis": "500", "memory_gbs": "2"}
+    )
     assert answer.status_code == 200, answer.text
     plan = answer.json()
     assert plan["name"] == f"{parent['name']}-fork"
-    assert datetime.fromisoformat(plan["target_time"]) == datetime.fromisoformat(moment)
+    assert datetime.fromisoformat(plan["target_time"]) == datetime.fromisoformat(restore_time)
     assert plan["base_snapshot"]["kind"] == "INITIAL"
     assert (plan["cpu_millis"], plan["memory_gbs"]) == (500, 2)
     assert plan["estimated_seconds"] > 0

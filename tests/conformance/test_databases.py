@@ -139,7 +139,7 @@ def test_rule_23_who_knocks_before_ready_is_told_to_come_back_and_never_of_a_wro
 
 
 def knock(ramet: Ramet, service: Service) -> set[str]:
-    """Try to connect until it succeeds; return what was told meanwhile."""
+    """Try to connect until it succeeds; return the answers until then."""
     told: set[str] = set()
 
     def is_in() -> bool:

@@ -55,9 +55,9 @@ def _populate(ramet: Client) -> str:
     writer.join(_LOAD_SECONDS / 3)
     nightly = ramet.fork_service(made.service_id, strategy=ForkStrategy.LAST_SNAPSHOT, name="nightly-tests")
     writer.join()
-    moment = ramet.get_service(made.service_id).created + timedelta(seconds=_LOAD_SECONDS * 0.6)
+    restore_time = ramet.get_service(made.service_id).created + timedelta(seconds=_LOAD_SECONDS * 0.6)
     rescue = ramet.fork_service(
-        made.service_id, strategy=ForkStrategy.PITR, name="before-the-delete", target_time=moment.isoformat()
+        made.service_id, strategy=ForkStrategy.PITR, name="before-the-delete", target_time=restore_time.isoformat()
     )
     for service in (preview, nightly, rescue):
         ramet.wait_ready(service.service_id, 120)

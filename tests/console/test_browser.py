@@ -208,8 +208,8 @@ def test_a_page_reports_a_lost_connection_and_updates_after_reconnecting(
     visitor.world.runtime.console.close()
     expect(page.locator("#offline")).to_be_visible()
     plane = visitor.world.runtime.plane
-    create_service(plane, visitor.world.project.id, CreateRequest("meanwhile"))
-    expect(page.get_by_role("link", name="meanwhile", exact=True)).to_be_visible()
+    create_service(plane, visitor.world.project.id, CreateRequest("elsewhere"))
+    expect(page.get_by_role("link", name="elsewhere", exact=True)).to_be_visible()
 
 
 def test_times_are_local_with_utc_on_hover(visitor: Visitor, context: BrowserContext) -> None:

@@ -14,8 +14,8 @@ def test_connection_strings_have_ipv6_brackets_and_the_right_sslmode(
 ) -> None:
     monkeypatch.setattr(visitor.world.backend.host, "has_tls", lambda _major: tls)
     visitor.sign_in()
-    born = visitor.send("/console/new", name="shop", service_type="POSTGRES", size="shared", environment="DEV")
-    assert f"/tsdb?sslmode={mode}" in html.unescape(born.text)
+    created = visitor.send("/console/new", name="shop", service_type="POSTGRES", size="shared", environment="DEV")
+    assert f"/tsdb?sslmode={mode}" in html.unescape(created.text)
     shop = visitor.settled("shop")
     with visitor.world.runtime.store.write() as tx:
         services.update_service(tx, shop.id, host="::1", pooler_port=16000)

@@ -43,13 +43,13 @@ def test_create_load_fork_at_a_point_in_time_and_delete_in_a_browser(host: Insta
     with psycopg.connect(shop, autocommit=True) as client:
         client.execute("CREATE TABLE purchase (number int PRIMARY KEY)")
         client.execute("INSERT INTO purchase SELECT generate_series(1, 10)")
-        moment = client.execute("SELECT clock_timestamp()").fetchone()
+        restore_time = client.execute("SELECT clock_timestamp()").fetchone()
         client.execute("DELETE FROM purchase WHERE number > 3")
-    assert moment is not None
+    assert restore_time is not None
 
     page.get_by_role("link", name="Open shop").click()
     page.get_by_role("link", name="Point-in-time fork").click()
-    page.get_by_label("Target time").fill(moment[0].isoformat())
+    page.get_by_label("Target time").fill(restore_time[0].isoformat())
     page.get_by_label("Target time").press("Tab")
     expect(page.locator("#plan")).to_contain_text("READY in about")
     page.get_by_role("button", name="Fork", exact=True).click()

@@ -49,7 +49,7 @@ def test_two_clicks_fork_at_a_time_on_the_timeline(visitor: Visitor, context: Br
     exact = page.get_by_label("Target time")
     expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30"))
     chosen = datetime.fromisoformat(exact.input_value()).timestamp() * 1000
-    latest = datetime.now(UTC).timestamp() * 1000  # the line may have been drawn anew before the click
+    latest = datetime.now(UTC).timestamp() * 1000  # the timeline may have been redrawn before the click
     early, late = ((first + end) / 2 for end in (last, latest))
     tolerance = 0.02 * (latest - first) + 1
     assert early - tolerance <= chosen <= late + tolerance

@@ -105,4 +105,4 @@ def test_only_forks_have_a_report_page(visitor: Visitor) -> None:
     page = visitor.see(f"/console/services/{fork.id}/report")
     assert "READY after" in page
     assert f'href="/console/services/{fork.id}/report"' in visitor.see(f"/console/services/{fork.id}")
-    assert "is no fork" in visitor.see(f"/console/services/{shop.id}/report", 404)
+    assert "is not a fork" in visitor.see(f"/console/services/{shop.id}/report", 404)

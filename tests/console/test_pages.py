@@ -211,8 +211,8 @@ def test_a_preview_describes_the_fork(visitor: Visitor) -> None:
     service = visitor.ready()
     preview = f"/console/services/{service.id}/fork/plan"
     assert "when you submit this form" in visitor.see(f"{preview}?strategy=NOW&environment=DEV")
-    moment = (utc_now() - timedelta(milliseconds=1)).isoformat().replace("+00:00", "Z")
-    assert "READY in about" in visitor.see(f"{preview}?strategy=PITR&target_time={moment}")
+    restore_time = (utc_now() - timedelta(milliseconds=1)).isoformat().replace("+00:00", "Z")
+    assert "READY in about" in visitor.see(f"{preview}?strategy=PITR&target_time={restore_time}")
     assert "is before" in visitor.see(f"{preview}?strategy=PITR&target_time=2020-01-01T00:00:00Z")
     assert len(list_services(visitor.world.runtime.plane, visitor.world.project.id)) == 1
 
@@ -352,10 +352,12 @@ def test_the_lineage_shows_when_a_fork_was_created_and_the_time_of_its_data(visi
     answer = visitor.send(f"/console/services/{shop.id}/fork", strategy="LAST_SNAPSHOT", name="copy")
     assert answer.status_code == 200, answer.text
     fork = visitor.settled("copy")
-    moments = re.findall(r'<time datetime="([^"]+)"', visitor.see("/console/lineage?q=copy").split(">copy</a>")[1])
+    restore_times = re.findall(
+        r'<time datetime="([^"]+)"', visitor.see("/console/lineage?q=copy").split(">copy</a>")[1]
+    )
     assert fork.origin is not None
     assert fork.origin.data_time is not None
-    assert moments == [rfc3339(fork.created_at), rfc3339(fork.origin.data_time)]
+    assert restore_times == [rfc3339(fork.created_at), rfc3339(fork.origin.data_time)]
 
 
 def test_every_operation_is_listed_also_of_deleted_services(visitor: Visitor) -> None:

@@ -26,8 +26,8 @@ from tests.worlds import World, make_world
 SECOND = timedelta(seconds=1)
 
 
-def at(moment: str) -> ForkRequest:
-    return ForkRequest(ForkStrategy.PITR, target_time=moment)
+def at(restore_time: str) -> ForkRequest:
+    return ForkRequest(ForkStrategy.PITR, target_time=restore_time)
 
 
 def snapshots_of(world: World, service: Service) -> list[Snapshot | PendingSnapshot]:
@@ -177,26 +177,26 @@ def test_a_snapshot_is_deleted_after_the_forks_that_grow_from_it(world: World) -
 
 def test_before_the_birth_of_a_fork_the_error_names_the_ancestor_to_ask(world: World) -> None:
     root = world.create("root")
-    moment = rfc3339(world.backend.commit(root.id, "row").committed_at)
+    restore_time = rfc3339(world.backend.commit(root.id, "row").committed_at)
     fork = root
     for _ in range(10):
         fork = world.fork(fork)
     with pytest.raises(Invalid) as refused:
-        fork_service(world.plane, world.project.id, fork.id, at(moment))
+        fork_service(world.plane, world.project.id, fork.id, at(restore_time))
     assert refused.value.code == "OUTSIDE_RESTORE_WINDOW"
     assert "was created" in refused.value.message
     assert root.id in refused.value.details
-    assert world.backend.values(world.fork(root, at(moment)).id) == ["row"]
+    assert world.backend.values(world.fork(root, at(restore_time)).id) == ["row"]
 
 
 def test_a_deleted_ancestor_is_named_as_such(world: World) -> None:
     root = world.create("root")
-    moment = rfc3339(world.backend.commit(root.id, "row").committed_at)
+    restore_time = rfc3339(world.backend.commit(root.id, "row").committed_at)
     fork = world.fork(root)
     services.delete_service(world.plane, world.project.id, root.id)
     world.worker.run_until_idle()
     with pytest.raises(Invalid) as refused:
-        fork_service(world.plane, world.project.id, fork.id, at(moment))
+        fork_service(world.plane, world.project.id, fork.id, at(restore_time))
     assert root.id in refused.value.details
     assert "deleted" in refused.value.details
 

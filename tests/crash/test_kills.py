@@ -46,22 +46,22 @@ def kill_on_its_way(paths: ServicePaths, victim: str) -> None:
 
 
 def make_shop(instance: Instance) -> tuple[str, datetime]:
-    """Return a service whose last snapshot has hardly a row, and a moment at which it has many."""
+    """Return a service whose last snapshot has hardly any rows, and a time at which it has many."""
     shop = instance.call("POST", "/services", {"name": "shop"}).json()
     await_status(instance, shop["service_id"], "READY")
     with connect(shop["endpoint"]["port"], shop["initial_password"]) as connection:
         connection.execute("CREATE TABLE ledger (n bigint)")
         connection.execute("INSERT INTO ledger SELECT generate_series(1, %s)", (ROWS,))
-        moment = datetime.now(UTC)
+        restore_time = datetime.now(UTC)
         connection.execute("INSERT INTO ledger VALUES (0)")
-    return shop["service_id"], moment
+    return shop["service_id"], restore_time
 
 
 @pytest.mark.parametrize("strategy", ["NOW", "PITR"])
 @pytest.mark.parametrize("victim", ["server", "recovery"])
 def test_a_fork_that_is_killed_on_its_way_goes_on(instance: Instance, strategy: str, victim: str) -> None:
-    parent, moment = make_shop(instance)
-    target = {"target_time": moment.isoformat()} if strategy == "PITR" else {}
+    parent, restore_time = make_shop(instance)
+    target = {"target_time": restore_time.isoformat()} if strategy == "PITR" else {}
     fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": strategy, **target}).json()
     paths = instance.backend.instances.paths(fork["service_id"])
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_a_fork_whose_server_is_killed_each_time_fails_with_its_reason(instance:
 
 
 def kill_at(instance: Instance, fork: dict[str, Any], step: str) -> bool:
-    """Kill the server of a fork that is at a step; False when it had gone on before everything else stood still."""
+    """Kill the server of a fork that is at a step; False when it had passed it before everything else was stopped."""
     assert instance.process is not None
     current = "SELECT step FROM operation WHERE subject = ? AND procedure = 'fork'"
 

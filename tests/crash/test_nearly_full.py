@@ -116,4 +116,4 @@ def test_tables_can_be_dropped_and_rows_vacuumed_where_not_a_byte_is_left(instan
             assert connection.execute("SELECT count(*) FROM small").fetchone() == (0,)
         assert find_server(instance.backend.instances.paths(made["service_id"])) == server
     eventually(lambda: "storage_warning" not in shown()["metadata"], lambda: room(instance), 0.05)
-    eventually((pool / "reserve").exists, "the reserve is taken anew", 0.05)
+    eventually((pool / "reserve").exists, "the reserve is created again", 0.05)

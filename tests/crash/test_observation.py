@@ -33,7 +33,7 @@ class Shop:
         return answer
 
     def await_status(self, wanted: str) -> dict[str, Any]:
-        """The service as it was when it had that status: a moment later it may have another."""
+        """The service as it was when it had that status; it may have another soon."""
         looks: list[dict[str, Any]] = []
 
         def is_wanted() -> bool:

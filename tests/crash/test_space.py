@@ -24,7 +24,7 @@ RESERVE_MIB = 260
 
 @dataclass(frozen=True)
 class Shop:
-    """A READY service with rows, and a moment after them."""
+    """A READY service with rows, and a time after them."""
 
     instance: Instance
     id: str
@@ -77,7 +77,7 @@ def ballast(pool: Path, left_mib: int) -> Iterator[Callable[[], None]]:
     finally:
         for file in files:
             file.unlink(missing_ok=True)
-        # XFS frees the blocks of removed files in the background; servers may have written meanwhile.
+        # XFS frees the blocks of removed files in the background; servers may have written in the meantime.
         eventually(lambda: free_bytes(pool) > room - 50 * MIB, "the room of the ballast")
 
 
@@ -92,11 +92,11 @@ def _fill(path: Path, left_mib: int) -> None:
                 step = piece // 2
 
 
-def check_all_is_well(shop: Shop, moment: datetime, before: list[int]) -> None:
+def check_all_is_well(shop: Shop, restore_time: datetime, before: list[int]) -> None:
     """The parent serves its rows and keeps its restore window, the next fork works, and nothing is left over."""
     eventually(lambda: status(shop.instance, shop.id) == "READY", lambda: str(shown(shop.instance, shop.id)))
     assert shop.rows() == before
-    for body in ({}, {"fork_strategy": "PITR", "target_time": moment.isoformat()}):
+    for body in ({}, {"fork_strategy": "PITR", "target_time": restore_time.isoformat()}):
         answer = shop.fork(**body).json()
         assert end_of(shop.instance, answer["service_id"]) == "READY"
         assert rows_of(answer["endpoint"]["port"], answer["initial_password"]) == before
@@ -114,7 +114,7 @@ def small_instance() -> Iterator[Instance]:
 
 def test_a_volume_without_room_refuses_forks_up_front_and_one_that_fills_fails_them(small_instance: Instance) -> None:
     shop, pool = make_shop(small_instance), small_instance.backend.pool.path
-    before, moment = shop.rows(), datetime.now(UTC)
+    before, restore_time = shop.rows(), datetime.now(UTC)
     with ballast(pool, 50):
         refused = shop.fork()
         assert (refused.status_code, refused.json()["code"]) == (400, "NOT_ENOUGH_DISK")
@@ -125,7 +125,7 @@ def test_a_volume_without_room_refuses_forks_up_front_and_one_that_fills_fails_t
         assert accepted.status_code == 202, accepted.text
         failure = end_of(small_instance, accepted.json()["service_id"])
     assert "room" in failure or "space" in failure, failure
-    check_all_is_well(shop, moment, before)
+    check_all_is_well(shop, restore_time, before)
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
         running_instance(directory, RAMET_STORAGE_DRIVER="copy", **FREQUENT_SNAPSHOTS) as instance,
     ):
         shop = make_shop(instance)
-        before, moment = shop.rows(), datetime.now(UTC)
+        before, restore_time = shop.rows(), datetime.now(UTC)
         hoard = directory / "hoard"
         hoard.mkdir()
         for number in range(os.statvfs(directory).f_favail - 200):
@@ -158,7 +158,7 @@ def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
             assert answer.json()["code"] == "NOT_ENOUGH_DISK"
         assert shop.rows() == before
         subprocess.run(["rm", "-rf", hoard], check=True)
-        check_all_is_well(shop, moment, before)
+        check_all_is_well(shop, restore_time, before)
 
 
 def test_wal_that_cannot_be_archived_is_said_and_archived_later(instance: Instance) -> None:

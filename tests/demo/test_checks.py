@@ -43,7 +43,7 @@ def servers() -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def pair(servers: Servers) -> Iterator[tuple[Private, Private]]:
-    """A parent with rows 1 to 3, and what shall be its fork."""
+    """A parent with rows 1 to 3, and what is to be its fork."""
     server = new_server(servers)
     boot(servers, server)
     sockets = str(servers.paths(server.service_id).sockets)

@@ -40,7 +40,7 @@ def _prose(name: str) -> str:
 
 
 def _docstrings(text: str) -> Iterator[str]:
-    """Yield each string that stands alone as a statement."""
+    """Yield each string that is a statement by itself."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value.value
@@ -53,7 +53,7 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def _unfolded(cited: str) -> list[str]:
-    """Return the paths that a path with one pair of braces stands for."""
+    """Return the paths that a path with one pair of braces means."""
     folded = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", cited)
     return [cited] if folded is None else [f"{folded[1]}{one}{folded[3]}" for one in folded[2].split(",")]
 

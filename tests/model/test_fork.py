@@ -26,7 +26,7 @@ def snapshot(name: str, minutes_ago: int) -> Snapshot:
 
 
 @pytest.mark.parametrize(
-    ("text", "moment"),
+    ("text", "time"),
     [
         ("2026-01-15T10:30:00Z", datetime(2026, 1, 15, 10, 30, tzinfo=UTC)),
         ("2026-01-15t10:30:00z", datetime(2026, 1, 15, 10, 30, tzinfo=UTC)),
@@ -36,8 +36,8 @@ def snapshot(name: str, minutes_ago: int) -> Snapshot:
         ("2026-01-15T10:30:00.25-00:00", datetime(2026, 1, 15, 10, 30, 0, 250000, tzinfo=UTC)),
     ],
 )
-def test_a_target_time_is_read_to_the_microsecond(text: str, moment: datetime) -> None:
-    assert parse_target_time(text) == moment
+def test_a_target_time_is_read_to_the_microsecond(text: str, time: datetime) -> None:
+    assert parse_target_time(text) == time
 
 
 @pytest.mark.parametrize(

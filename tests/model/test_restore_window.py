@@ -21,8 +21,8 @@ HOUR = timedelta(hours=1)
 SETTINGS = RestoreSettings()
 
 
-def snapshot(moment: datetime, kind: SnapshotKind = SnapshotKind.SCHEDULED) -> Snapshot:
-    return Snapshot(str(moment), "s", kind, moment, "0/1000000", "0/2000000", 1, 700, 1)
+def snapshot(time: datetime, kind: SnapshotKind = SnapshotKind.SCHEDULED) -> Snapshot:
+    return Snapshot(str(time), "s", kind, time, "0/1000000", "0/2000000", 1, 700, 1)
 
 
 def test_a_manual_snapshot_older_than_the_window_is_no_base() -> None:
@@ -41,9 +41,9 @@ def test_without_a_snapshot_there_is_no_window() -> None:
     assert (window.earliest, window.latest) == (None, None)
 
 
-@pytest.mark.parametrize("moment", [NOON - 2 * HOUR, NOON - HOUR])
-def test_the_ends_of_a_gap_can_be_had(moment: datetime) -> None:
-    check_gaps([Gap(NOON - 2 * HOUR, NOON - HOUR, "It is missing")], moment)
+@pytest.mark.parametrize("time", [NOON - 2 * HOUR, NOON - HOUR])
+def test_the_ends_of_a_gap_can_be_had(time: datetime) -> None:
+    check_gaps([Gap(NOON - 2 * HOUR, NOON - HOUR, "It is missing")], time)
 
 
 def test_inside_a_gap_nothing_can_be_had() -> None:

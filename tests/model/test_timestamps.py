@@ -21,7 +21,7 @@ def test_a_pause_that_began_before_the_clock_stepped_back_is_over(step: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "moment"),
+    ("text", "time"),
     [
         ("2026-11-21T12:00:00Z", NOW),
         ("2026-11-21t12:00:00z", NOW),
@@ -30,9 +30,9 @@ def test_a_pause_that_began_before_the_clock_stepped_back_is_over(step: int) -> 
         ("2026-11-21T12:00:00.1234569Z", NOW + timedelta(microseconds=123456)),
     ],
 )
-def test_a_time_is_read_in_utc_to_the_microsecond(text: str, moment: datetime) -> None:
+def test_a_time_is_read_in_utc_to_the_microsecond(text: str, time: datetime) -> None:
     read = parse_timestamp("target_time", text)
-    assert (read, read.tzinfo) == (moment, UTC)
+    assert (read, read.tzinfo) == (time, UTC)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21T12:00:00", "2026-11-31T12:00:00Z"])

@@ -25,14 +25,14 @@ class Crash(BaseException):
 
 
 class Fuse:
-    """Blows at chosen ones of the moments that it is asked about."""
+    """Crashes at chosen calls."""
 
-    def __init__(self, moments: frozenset[int]) -> None:
-        self._moments = moments
+    def __init__(self, calls: frozenset[int]) -> None:
+        self._calls = calls
         self._clock = count()
 
     def check(self) -> None:
-        if next(self._clock) in self._moments:
+        if next(self._clock) in self._calls:
             raise Crash
 
 
@@ -90,19 +90,19 @@ def fragile(host: Host, fuse: Fuse, failing: str | None, waits: int) -> Procedur
 
 @settings(max_examples=60, deadline=None)
 @given(
-    moments=st.frozensets(st.integers(0, 60), max_size=6),
+    calls=st.frozensets(st.integers(0, 60), max_size=6),
     failing=st.sampled_from([None, *STEPS]),
     waits=st.integers(0, 2),
     operations=st.integers(1, 3),
 )
 def test_crashes_at_any_moments_change_nothing_of_the_end(
-    crashing_store: CrashingStore, moments: frozenset[int], failing: str | None, waits: int, operations: int
+    crashing_store: CrashingStore, calls: frozenset[int], failing: str | None, waits: int, operations: int
 ) -> None:
-    store, host, fuse = crashing_store, Host(), Fuse(moments)
+    store, host, fuse = crashing_store, Host(), Fuse(calls)
     store.fuse = None
     ids = [submitted(store) for _ in range(operations)]
     procedure = fragile(host, fuse, failing, waits)
-    for _ in range(len(moments) + 1):
+    for _ in range(len(calls) + 1):
         store.fuse = fuse
         try:
             Worker(store, [procedure]).run_until_idle()

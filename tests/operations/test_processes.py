@@ -1,4 +1,4 @@
-"""Several worker processes on one store: each step once in effect, whoever is killed or stopped meanwhile."""
+"""Several worker processes on one store: each step takes effect once, whichever process is killed or stopped."""
 
 import os
 import random

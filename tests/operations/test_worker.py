@@ -49,7 +49,7 @@ def test_waking_is_enough_to_be_run_at_once(store: Store, host: Host, monkeypatc
 
 
 def pausing() -> Callable[[Work[Any]], Outcome]:
-    """Return a step that waits once for a moment: the worker must wake up by itself when it is over."""
+    """Return a step that waits once for a short time: the worker must wake up by itself after that."""
     waited: list[str] = []
 
     def step(work: Work[Any]) -> Outcome:

@@ -20,16 +20,16 @@ class KillingBackend(MemoryBackend):
     """Kills servers at one step of their start, `kills` times in all."""
 
     kills = 0
-    moment = "await_ready"
+    call = "await_ready"
 
     def __init__(self) -> None:
         super().__init__()
         self.servers = KilledServers(self)
         self.restore = KilledRestore(self)
 
-    def meet(self, server: Server, moment: str) -> None:
+    def meet(self, server: Server, call: str) -> None:
         """Kill the server if this is the step, and a kill is left."""
-        if moment == self.moment and self.kills > 0:
+        if call == self.call and self.kills > 0:
             self.kills -= 1
             self.crash(server.service_id)
 
@@ -84,34 +84,34 @@ def world(tmp_path: Path, backend: KillingBackend) -> Iterator[World]:
     made.store.close()
 
 
-@pytest.mark.parametrize("moment", ["await_ready", "secure", "open"])
+@pytest.mark.parametrize("call", ["await_ready", "secure", "open"])
 def test_a_fork_whose_server_is_killed_on_its_way_is_started_again(
-    world: World, backend: KillingBackend, moment: str
+    world: World, backend: KillingBackend, call: str
 ) -> None:
     parent = world.create()
-    backend.kills, backend.moment = MOST_KILLS, moment
+    backend.kills, backend.call = MOST_KILLS, call
     fork = world.fork(parent)
     assert status_of(fork) is Status.READY
     assert backend.kills == 0
     assert (fork.report or {})["neutralised"]["rolled_back"] == ["transfer"]
 
 
-@pytest.mark.parametrize("moment", ["await_ready", "secure", "take_snapshot", "open"])
+@pytest.mark.parametrize("call", ["await_ready", "secure", "take_snapshot", "open"])
 def test_a_new_service_whose_server_is_killed_on_its_way_is_started_again(
-    world: World, backend: KillingBackend, moment: str
+    world: World, backend: KillingBackend, call: str
 ) -> None:
-    backend.kills, backend.moment = MOST_KILLS, moment
+    backend.kills, backend.call = MOST_KILLS, call
     assert status_of(world.create()) is Status.READY
     assert backend.kills == 0
 
 
-@pytest.mark.parametrize("moment", ["await_ready", "secure", "open"])
+@pytest.mark.parametrize("call", ["await_ready", "secure", "open"])
 @pytest.mark.parametrize("forked", [False, True], ids=["created", "forked"])
 def test_one_that_is_killed_again_and_again_is_given_up(
-    world: World, backend: KillingBackend, forked: bool, moment: str
+    world: World, backend: KillingBackend, forked: bool, call: str
 ) -> None:
     parent = world.create()
-    backend.kills, backend.moment = 1000, moment
+    backend.kills, backend.call = 1000, call
     failed = world.fork(parent) if forked else world.create("new")
     assert status_of(failed) is Status.UNSTABLE
     assert f"happened {MOST_KILLS + 1} times" in (failed.failure or "")

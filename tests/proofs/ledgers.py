@@ -35,11 +35,11 @@ def rows(running: Running) -> list[int]:
         return [int(str(n)) for (n,) in connection.execute("SELECT n FROM ledger ORDER BY n").fetchall()]
 
 
-def rows_until(running: Running, moment: datetime) -> list[int]:
-    """Return the numbers whose transactions committed at or before a moment, as the server tells."""
+def rows_until(running: Running, restore_time: datetime) -> list[int]:
+    """Return the numbers whose transactions committed at or before a time, according to the server."""
     query = "SELECT n FROM ledger WHERE pg_xact_commit_timestamp(xmin) <= %s ORDER BY n"
     with running.connect() as connection:
-        return [int(str(n)) for (n,) in connection.execute(query, (moment,)).fetchall()]
+        return [int(str(n)) for (n,) in connection.execute(query, (restore_time,)).fetchall()]
 
 
 def has_ledger(running: Running) -> bool:
@@ -48,15 +48,15 @@ def has_ledger(running: Running) -> bool:
         return connection.execute("SELECT to_regclass('ledger') IS NOT NULL").fetchone() == (True,)
 
 
-def at(moment: datetime | str, **fields: str) -> ForkRequest:
-    """Return a request for a moment, given as such or as a caller writes it."""
-    text = moment if isinstance(moment, str) else rfc3339(moment)
+def at(restore_time: datetime | str, **fields: str) -> ForkRequest:
+    """Return a request for a target time, as a datetime or as a caller writes it."""
+    text = restore_time if isinstance(restore_time, str) else rfc3339(restore_time)
     return ForkRequest(ForkStrategy.PITR, target_time=text, **fields)  # type: ignore[arg-type]
 
 
-def rows_at(ground: Ground, parent: Running, moment: datetime | str) -> list[int]:
-    """Fork a service at a moment and return the numbers that the fork holds."""
-    fork = ground.fork(parent, at(moment))
+def rows_at(ground: Ground, parent: Running, restore_time: datetime | str) -> list[int]:
+    """Fork a service to a time, and return the numbers in the fork."""
+    fork = ground.fork(parent, at(restore_time))
     held = rows(fork)
     ground.delete(fork)
     return held

@@ -22,7 +22,7 @@ def commits(*seconds: int) -> list[tuple[int, datetime]]:
         ((0, 1, 2, 3), 1, {2}),
         ((0, 1, 2, 3), 9, {4}),
         ((0, 1, HOUR, HOUR + 1), 30, {2}),  # the clock jumped over the target
-        ((0, 1, HOUR, HOUR + 1, 4, 5, 6), 5, {6}),  # it was ahead for a moment: not the rows before that
+        ((0, 1, HOUR, HOUR + 1, 4, 5, 6), 5, {6}),  # it was ahead for a short time: not the rows before that
         ((0, 1, 2, 3, 1, 2, 3), 2, {3, 6}),  # it went back, and showed the target twice
     ],
 )

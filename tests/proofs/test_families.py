@@ -35,9 +35,9 @@ def test_forks_of_forks_to_depth_10_each_hold_their_line(ground: Ground, parent:
     assert [rows(one) for one in line] == [list(range(number + 1)) for number in range(DEPTH + 1)]
     middle = line[DEPTH // 2]
     earliest(ground, middle)
-    moment = append(middle, 100)[0]
+    restore_time = append(middle, 100)[0]
     append(middle, 101)
-    assert rows_at(ground, middle, moment) == [*range(DEPTH // 2 + 1), 100]
+    assert rows_at(ground, middle, restore_time) == [*range(DEPTH // 2 + 1), 100]
     for one in line[1:]:
         ground.delete(one)
 
@@ -71,8 +71,8 @@ def snapshot_time(fork: Running) -> datetime:
 @pytest.mark.parametrize("size", [("500", "2"), ("2000", "8")], ids=["smaller", "larger"])
 @pytest.mark.parametrize("strategy", list(ForkStrategy))
 def test_a_second_size(ground: Ground, sized_parent: Running, strategy: ForkStrategy, size: tuple[str, str]) -> None:
-    moment = append(sized_parent, len(rows(sized_parent)) + 1)[0]
-    target_time = rfc3339(moment) if strategy is ForkStrategy.PITR else None
+    restore_time = append(sized_parent, len(rows(sized_parent)) + 1)[0]
+    target_time = rfc3339(restore_time) if strategy is ForkStrategy.PITR else None
     cpu_millis, memory_gbs = size
     fork = ground.fork(
         sized_parent,
@@ -80,7 +80,7 @@ def test_a_second_size(ground: Ground, sized_parent: Running, strategy: ForkStra
     )
     assert (fork.service.size.cpu_millis, fork.service.size.memory_gbs) == (int(cpu_millis), int(memory_gbs))
     # Which snapshot is the last one depends on the WAL that the tests before this one have made.
-    reaches_to = snapshot_time(fork) if strategy is ForkStrategy.LAST_SNAPSHOT else moment
+    reaches_to = snapshot_time(fork) if strategy is ForkStrategy.LAST_SNAPSHOT else restore_time
     assert (rows(fork) if has_ledger(fork) else []) == rows_until(sized_parent, reaches_to)
     ground.delete(fork)
 

@@ -32,9 +32,9 @@ def earliest(ground: Ground, running: Running) -> datetime:
     return found[0]
 
 
-def refused(ground: Ground, parent: Running, moment: datetime | str) -> Invalid:
+def refused(ground: Ground, parent: Running, restore_time: datetime | str) -> Invalid:
     with pytest.raises(Invalid) as error:
-        fork_service(ground.plane, ground.project_id, parent.service.id, at(moment))
+        fork_service(ground.plane, ground.project_id, parent.service.id, at(restore_time))
     return error.value
 
 
@@ -117,7 +117,7 @@ def test_with_offset_plus_05_30(ground: Ground, parent: Running) -> None:
 
 
 def test_across_a_dst_change(ground: Ground, parent: Running) -> None:
-    """The same clock reading with the offsets before and after a change names moments an hour apart."""
+    """The same clock reading with the offsets before and after a change means times an hour apart."""
     times = append(parent, 1, 2, 3)
     winter = times[1].astimezone(timezone(timedelta(hours=1)))
     assert rows_at(ground, parent, winter.isoformat()) == [1, 2]

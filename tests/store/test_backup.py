@@ -1,4 +1,4 @@
-"""A backup of the store is whole, private, and as of one moment, whoever writes meanwhile."""
+"""A backup of the store is complete, private and consistent, also while others write."""
 
 import stat
 import threading

@@ -1,6 +1,6 @@
 """A store keeps its rows over migrations: dumps of each released schema, frozen, are opened by the code of today.
 
-RAMET_UPDATE_SCHEMAS=1 writes the dumps of the newest revision anew, as long as it is not released.
+RAMET_UPDATE_SCHEMAS=1 rewrites the dumps of the newest revision, as long as it is not released.
 """
 
 import os
@@ -26,7 +26,7 @@ from tests.servers import BIN
 
 SCHEMAS = Path(__file__).parent / "schemas"
 RELEASED = sorted({path.name.split(".")[0] for path in SCHEMAS.iterdir()} | {str(head_revision())})
-MOMENT = datetime(2026, 3, 29, 1, 59, 59, 999_999, tzinfo=UTC)
+TIME = datetime(2026, 3, 29, 1, 59, 59, 999_999, tzinfo=UTC)
 SPECIAL = {
     "service_type": "VECTOR",
     "environment": "PROD",
@@ -55,7 +55,7 @@ def _value(column: "sa.Column[Any]", which: str) -> Any:
     values: Mapping[type, Any] = {
         sa.Integer: 7 if which == "full" else 8,
         sa.BigInteger: 2**40,
-        UtcTime: MOMENT,
+        UtcTime: TIME,
         sa.Float: 1.5,
         sa.Boolean: False,
         sa.JSON: {"a": [1, None, "ü"]},
@@ -88,7 +88,7 @@ def fill(url: str) -> None:
                 if table.name == "service" and not with_nulls:
                     row |= {"deleted_at": None, "failed_at": None, "operation_id": None}
                 if table.name == "service" and with_nulls:
-                    row |= {"port": 9, "deleted_at": MOMENT}
+                    row |= {"port": 9, "deleted_at": TIME}
                 if table.name == "operation_event":
                     row["id"] = 1 + with_nulls
                 tx.execute(table.insert(), row)
@@ -145,8 +145,8 @@ def test_a_store_of_a_released_schema_is_brought_up_to_date_with_its_rows(url: s
         assert compare_metadata(MigrationContext.configure(tx, opts={"compare_type": True}), metadata) == []
         (living,) = services.all_live_services(tx)
     store.close()
-    assert (living.port, living.created_at, living.settings) == (7, MOMENT, {"a": [1, None, "ü"]})
-    assert (living.ready_at, living.last_verified_at) == (MOMENT, MOMENT)
+    assert (living.port, living.created_at, living.settings) == (7, TIME, {"a": [1, None, "ü"]})
+    assert (living.ready_at, living.last_verified_at) == (TIME, TIME)
     assert_kept(before, rows_of(url))
 
 

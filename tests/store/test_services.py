@@ -26,7 +26,7 @@ ORIGIN = Origin("p" * 10, "s" * 10, "shop", "PITR", "2026-01-15T10:30:00.25+05:3
         {"origin": ORIGIN, "settings": {"window_days": 3}},
         {"origin": Origin("p" * 10, "s" * 10, "shop", "NOW"), "size": Size(), "name": "Ümläut 'x' \"y\" 🌱"},
     ],
-    ids=["plain", "moment", "now"],
+    ids=["plain", "restore_time", "now"],
 )
 def test_a_service_comes_back_as_it_was(store: Store, columns: dict[str, object]) -> None:
     with store.write() as tx:

@@ -54,7 +54,7 @@ class BaseBackups:
     def upload(
         self, info: BackupInfo, tree: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
     ) -> None:
-        """Upload a data directory that nobody changes meanwhile, and verify what arrived. May run twice.
+        """Upload a data directory that nobody changes during this time, and verify the upload. May run twice.
 
         `progress` gets the bytes of files that are uploaded, and of all. Raises Failed when a part arrived incomplete.
         """

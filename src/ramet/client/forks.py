@@ -26,7 +26,7 @@ class Forks(Connection):
     ) -> Service:
         """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited.
 
-        `target_time` goes with PITR; `snapshot_id` with LAST_SNAPSHOT: that one instead of the newest.
+        `target_time` is for PITR; `snapshot_id`, for LAST_SNAPSHOT, is used instead of the newest snapshot.
         `quiet` disables its scheduled jobs and foreign credentials; by default for DEV forks only.
         """
         fields = given(

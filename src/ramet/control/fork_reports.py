@@ -1,4 +1,4 @@
-"""Fork reports: what a fork was made from, with the seconds of each step."""
+"""Fork reports: what a fork was created from, and how long each step took."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -35,12 +35,12 @@ class LeftBehind:
 
 
 def fork_report(plane: Plane, project_id: str, service_id: str) -> ForkReport:
-    """Return the report of a fork. Raises NotFound for what is no fork, WrongState for one that is not made yet."""
+    """Return the report of a fork. Raises NotFound for no fork, WrongState for a fork before READY."""
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
         origin = service.origin
         if origin is None:
-            raise NotFound("NO_FORK", f"Service {service.id} is no fork, so it has no fork report")
+            raise NotFound("NO_FORK", f"Service {service.id} is not a fork, so it has no fork report")
         if service.report is None:
             raise WrongState(
                 "INVALID_STATE",
@@ -59,7 +59,7 @@ def fork_report(plane: Plane, project_id: str, service_id: str) -> ForkReport:
 
 
 def cut_of(report: ForkReport) -> dict[str, Any]:
-    """Return the transactions on both sides of the border of a fork's history; empty while they are not known."""
+    """Return the last transaction in the fork and the first one after it; empty while they are not known."""
     return report.facts["capture"].get("cut") or report.facts.get("cut") or {}
 
 
@@ -77,22 +77,22 @@ def left_behind(report: ForkReport) -> list[LeftBehind]:
 
 
 def checks_of(report: ForkReport) -> list[str]:
-    """Return what was proven before the fork was READY, in sentences."""
+    """Return sentences that say what was verified before the fork was READY."""
     captured, recovered = report.facts["capture"], report.facts["recovery"]
-    checks = ["Each WAL segment was of the parent's cluster, timeline and place, and whole."]
+    checks = ["Each WAL segment was complete, and belonged to the parent's cluster, timeline and position."]
     if captured.get("clean"):
-        return [*checks, "The parent's server had been stopped cleanly, before and after the copy."]
+        return [*checks, "The parent's server was shut down cleanly, before and after the copy."]
     cut = captured.get("cut")
     if cut is None:
         return [*checks, f"Recovery reached the end of the copy at {captured.get('end_lsn', 'its end')}."]
     if cut["first_excluded"] is None:
-        return [*checks, "Recovery reached the last transaction in the parent's WAL, and went on from there."]
+        return [*checks, "Recovery reached the last transaction in the parent's WAL."]
     target = "" if report.origin.target_time is None else rfc3339(parse_target_time(report.origin.target_time))
     excluded, last = recovered.get("first_excluded_time"), recovered.get("last_commit_time")
-    latest = f"The last transaction in the fork is of {last}, not after {target}."
+    latest = f"The last transaction in the fork was committed at {last}, not after {target}."
     return [
         *checks,
         f"Recovery stopped before the transaction of {excluded}, which ended after {target}.",
-        latest if last else f"No commit was replayed: the WAL from the snapshot on has none up to {target}.",
-        f"The fork is on a timeline of its own, {recovered.get('timeline')}.",
+        latest if last else f"No commit was replayed: the WAL between the snapshot and {target} contains none.",
+        f"The fork is on its own timeline, {recovered.get('timeline')}.",
     ]

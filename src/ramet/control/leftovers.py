@@ -1,6 +1,6 @@
 """Resources on the host that no row owns, resources of rows that are missing, and rows that contradict each other.
 
-Safe to ask while operations are under way: the host is listed before the rows are read and again after that. A row is
+Safe while operations run: the host is listed before the rows are read and again after that. A row is
 written before what it owns and ended after it, so what is listed both times and has no row is left over.
 """
 
@@ -17,7 +17,7 @@ _SERVICE_WIDE = (Kind.DIRECTORY, Kind.SOCKETS, Kind.CGROUP, Kind.PROCESS)
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence, and what may be discarded to put it right, if anything."""
+    """A sentence, and the resource to discard as the repair, if any."""
 
     sentence: str
     resource: HostResource | None = None
@@ -71,7 +71,7 @@ def _reason(resource: HostResource, owners: Owners) -> str | None:
 
 
 def _lost(resources: Collection[HostResource], owners: Owners) -> list[Finding]:
-    settled = owners.born - owners.busy
+    settled = owners.settled - owners.busy
     directories = {one.service_id for one in resources if one.kind is Kind.DIRECTORY}
     kept = {(one.service_id, one.name) for one in resources if one.kind is Kind.SNAPSHOT}
     lost = [f"The volume of service {service_id} is lost." for service_id in sorted(settled - directories)]

@@ -35,7 +35,7 @@ class ForkRequest:
     world; None: as its environment has it, DEV forks are quiet.
 
     `region_code` can only be the parent's: a request with it is the same request as one without it, so an idempotency
-    key stands for both.
+    key identifies both.
     """
 
     strategy: ForkStrategy

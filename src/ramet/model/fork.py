@@ -29,7 +29,7 @@ def check_target(strategy: ForkStrategy, target_time: str | None, now: datetime)
         if target_time is not None:
             raise Invalid(
                 "TARGET_TIME_NOT_ALLOWED",
-                f"target_time {target_time[:64]!r} goes with fork_strategy PITR only, not with {strategy}",
+                f"target_time {target_time[:64]!r} is allowed with fork_strategy PITR only (got {strategy})",
                 "Leave target_time out, or send fork_strategy PITR.",
             )
         return None

@@ -40,7 +40,7 @@ NOT_MEASURED = frozenset(
 
 
 def resolved(name: str, function: Function | None) -> Alias:
-    """Return what a name stands for, itself when it is no alias. Raises Invalid for an alias with a function."""
+    """Return the metric that a name is an alias of, or the name itself. Raises Invalid for an alias with a function."""
     found = _ALIASES.get(name, Alias(name))
     if function is not None and (name in _ALIASES or name in NOT_MEASURED):
         raise Invalid(

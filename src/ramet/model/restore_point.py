@@ -1,4 +1,4 @@
-"""Which data state a fork request means: chosen from what is known of the parent, without any I/O."""
+"""The restore point of a fork request, chosen from what is known of the parent, without any I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ from ramet.model.timestamps import rfc3339
 
 @dataclass(frozen=True)
 class RestorePoint:
-    """The data state that a fork is to hold: a base snapshot, a target time, both, or neither (now).
+    """The state to restore: a base snapshot, a target time, both, or neither (now).
 
-    `awaits_snapshot` says that the base is a snapshot that is still to be taken.
+    `awaits_snapshot` means that the base snapshot is still to be taken.
     """
 
     strategy: ForkStrategy
@@ -38,7 +38,7 @@ class Ancestor:
 
 @dataclass(frozen=True)
 class Parent:
-    """What is known of a service when a fork of it is asked for.
+    """What is known of a service when a fork of it is requested.
 
     `is_behind`: a fork as of now holds more than the newest snapshot. `ancestors` are those of a fork, nearest first;
     they matter only to a target before it was created.
@@ -84,7 +84,7 @@ def _named(strategy: ForkStrategy, snapshot_id: str, parent: Parent) -> RestoreP
     if strategy is not ForkStrategy.LAST_SNAPSHOT:
         raise Invalid(
             "SNAPSHOT_NOT_ALLOWED",
-            f"snapshot_id goes with fork_strategy LAST_SNAPSHOT only, not with {strategy}",
+            f"snapshot_id is allowed with fork_strategy LAST_SNAPSHOT only (got {strategy})",
             "Leave snapshot_id out, or send fork_strategy LAST_SNAPSHOT.",
         )
     found = next((snapshot for snapshot in parent.snapshots if snapshot.id == snapshot_id), None)
@@ -92,7 +92,7 @@ def _named(strategy: ForkStrategy, snapshot_id: str, parent: Parent) -> RestoreP
         raise Invalid(
             "SNAPSHOT_NOT_FOUND",
             f"The parent has no snapshot {snapshot_id[:64]!r}",
-            "Its snapshots are listed by GET .../snapshots; without snapshot_id the newest is taken.",
+            "GET .../snapshots lists its snapshots; without snapshot_id the newest one is used.",
         )
     return RestorePoint(strategy, found)
 
@@ -122,11 +122,11 @@ def _advice(target: datetime, ancestors: Sequence[Ancestor], now: datetime) -> s
     """Name the ancestor that may have the data of that time: the nearest that existed then, or the oldest known."""
     lived = [one for one in ancestors if target >= one.created_at]
     if not ancestors or (not lived and ancestors[-1].is_fork):
-        return "Its ancestor of that time is unknown here."
+        return "Its ancestor at that time is unknown."
     asked = lived[0] if lived else ancestors[-1]
     named = f"its ancestor {asked.name!r} ({asked.service_id})"
     if asked.is_gone:
-        return f"Data of that time belonged to {named}, which is deleted together with its restore window."
+        return f"Data of that time belonged to {named}, which was deleted together with its restore window."
     if target < asked.created_at:
         return f"Not even {named} existed then; it was created at {rfc3339(asked.created_at)}."
     if asked.earliest is None:

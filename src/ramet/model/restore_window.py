@@ -62,7 +62,7 @@ class RestoreWindow:
 def restore_window(
     snapshots: list[Snapshot], gaps: Sequence[Gap], settings: RestoreSettings, now: datetime
 ) -> RestoreWindow:
-    """Return the window that snapshots and WAL open. What was written last is in the live WAL, so it ends now."""
+    """Return the window that snapshots and WAL provide. It ends now, because the volume has the newest WAL."""
     earliest = min((snapshot.taken_at for snapshot in rollable(snapshots)), default=None)
     open_gap = next((gap for gap in gaps if gap.ends_at is None), None)
     latest = now if open_gap is None else open_gap.begins_at
@@ -84,12 +84,12 @@ def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:
 
 
 def settings_of(service_settings: Mapping[str, Any], defaults: RestoreSettings) -> RestoreSettings:
-    """Return what holds for a service: its own settings, and the installation's for the rest."""
+    """Return the settings of a service: its own, and the installation's for the rest."""
     return replace(defaults, **own_settings(service_settings))
 
 
 def own_settings(service_settings: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return what a service has set itself, by the names of the settings."""
+    """Return the settings of the service itself, by name."""
     own: Mapping[str, int] = service_settings.get(_KEY, {})
     return own
 

@@ -1,6 +1,6 @@
 """Preparing a password as clients of PostgreSQL do before they use it (RFC 4013, and PostgreSQL's departures from it).
 
-A verifier is made from the prepared password; one made from the text as it stands would lock out who uses a
+A verifier is made from the prepared password; one made from the unprepared text would lock out users of a
 no-break space or a composed letter.
 """
 

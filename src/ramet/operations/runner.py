@@ -42,7 +42,7 @@ def _always(_waits: bool) -> bool:
 
 @dataclass(frozen=True)
 class _Unreadable:
-    """Stands for a state that cannot be decoded: whoever reads a field of it gets the reason."""
+    """Takes the place of a state that cannot be decoded: reading a field of it raises the reason."""
 
     reason: str
 
@@ -65,7 +65,7 @@ class Runner:
     def run(self, operation: Operation, goes_on: GoesOn = _always) -> bool:
         """Run an operation until it is over, has to wait, or its lease is lost.
 
-        False when the store was unavailable for so long that the result is not recorded: its lease may be released.
+        False when the result is not recorded because the store was unavailable too long: the lease may be released.
         """
         try:
             following = self._turn(operation, goes_on)

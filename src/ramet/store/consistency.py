@@ -1,4 +1,4 @@
-"""Questions about rows that must not contradict each other, and what they say should be on the host."""
+"""Queries for rows that contradict each other, and for what should be on the host."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ _active = sa.select(operation.c.id).where(operation.c.status.in_(_UNDER_WAY))
 class Owners:
     """Who may have something on a host: ids of services and of replica nodes, and of snapshots by service.
 
-    `paused` are those whose servers must not run now, `pooled` those that may have a pooler, `busy` the subjects of
-    operations under way, with the nodes of sets and the throw-away servers of drills: what is left of them may
-    still be needed.
+    `settled` are the services that became READY once, `paused` those whose servers must not run now, `pooled` those
+    that may have a pooler, `busy` the subjects of operations under way, with the nodes of sets and the throw-away
+    servers of drills: what is left of them may still be needed.
     """
 
-    born: frozenset[str]
+    settled: frozenset[str]
     living: frozenset[str]
     paused: frozenset[str]
     pooled: frozenset[str]
@@ -29,7 +29,7 @@ class Owners:
 
 
 def owners(tx: sa.Connection) -> Owners:
-    """Return who owns something, by the rows."""
+    """Return the owners according to the rows."""
     active = tx.execute(
         sa.select(operation.c.subject, operation.c.state).where(operation.c.status.in_(_UNDER_WAY))
     ).all()
@@ -42,7 +42,7 @@ def owners(tx: sa.Connection) -> Owners:
     nodes = {node_id: row for row in sets for node_id, _port in row.nodes}
     busy |= {node_id for node_id, row in nodes.items() if row.id in busy or row.service_id in busy}
     return Owners(
-        born=frozenset(row.id for row in rows if row.ready_at is not None),
+        settled=frozenset(row.id for row in rows if row.ready_at is not None),
         living=frozenset([*(row.id for row in rows), *nodes]),
         paused=frozenset(paused | {node_id for node_id, row in nodes.items() if row.service_id in paused}),
         pooled=frozenset(row.id for row in (*rows, *sets) if row.pooler_port is not None),
@@ -52,7 +52,7 @@ def owners(tx: sa.Connection) -> Owners:
 
 
 def contradictions(tx: sa.Connection) -> list[str]:
-    """Return a sentence for each row that no operation will ever put right."""
+    """Return a sentence for each row that no operation will repair."""
     living = sa.select(service.c.id).where(service.c.deleted_at.is_(None), service.c.failed_at.is_(None))
     found = [
         f"Operation {row.operation_id} is over and still holds service {row.service_id}."

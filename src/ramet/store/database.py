@@ -18,7 +18,7 @@ from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_silen
 
 _BUSY_SECONDS = 30
 _COMMON: dict[str, Any] = {
-    "hide_parameters": True,  # they hold verifiers
+    "hide_parameters": True,  # they contain verifiers
     "json_serializer": lambda value: msgspec.json.encode(value).decode(),
     "json_deserializer": msgspec.json.decode,
 }
@@ -26,7 +26,7 @@ _UNREACHABLE = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutEr
 
 
 class Store:
-    """Hands out transactions. Safe to share between threads."""
+    """Opens transactions. Safe to share between threads."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
@@ -60,11 +60,11 @@ class Store:
 
     @contextmanager
     def write(self, *, durable: bool = True, patient: bool = False) -> Iterator[sa.Connection]:
-        """A transaction that may write; on SQLite it waits for its turn at the start, so that it never fails later.
+        """A transaction that may write; on SQLite it takes the write lock when it begins, so that it never fails later.
 
         One thread may have only one at a time. Raises Unavailable when the database cannot be reached. One that is
-        not `durable` may be lost in a power cut, unless a durable one has followed it; nothing else can happen to it.
-        A `patient` one lets those go first that a client waits for.
+        not `durable` may be lost in a power failure, unless a durable one has followed it, but in no other way.
+        A `patient` one waits for transactions that a client waits for.
         """
         options = {"writes": True, "durable": durable}
         with self._turn(patient), self._reached(), self.engine.connect().execution_options(**options) as tx, tx.begin():
@@ -72,7 +72,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A transaction that only reads: it waits for nobody. Raises Unavailable as `write` does."""
+        """A transaction that only reads: it waits for no lock. Raises Unavailable as `write` does."""
         with self._reached(), self.engine.connect() as tx, tx.begin():
             yield tx
 
@@ -87,7 +87,7 @@ class Store:
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """Let nobody wait for a store that is known to be silent, and note when it falls silent."""
+        """Raise Unavailable at once while the store does not answer, and record when it stops answering."""
         if self._watch.is_silent:
             raise _unreachable()
         with _reachable():
@@ -110,8 +110,8 @@ class Store:
 class _Turns:
     """The order of SQLite's writers in one process.
 
-    Those that find the database locked sleep up to 100 ms between two looks; threads that wait here go on at once. Of
-    the patient ones only the first competes with the others, which so wait for two at most of the many steps at work.
+    Writers that find the database locked sleep up to 100 ms between attempts; threads that wait here continue at once.
+    Of the patient ones only the first competes with the others, which therefore wait for at most two of them.
     """
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ def _damaged(engine: sa.Engine) -> Failed:
 
 
 def _is_mistake(error: sa.exc.SQLAlchemyError) -> bool:
-    """Tell whether SQLite refused a statement as such: it has the same class for that as for a full disk."""
+    """Tell whether SQLite rejected a statement as invalid: it raises the same class for that as for a full disk."""
     cause = getattr(error, "orig", None)
     return isinstance(cause, sqlite3.Error) and cause.sqlite_errorcode == sqlite3.SQLITE_ERROR
 
@@ -209,7 +209,7 @@ def _sqlite(url: str) -> sa.Engine:
     def begin(connection: sa.Connection) -> None:
         options = connection.get_execution_options()
         if options.get("writes"):
-            # In WAL mode NORMAL leaves the flush to the next FULL one: what a power cut takes is always the latest.
+            # In WAL mode NORMAL leaves the flush to the next FULL one: a power failure loses only the latest ones.
             connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options.get('durable', True) else 'NORMAL'}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 

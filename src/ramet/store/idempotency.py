@@ -1,4 +1,4 @@
-"""Which request an Idempotency-Key stood for, and the service that it made."""
+"""The request that was sent with an Idempotency-Key, and the service that it created."""
 
 from dataclasses import dataclass
 from datetime import datetime

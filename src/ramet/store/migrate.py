@@ -43,7 +43,7 @@ def upgrade(engine: sa.Engine) -> None:
 
 @contextmanager
 def _without_references(connection: sa.Connection) -> Iterator[None]:
-    """Let SQLite make a table anew that others refer to: it looks at references again when the migrations are done.
+    """Let SQLite rebuild a table that others refer to: foreign keys are checked again after the migrations.
 
     PRAGMA foreign_keys has no effect inside a transaction (sqlite.org/foreignkeys.html, 2).
     """

@@ -1,6 +1,7 @@
-"""A PostgreSQL store that does not answer: every wait for it has an end, and while it is silent nobody else waits.
+"""Time limits for a PostgreSQL store. While it does not answer, requests are refused at once instead of waiting.
 
-A frozen server keeps its connections, and its kernel acknowledges all that is sent: only a clock of our own tells.
+A frozen server keeps its connections, and its kernel acknowledges all packets: only a time limit of the client
+detects that.
 """
 
 import logging
@@ -25,12 +26,12 @@ class Silent(psycopg.OperationalError):
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection on which no wait for the server is longer than `patience_seconds`; it is closed then."""
+    """A connection that waits for the server for at most `patience_seconds`, and is closed after that."""
 
     patience_seconds: float = STATEMENT_SECONDS
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Wait for the server. Raises Silent when the time is over."""
+        """Wait for the server. Raises Silent when the time limit is exceeded."""
         seconds = self.patience_seconds if timeout is None else timeout
         deadline = time.monotonic() + seconds
         try:
@@ -42,7 +43,7 @@ class BoundedConnection(psycopg.Connection[Any]):
             raise Silent(f"the server did not answer within {seconds:g} s") from error
 
     def ping(self) -> None:
-        """Ask the server for a sign of life, which it gives at once or not at all. Raises OperationalError."""
+        """Check that the server answers, with a shorter time limit. Raises OperationalError."""
         before, self.patience_seconds = self.autocommit, PING_SECONDS
         try:
             self.autocommit = True  # one message instead of three
@@ -53,7 +54,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def bounded_engine(url: str, **options: Any) -> sa.Engine:
-    """Return an engine whose connections are bounded, and looked at before each use."""
+    """Return an engine whose connections have time limits, and are checked before each use."""
     arguments = {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": int(STATEMENT_SECONDS * 1000)}
     engine = sa.create_engine(
         url, pool_size=10, max_overflow=20, pool_timeout=_POOL_SECONDS, connect_args=arguments, **options
@@ -64,7 +65,7 @@ def bounded_engine(url: str, **options: Any) -> sa.Engine:
         return BoundedConnection.connect(*positional, **named)
 
     @sa.event.listens_for(engine, "checkout")
-    def look(connection: Any, _record: Any, _proxy: Any) -> None:
+    def check(connection: Any, _record: Any, _proxy: Any) -> None:
         try:
             connection.ping()
         except Silent:
@@ -81,7 +82,7 @@ def is_silence(error: BaseException | None) -> bool:
 
 
 class Watch:
-    """Knows whether the store is silent, and asks it in a thread of its own until it answers again."""
+    """Knows whether the store is silent, and asks it in a separate thread until it answers again."""
 
     def __init__(self, ask: Callable[[], None]) -> None:
         self._ask = ask
@@ -91,11 +92,11 @@ class Watch:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the store did not answer lately, and has not answered since."""
+        """Whether the last attempt to reach the store exceeded its time limit."""
         return self._silent.is_set()
 
     def begin(self) -> None:
-        """Note that the store is silent."""
+        """Record that the store is silent."""
         with self._lock:
             if self._silent.is_set() or self._ended.is_set():
                 return
@@ -104,7 +105,7 @@ class Watch:
         threading.Thread(target=self._wait_for_answer, name="store-watch", daemon=True).start()
 
     def end(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         self._ended.set()
 
     def _wait_for_answer(self) -> None:
@@ -113,7 +114,7 @@ class Watch:
                 self._ask()
             except (sa.exc.SQLAlchemyError, psycopg.Error):
                 self._ended.wait(_PAUSE_SECONDS)
-            except Exception:  # noqa: BLE001 - the edge of a thread: only this one ends the silence
+            except Exception:  # noqa: BLE001 - the edge of a thread: no other thread would ask again
                 _log.exception("the store could not be asked; it is asked again")
                 self._ended.wait(_PAUSE_SECONDS)
             else:

@@ -8,9 +8,9 @@ from ramet.ids import new_id
 from tests.backends.contract.grounds import Ground
 
 
-def after(moment: datetime) -> datetime:
+def after(restore_time: datetime) -> datetime:
     """Wait until a time is over, and return a later one."""
-    eventually(lambda: datetime.now(UTC) > moment)
+    eventually(lambda: datetime.now(UTC) > restore_time)
     return datetime.now(UTC)
 
 

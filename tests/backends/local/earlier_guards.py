@@ -37,7 +37,7 @@ BEGIN
 END $$
 """
 # Runs for each statement that writes, so it is cheap as long as the session carries neither setting: with its caller's
-# rights, in place of a condition of the trigger, which would be prepared anew for each statement.
+# rights, in place of a condition of the trigger, which would be prepared again for each statement.
 _REFUSE_WRITES = f"""
 CREATE OR REPLACE FUNCTION pg_catalog.ramet_refuse_writes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

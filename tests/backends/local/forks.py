@@ -97,11 +97,11 @@ def rows_of(backend: LocalBackend, server: Server) -> list[int]:
         return [row[0] for row in connection.execute("SELECT n FROM public.ledger ORDER BY n").fetchall()]
 
 
-def committed_until(backend: LocalBackend, server: Server, moment: datetime) -> list[int]:
-    """Return the numbers whose transactions committed at or before a moment, as their own server tells."""
+def committed_until(backend: LocalBackend, server: Server, restore_time: datetime) -> list[int]:
+    """Return the numbers whose transactions committed at or before a time, according to their own server."""
     with connections.connect(paths_of(backend, server)) as connection:
         found = connection.execute(
-            "SELECT n FROM public.ledger WHERE pg_xact_commit_timestamp(xmin) <= %s ORDER BY n", (moment,)
+            "SELECT n FROM public.ledger WHERE pg_xact_commit_timestamp(xmin) <= %s ORDER BY n", (restore_time,)
         )
         return [row[0] for row in found.fetchall()]
 
@@ -187,8 +187,8 @@ def digest_of(directory: Path) -> dict[str, bytes]:
 
 
 def now() -> datetime:
-    """Return a moment that is over when this returns."""
-    moment = datetime.now(UTC)
-    while datetime.now(UTC) <= moment:
+    """Return a time that has passed when this returns."""
+    restore_time = datetime.now(UTC)
+    while datetime.now(UTC) <= restore_time:
         time.sleep(0)
-    return moment
+    return restore_time

@@ -49,7 +49,7 @@ def _close(pool: Pool) -> None:
     try:
         close_pool(pool)
     except Error:
-        # Whoever still uses it is the failure to see; the mount shall not outlive the run all the same.
+        # A process that still uses it is the failure to report; the mount must not outlive the run all the same.
         if mounted_at(pool.path):
             subprocess.run(["umount", "--lazy", str(pool.path)], check=True)
         raise

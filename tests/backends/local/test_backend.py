@@ -143,12 +143,12 @@ def test_all_wal_of_a_stopped_service_is_archived(backend: LocalBackend, parent:
 
 
 def captured_between_two_rows(backend: LocalBackend, parent: Server) -> tuple[Server, Capture]:
-    """Capture for a fork to the moment after row 1 and before row 2."""
+    """Capture for a fork to the time after row 1 and before row 2."""
     snapshot_id, _ = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 1)
+    (restore_time,) = append(backend, parent, 1)
     append(backend, parent, 2)
     child = new_server(backend.instances)
-    captured = backend.restore.capture(child, Source(parent, snapshot_id=snapshot_id, target=moment))
+    captured = backend.restore.capture(child, Source(parent, snapshot_id=snapshot_id, target=restore_time))
     assert captured is not None
     return child, captured
 
@@ -215,12 +215,12 @@ def test_a_trimmed_archive_still_serves_the_window_that_is_left(backend: LocalBa
     snapshot(backend, parent)
     append(backend, parent, 1)
     snapshot_id, facts = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 2)
+    (restore_time,) = append(backend, parent, 2)
     append(backend, parent, 3)
     archive = paths_of(backend, parent).archive
     eventually(lambda: len(list(archive.glob("0000????????????????????"))) >= 3)
     assert backend.restore.discard_wal(parent.service_id, facts) >= 2
-    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
+    assert rows_of(backend, fork(backend, parent, snapshot_id, restore_time).server) == [1, 2]
     assert rows_of(backend, fork(backend, parent, snapshot_id, now()).server) == [1, 2, 3]
 
 

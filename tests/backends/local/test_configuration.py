@@ -1,4 +1,4 @@
-"""The configuration as a pure function, held by golden files; RAMET_UPDATE_GOLDEN=1 writes them anew."""
+"""The configuration as a pure function, held by golden files; RAMET_UPDATE_GOLDEN=1 rewrites them."""
 
 import os
 from dataclasses import replace

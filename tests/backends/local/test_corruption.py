@@ -32,10 +32,10 @@ class Past:
         self.backend, self.parent = backend, parent
         self.paths = paths_of(backend, parent)
         self.snapshot_id, self.facts = snapshot(backend, parent)
-        self.moments: list[datetime] = []
+        self.restore_times: list[datetime] = []
         for number in range(4):
             append(backend, parent, 10 * number)
-            self.moments += append(backend, parent, 10 * number + 1)
+            self.restore_times += append(backend, parent, 10 * number + 1)
             with connections.connect(self.paths) as connection:
                 connection.execute("SELECT pg_switch_wal()")
         backend.servers.stop(parent)
@@ -48,8 +48,8 @@ class Past:
     def archived(self, number: int) -> Path:
         return self.paths.archive / self.segments[number].name
 
-    def fork_of(self, moment: datetime) -> list[int]:
-        forked = fork(self.backend, self.parent, self.snapshot_id, moment, paused=True)
+    def fork_of(self, restore_time: datetime) -> list[int]:
+        forked = fork(self.backend, self.parent, self.snapshot_id, restore_time, paused=True)
         return rows_of(self.backend, forked.server)
 
 
@@ -100,7 +100,7 @@ def test_a_corrupt_segment_is_named_with_the_nearest_restorable_time(
 ) -> None:
     mutate(past, past.archived(1))
     child = new_server(past.backend.instances)
-    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
+    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.restore_times[2])
     with pytest.raises(Failed, match=cause) as caught:
         past.backend.restore.capture(child, source)
     assert past.segments[1].name in caught.value.message
@@ -115,7 +115,7 @@ def test_the_nearest_restorable_time_may_be_a_later_snapshot(backend: LocalBacke
     later_id, later = snapshot(backend, parent)
     past.archived(1).unlink()
     with pytest.raises(Failed) as caught:
-        fork(backend, parent, past.snapshot_id, past.moments[2])
+        fork(backend, parent, past.snapshot_id, past.restore_times[2])
     nearest = parse_target_time(caught.value.details.rstrip(".").split()[-1])
     assert nearest == later.taken_at
     assert rows_of(backend, fork(backend, parent, later_id, nearest).server) == [0, 1, 10, 11, 20, 21, 30, 31]
@@ -124,7 +124,7 @@ def test_the_nearest_restorable_time_may_be_a_later_snapshot(backend: LocalBacke
 def test_a_flipped_bit_in_a_record_is_found_by_recovery(past: Past) -> None:
     _flip(past.archived(1), 0x100)
     with pytest.raises(Failed, match="is damaged at") as caught:
-        past.fork_of(past.moments[2])
+        past.fork_of(past.restore_times[2])
     assert past.segments[1].name in caught.value.message
     nearest = parse_target_time(caught.value.details.rstrip(".").split()[-1])
     assert past.fork_of(nearest) in ([0], [0, 1])
@@ -133,13 +133,13 @@ def test_a_flipped_bit_in_a_record_is_found_by_recovery(past: Past) -> None:
 def test_a_flipped_bit_in_a_page_header_is_found_before_recovery(past: Past) -> None:
     _flip(past.archived(1), 8)
     with pytest.raises(Failed, match="contains the WAL from"):
-        past.fork_of(past.moments[2])
+        past.fork_of(past.restore_times[2])
 
 
 def test_corruption_after_the_target_does_no_harm(past: Past) -> None:
     past.archived(2).unlink()
     _flip(past.archived(3), 0x100)
-    assert past.fork_of(past.moments[0]) == [0, 1]
+    assert past.fork_of(past.restore_times[0]) == [0, 1]
 
 
 def test_a_flipped_bit_in_the_wal_of_a_snapshot_is_found(backend: LocalBackend, parent: Server) -> None:
@@ -197,25 +197,25 @@ def test_wal_that_ends_before_the_backup_did_is_found(backend: LocalBackend, par
 
 def test_recovery_to_another_target_is_not_accepted(past: Past) -> None:
     child = new_server(past.backend.instances)
-    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
+    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.restore_times[2])
     captured = past.backend.restore.capture(child, source)
     assert captured is not None
     assert recover(past.backend, child, captured)["last_commit_time"] is not None
     wanted = captured.facts[RECOVER_TO_LSN]
     for elsewhere in (shown_lsn(lsn_number(wanted) - 8), shown_lsn(lsn_number(wanted) + 8), None):
-        other = type(captured)(past.moments[2], {**captured.facts, RECOVER_TO_LSN: elsewhere})
+        other = type(captured)(past.restore_times[2], {**captured.facts, RECOVER_TO_LSN: elsewhere})
         with pytest.raises(Failed, match="did not stop at the recovery target"):
             recover(past.backend, child, other)
 
 
 def test_recovery_to_another_transaction_is_not_accepted(past: Past) -> None:
     child = new_server(past.backend.instances)
-    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.moments[2])
+    source = Source(past.parent, paused=True, snapshot_id=past.snapshot_id, target=past.restore_times[2])
     captured = past.backend.restore.capture(child, source)
     assert captured is not None
-    included = {**captured.facts["cut"]["last_included"], "time": rfc3339(past.moments[1])}
+    included = {**captured.facts["cut"]["last_included"], "time": rfc3339(past.restore_times[1])}
     other = type(captured)(
-        past.moments[2], {**captured.facts, "cut": {**captured.facts["cut"], "last_included": included}}
+        past.restore_times[2], {**captured.facts, "cut": {**captured.facts["cut"], "last_included": included}}
     )
     with pytest.raises(Failed, match="did not stop at the recovery target"):
         recover(past.backend, child, other)
@@ -235,7 +235,7 @@ def test_the_error_for_a_lost_archive_names_the_remedy(past: Past) -> None:
         path.unlink()
     files.write(past.paths.archive / "00000002.history")
     with pytest.raises(Failed, match="is missing") as caught:
-        past.fork_of(past.moments[0])
+        past.fork_of(past.restore_times[0])
     assert caught.value.details == "Use fork_strategy NOW."
     stopped_at = now()
     eventually(lambda: now() > stopped_at + timedelta(seconds=1))  # a control file's time is cut to seconds

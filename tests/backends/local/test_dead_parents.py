@@ -39,10 +39,10 @@ def test_a_target_time_of_a_crashed_parent_is_exact_to_the_microsecond(
     backend: LocalBackend, parent: Server, offset: timedelta
 ) -> None:
     snapshot_id, _ = snapshot(backend, parent)
-    moment = append(backend, parent, 1, 2, 3)[1] + offset
-    expected = committed_until(backend, parent, moment)
+    restore_time = append(backend, parent, 1, 2, 3)[1] + offset
+    expected = committed_until(backend, parent, restore_time)
     kill(backend, parent)
-    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == expected
+    assert rows_of(backend, fork(backend, parent, snapshot_id, restore_time).server) == expected
 
 
 def test_a_target_after_the_last_commit_of_a_crashed_parent_contains_everything(

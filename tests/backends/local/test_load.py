@@ -61,9 +61,9 @@ def test_the_sums_of_every_fork_under_load_agree_and_its_indexes_are_whole(each_
     assert _run(backend, parent, "pgbench", "--initialize", "--quiet").wait() == 0
     snapshot_id, _ = snapshot(backend, parent)
     with _load(backend, parent):
-        moment = now()
+        restore_time = now()
         forks = [fork(backend, parent).server]
-        forks.append(fork(backend, parent, snapshot_id, moment).server)
+        forks.append(fork(backend, parent, snapshot_id, restore_time).server)
         later_id, _ = snapshot(backend, parent)
         forks.append(fork(backend, parent, later_id).server)
         forks.append(fork(backend, parent, snapshot_id, now()).server)
@@ -75,7 +75,7 @@ def test_the_sums_of_every_fork_under_load_agree_and_its_indexes_are_whole(each_
         assert _run(backend, child, "pg_amcheck", *check).wait() == 0
     with connections.connect(paths_of(backend, parent)) as connection:
         query = "SELECT count(*) FROM public.pgbench_history WHERE pg_xact_commit_timestamp(xmin) <= %s"
-        assert connection.execute(query, (moment,)).fetchone() == (_sums(backend, forks[1])[-1],)
+        assert connection.execute(query, (restore_time,)).fetchone() == (_sums(backend, forks[1])[-1],)
 
 
 @pytest.mark.crash

@@ -1,4 +1,4 @@
-"""Forks of moments on a quiet service: what lies in the WAL between the moment and the next commit is not in them.
+"""Forks to a time on an idle service do not contain the WAL between that time and the next commit.
 
 Such records have no transaction's end of their own before their effect: recovery that stops by time replays them.
 """
@@ -69,10 +69,10 @@ def test_transactions_after_the_target_are_not_in_the_fork(
         snapshot_id, _ = snapshot(backend, parent)
         append(backend, parent, 1)
         before = _value(connection, query)
-        moment = now()
+        restore_time = now()
         act(connection)
         assert query == "SELECT count(*) FROM public.kept" or _value(connection, query) != before
-    forked = fork(backend, parent, snapshot_id, moment)
+    forked = fork(backend, parent, snapshot_id, restore_time)
     with connections.connect(paths_of(backend, forked.server)) as connection:
         assert _value(connection, query) == before
     assert rows_of(backend, forked.server) == [1]

@@ -24,7 +24,7 @@ from tests.backends.local.hosts import data_root, new_server
 
 
 def reboot_behind(backend: LocalBackend, service_id: str) -> None:
-    """Make a capture look as if the host had been started anew since."""
+    """Make a capture look as if the host had been rebooted since."""
     note = backend.instances.paths(service_id).root / "capture.json"
     note.write_text(json.dumps({**json.loads(note.read_text()), "boot_id": "another"}))
 
@@ -67,7 +67,7 @@ def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
         backend.servers.open(forked)
         append(backend, forked, 3)
         cut = elsewhere / "cut.img"
-        shutil.copy(image_of(backend), cut)  # what is on the disk at this moment; dirty pages are not
+        shutil.copy(image_of(backend), cut)  # what is on disk now, without dirty pages
         backend.servers.stop(forked)
         with mounted(cut, elsewhere / "cut") as pool:
             layout = Layout(pool / "services", backend.instances.layout.sockets)

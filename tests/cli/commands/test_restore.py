@@ -36,8 +36,8 @@ def test_settings_of_the_restore_window_are_changed_and_reset(terminal: Terminal
 
 def test_a_dry_run_shows_the_fork_without_creating_it(terminal: Terminal, world: World) -> None:
     parent = terminal.made("service", "create", "dry")
-    moment = rfc3339(world.backend.commit(parent["service_id"], "row").committed_at)
-    plan = terminal.made("service", "fork", "dry", "--to-timestamp", moment, "--dry-run")
+    restore_time = rfc3339(world.backend.commit(parent["service_id"], "row").committed_at)
+    plan = terminal.made("service", "fork", "dry", "--to-timestamp", restore_time, "--dry-run")
     assert (plan["name"], plan["strategy"]) == ("dry-fork", "PITR")
     said = terminal.ramet("service", "fork", "dry", "--now", "--dry-run")
     assert "takes about" in said.out

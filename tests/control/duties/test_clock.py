@@ -19,8 +19,8 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-def is_now(moment: datetime) -> bool:
-    return abs(moment - datetime.now(UTC)) < timedelta(minutes=5)
+def is_now(instant: datetime) -> bool:
+    return abs(instant - datetime.now(UTC)) < timedelta(minutes=5)
 
 
 def test_a_step_is_not_followed_by_this_process_nor_by_the_next(tmp_path: Path, ahead: list[float]) -> None:

@@ -31,7 +31,7 @@ def _stop(world: World, server_ids: list[str]) -> None:
 
 
 def _inspect_until_all_serve(world: World, health: Health, server_ids: list[str]) -> None:
-    for _ in range(3):  # servers first, then what stands before them
+    for _ in range(3):  # servers first, then their poolers
         health.inspect()
         world.worker.run_until_idle()
         for server_id in server_ids:

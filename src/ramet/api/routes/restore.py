@@ -26,7 +26,7 @@ def get_restore_window(
 def update_restore_settings(
     plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[RestoreSettings]
 ) -> Response[schemas.RestoreWindow]:
-    """Set how far back this service can be restored, and when a snapshot is due: after so long, or so much WAL."""
+    """Set how far back this service can be restored, and after how much time or WAL the next snapshot is due."""
     names = ("window_days", "snapshot_interval_seconds", "snapshot_wal_bytes")
     changes = {name: value for name in names if (value := getattr(data, name)) is not msgspec.UNSET}
     return answer(_window_shape(restore.change_restore_settings(plane, project_id, service_id, changes)))

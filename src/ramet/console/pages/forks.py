@@ -1,4 +1,4 @@
-"""Forking a service: the form, its preview, and the report of a fork that is READY."""
+"""Forking a service: the form, its plan, and the report of a fork that is READY."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The configuration of a PgBouncer: what depends on its version, and on what stands behind it."""
+"""The configuration of a PgBouncer: what depends on its version, and on the servers behind it."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -82,7 +82,7 @@ def test_a_running_server_is_found_without_a_record(servers: Servers, running: S
 def test_a_server_is_found_while_the_kernel_shows_no_arguments_yet(
     servers: Servers, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In exec the arguments are empty for a moment: a fork was taken for dead when it had just been started."""
+    """During exec the arguments are empty: a fork that had just been started was taken for dead."""
     pid = _pid(servers, running)
     monkeypatch.setattr(identity, "_arguments", lambda _pid: [""])
     assert postgres.running(servers.paths(running.service_id)) == pid

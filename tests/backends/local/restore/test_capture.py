@@ -1,4 +1,4 @@
-"""What a fork holds: the ledger tells, for every strategy, and whatever happens to the parent meanwhile."""
+"""The contents of a fork, by a ledger, for every strategy, whatever happens to the parent during the fork."""
 
 import threading
 from datetime import datetime, timedelta
@@ -55,10 +55,10 @@ def test_a_fork_of_a_target_time_contains_exactly_what_had_committed(lively: tup
     backend, parent = lively
     snapshot_id, _ = snapshot(backend, parent)
     with writing(backend, parent, first=0):
-        moment = now()
+        restore_time = now()
         eventually(lambda: len(rows_of(backend, parent)) > 200)
-        forked = fork(backend, parent, snapshot_id, moment)
-    assert rows_of(backend, forked.server) == committed_until(backend, parent, moment)
+        forked = fork(backend, parent, snapshot_id, restore_time)
+    assert rows_of(backend, forked.server) == committed_until(backend, parent, restore_time)
 
 
 def test_a_fork_of_a_paused_service_holds_all_of_it(lively: tuple[LocalBackend, Server]) -> None:
@@ -77,8 +77,8 @@ def test_a_target_time_is_exact_to_the_microsecond(backend: LocalBackend, parent
     if paused:
         backend.servers.stop(parent)
 
-    def rows_at(moment: datetime) -> list[int]:
-        return rows_of(backend, fork(backend, parent, snapshot_id, moment, paused=paused).server)
+    def rows_at(restore_time: datetime) -> list[int]:
+        return rows_of(backend, fork(backend, parent, snapshot_id, restore_time, paused=paused).server)
 
     assert rows_at(committed[1] - MICROSECOND) == [1]
     assert rows_at(committed[1]) == [1, 2]
@@ -125,20 +125,20 @@ def test_a_target_slightly_ahead_of_the_parents_clock_is_waited_for(backend: Loc
 
 def test_targets_in_older_segments_are_found_in_the_archive(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
-    moments = []
+    restore_times = []
     for number in range(4):
-        (moment,) = append(backend, parent, number)
-        moments.append(moment)
+        (restore_time,) = append(backend, parent, number)
+        restore_times.append(restore_time)
         _switch(backend, parent)
-    for number, moment in enumerate(moments):
-        forked = fork(backend, parent, snapshot_id, moment)
+    for number, restore_time in enumerate(restore_times):
+        forked = fork(backend, parent, snapshot_id, restore_time)
         assert rows_of(backend, forked.server) == list(range(number + 1))
         assert len(forked.capture.facts["segments"]) == number + 2
 
 
 def test_wal_that_the_parent_has_removed_is_taken_from_the_archive(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 1)
+    (restore_time,) = append(backend, parent, 1)
     paths = paths_of(backend, parent)
     for number in range(2, 5):
         append(backend, parent, number)
@@ -146,7 +146,7 @@ def test_wal_that_the_parent_has_removed_is_taken_from_the_archive(backend: Loca
     eventually(lambda: len(list(paths.archive.iterdir())) > 4)
     with connections.connect(paths) as connection:
         connection.execute("CHECKPOINT")
-    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1]
+    assert rows_of(backend, fork(backend, parent, snapshot_id, restore_time).server) == [1]
 
 
 def test_a_target_time_before_a_pause_can_be_restored_after_it(backend: LocalBackend, parent: Server) -> None:
@@ -167,9 +167,9 @@ def test_a_snapshot_of_a_paused_service_is_a_base_for_later_moments(backend: Loc
     backend.servers.stop(parent)
     snapshot_id, _ = snapshot(backend, parent, paused=True)
     run(backend, parent)
-    (moment,) = append(backend, parent, 2)
+    (restore_time,) = append(backend, parent, 2)
     append(backend, parent, 3)
-    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
+    assert rows_of(backend, fork(backend, parent, snapshot_id, restore_time).server) == [1, 2]
 
 
 def test_a_target_time_before_a_crash_of_the_parent_can_be_restored(backend: LocalBackend, parent: Server) -> None:
@@ -190,13 +190,13 @@ def test_the_last_snapshot_of_a_crashed_parent_can_be_forked(backend: LocalBacke
 
 def test_a_fork_can_be_forked_and_restored_to_its_own_past(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 1)
-    child = fork(backend, parent, snapshot_id, moment).server
+    (restore_time,) = append(backend, parent, 1)
+    child = fork(backend, parent, snapshot_id, restore_time).server
     for generation in range(2, 4):
         snapshot_id, _ = snapshot(backend, child)
-        (moment,) = append(backend, child, generation)
+        (restore_time,) = append(backend, child, generation)
         append(backend, child, 100 + generation)
-        child = fork(backend, child, snapshot_id, moment).server
+        child = fork(backend, child, snapshot_id, restore_time).server
         assert rows_of(backend, child) == list(range(1, generation + 1))
 
 
@@ -212,12 +212,12 @@ def test_parent_and_fork_do_not_see_each_others_writes(backend: LocalBackend, pa
 def test_a_captured_fork_does_not_depend_on_its_parents_files(backend: LocalBackend) -> None:
     parent = create(backend)
     snapshot_id, _ = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 1)
+    (restore_time,) = append(backend, parent, 1)
     append(backend, parent, 2)
     sources = {
         (1, 2): Source(parent),
         (): Source(parent, snapshot_id=snapshot_id),
-        (1,): Source(parent, snapshot_id=snapshot_id, target=moment),
+        (1,): Source(parent, snapshot_id=snapshot_id, target=restore_time),
     }
     captured = []
     for rows, source in sources.items():
@@ -231,13 +231,13 @@ def test_a_captured_fork_does_not_depend_on_its_parents_files(backend: LocalBack
 
 def test_a_fork_writes_nothing_into_its_parents_archive(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, _ = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 1)
+    (restore_time,) = append(backend, parent, 1)
     backend.servers.stop(parent)
     archive = paths_of(backend, parent).archive
     before = digest_of(archive)
     children = [
         fork(backend, parent, paused=True).server,
-        fork(backend, parent, snapshot_id, moment, paused=True).server,
+        fork(backend, parent, snapshot_id, restore_time, paused=True).server,
         fork(backend, parent, snapshot_id, paused=True).server,
     ]
     for child in children:
@@ -290,8 +290,8 @@ def test_a_tablespace_is_refused_by_its_path(backend: LocalBackend, parent: Serv
         assert connection.execute("SELECT pg_backup_start('free again', true) IS NOT NULL").fetchone() == (True,)
 
 
-@pytest.mark.parametrize("moment_given", [False, True])
-def test_a_fork_may_be_smaller_than_its_parent(backend: LocalBackend, moment_given: bool) -> None:
+@pytest.mark.parametrize("target_given", [False, True])
+def test_a_fork_may_be_smaller_than_its_parent(backend: LocalBackend, target_given: bool) -> None:
     parent = new_server(backend.instances, size=Size(4000, 16))
     backend.servers.initialize(parent)
     run(backend, parent)
@@ -301,8 +301,8 @@ def test_a_fork_may_be_smaller_than_its_parent(backend: LocalBackend, moment_giv
         connection.execute("INSERT INTO public.ledger VALUES (9)")
         connection.execute("PREPARE TRANSACTION 'pending'")
     snapshot_id, _ = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 1)
-    forked = fork(backend, parent, snapshot_id, moment) if moment_given else fork(backend, parent)
+    (restore_time,) = append(backend, parent, 1)
+    forked = fork(backend, parent, snapshot_id, restore_time) if target_given else fork(backend, parent)
     with connections.connect(paths_of(backend, forked.server)) as connection:
         assert connection.execute("SELECT count(*) FROM pg_prepared_xacts").fetchone() == (1,)
         assert connection.execute("SHOW max_connections").fetchone() == ("100",)
@@ -347,11 +347,11 @@ class _Dying:
 @pytest.mark.parametrize("copies", range(4))
 def test_a_capture_killed_at_any_point_is_repeated(backend: LocalBackend, parent: Server, copies: int) -> None:
     snapshot_id, _ = snapshot(backend, parent)
-    (moment,) = append(backend, parent, 1)
+    (restore_time,) = append(backend, parent, 1)
     _switch(backend, parent)
     append(backend, parent, 2)
     for source, rows in (
-        (Source(parent, snapshot_id=snapshot_id, target=moment), [1]),
+        (Source(parent, snapshot_id=snapshot_id, target=restore_time), [1]),
         (Source(parent), [1, 2]),
         (Source(parent, snapshot_id=snapshot_id), []),
     ):

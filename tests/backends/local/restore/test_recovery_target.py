@@ -1,4 +1,4 @@
-"""Which base and which WAL a moment is looked for in, when the clock went back; the WAL is a table of times here.
+"""The base and the WAL that are searched for a time when the clock went back; the WAL is a table of times here.
 
 A real clock cannot be set back for a test: what happens with real servers is in `prove/clock.py`.
 """
@@ -39,7 +39,7 @@ class _Wal(WalReader):
         ]
         return [end for end in ends if start_lsn <= lsn_number(end.lsn) < end_lsn]
 
-    def clearly_before(self, segment: Segment, moment: datetime) -> int | None:
+    def clearly_before(self, segment: Segment, restore_time: datetime) -> int | None:
         return None
 
 

@@ -19,11 +19,11 @@ from tests.backends.local.hosts import new_server
 
 
 def throw_away(backend: LocalBackend, parent: Server) -> Server:
-    """Recover the newest moment of a service without an endpoint."""
+    """Recover a service to its latest time, without an endpoint."""
     snapshot_id, _ = snapshot(backend, parent)
-    moment = append(backend, parent, 1)[0]
+    restore_time = append(backend, parent, 1)[0]
     server = replace(new_server(backend.instances), port=0)
-    capture = backend.restore.capture(server, Source(parent, snapshot_id=snapshot_id, target=moment))
+    capture = backend.restore.capture(server, Source(parent, snapshot_id=snapshot_id, target=restore_time))
     assert capture is not None
     run_fork(backend, server, capture)
     return server

@@ -88,12 +88,12 @@ def test_a_transaction_that_was_prepared_since_is_in_the_fork(backend: LocalBack
 def test_preparing_changes_neither_the_snapshot_nor_the_archive(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     snapshot_id = prepared(backend, parent)
-    (moment,) = append(backend, parent, 2)
+    (restore_time,) = append(backend, parent, 2)
     before = digest_of(paths_of(backend, parent).archive)
     fork(backend, parent, snapshot_id)
     after = digest_of(paths_of(backend, parent).archive)
     assert {name: after[name] for name in before} == before
-    assert rows_of(backend, fork(backend, parent, snapshot_id, moment).server) == [1, 2]
+    assert rows_of(backend, fork(backend, parent, snapshot_id, restore_time).server) == [1, 2]
 
 
 def test_a_killed_preparation_continues(backend: LocalBackend, parent: Server) -> None:

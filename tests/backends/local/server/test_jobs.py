@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 120.0
 
 
 class Work:
-    """Something that goes on until it is let go, and counts how often it was begun."""
+    """A job that runs until it may end, and counts how often it was started."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -97,7 +97,7 @@ def test_a_job_of_a_stopped_service_has_no_result(workers: tuple[Jobs, Jobs], pl
     assert one.run(place("a"), "read", work, 0) is None
     one.end(place("a"))
     work.may_end.set()
-    anew = Work()
-    anew.may_end.set()
-    eventually(lambda: other.run(place("a"), "read", anew, 0.01) == "done")
-    assert anew.begun == 1
+    again = Work()
+    again.may_end.set()
+    eventually(lambda: other.run(place("a"), "read", again, 0.01) == "done")
+    assert again.begun == 1

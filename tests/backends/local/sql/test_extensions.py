@@ -19,7 +19,7 @@ from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, data_root, new_server, restart
 
-SINCE = 18  # extension_control_path: an extension need not lie in the installation
+SINCE = 18  # extension_control_path: an extension need not be in the installation
 MAJORS = [one.major for one in find_installations().found if one.major >= SINCE]
 # PostgreSQL looks into a library when a function is created, so that one that is gone takes a change afterwards.
 FUNCTION = "CREATE OR REPLACE FUNCTION answer() RETURNS int LANGUAGE c AS '$libdir/plpgsql', 'plpgsql_validator';"
@@ -47,9 +47,9 @@ class Stepping:
     def update(self, name: str | None = None) -> list[ExtensionUpdate]:
         return extensions.update(self.servers.paths(self.server.service_id), name)
 
-    def check(self, moment: datetime) -> None:
+    def check(self, restore_time: datetime) -> None:
         paths = self.servers.paths(self.server.service_id)
-        extensions.check_past(paths, self.servers.installations.of(self.server.pg_major), moment)
+        extensions.check_past(paths, self.servers.installations.of(self.server.pg_major), restore_time)
 
     def versions(self) -> list[str]:
         found = []

@@ -1,4 +1,4 @@
-"""What stands under a name is whole, and removing copes with everything."""
+"""A tree with its final name is complete, and any tree can be removed."""
 
 import ctypes
 import errno

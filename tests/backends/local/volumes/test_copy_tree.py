@@ -1,4 +1,4 @@
-"""Copying file by file from a source that changes meanwhile."""
+"""Copying file by file from a source that changes during the copy."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Space is counted extent by extent, whatever lies in the tree."""
+"""Space is counted extent by extent, whatever the tree contains."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The archive of a service: what it holds, and what is let go of."""
+"""The archive of a service: what it keeps, and what it removes."""
 
 import os
 import time

@@ -43,14 +43,14 @@ def test_without_its_parent_the_end_of_a_forks_history_is_unknown(backend: Local
     assert "cut" not in backend.restore.report_on_fork(forked.server, None)
 
 
-@pytest.mark.parametrize("at_moment", [False, True])
-def test_unlogged_tables_are_listed(backend: LocalBackend, parent: Server, at_moment: bool) -> None:
+@pytest.mark.parametrize("to_a_time", [False, True])
+def test_unlogged_tables_are_listed(backend: LocalBackend, parent: Server, to_a_time: bool) -> None:
     snapshot_id, _ = snapshot(backend, parent)
     with connections.connect(paths_of(backend, parent)) as connection:
         connection.execute("GRANT CREATE ON DATABASE postgres TO PUBLIC")
         connection.execute("CREATE UNLOGGED TABLE public.scratch AS SELECT 1 AS n")
-    moment = append(backend, parent, 1)[0]
-    forked = fork(backend, parent, *((snapshot_id, moment) if at_moment else ()))
+    restore_time = append(backend, parent, 1)[0]
+    forked = fork(backend, parent, *((snapshot_id, restore_time) if to_a_time else ()))
     assert backend.restore.report_on_fork(forked.server, None)["unlogged_tables"] == ["postgres.public.scratch"]
 
 

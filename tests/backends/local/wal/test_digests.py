@@ -118,7 +118,7 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
     _archived(backend, parent)
     append(backend, parent, 2)
     victim = _archived(backend, parent)[-1]
-    moment = append(backend, parent, 3)[0]
+    restore_time = append(backend, parent, 3)[0]
     second, later = snapshot(backend, parent)
     paths = paths_of(backend, parent)
     digests.record(paths, LONG)
@@ -127,7 +127,7 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
             overwrite(place, 9 * 1024 * 1024 + MIDDLE, b"x")
     (paths.data / "pg_wal" / victim.name).unlink(missing_ok=True)
     with pytest.raises(Failed, match=f"{victim.name} {digests.ALTERED}") as failed:
-        fork(backend, parent, first, moment)
+        fork(backend, parent, first, restore_time)
     assert rfc3339(later.taken_at) in failed.value.details
     digests.verify(paths, "", LONG)
     known = [
@@ -140,7 +140,7 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
     (gap,) = backend.restore.gaps(parent.service_id, known)
     assert victim.name in gap.reason
     assert gap.ends_at == later.taken_at
-    assert facts.taken_at <= gap.begins_at < moment
+    assert facts.taken_at <= gap.begins_at < restore_time
     forked = fork(backend, parent, first, gap.begins_at)
     assert 3 not in rows_of(backend, forked.server)
 
