@@ -77,7 +77,7 @@ FORK = {"is_fork": True, "created_at": minutes_ago(70)}
         ("PITR", minutes_ago(38), None, {"gaps": [GAP]}, "OUTSIDE_RESTORE_WINDOW", "is missing"),
         ("PITR", minutes_ago(61), None, {"snapshots": CLOCK_BACK}, "OUTSIDE_RESTORE_WINDOW", "The clock of the"),
         ("PITR", minutes_ago(80), None, FORK | {"ancestors": [ROOT]}, "OUTSIDE_RESTORE_WINDOW", "its ancestor 'root'"),
-        ("PITR", minutes_ago(80), None, FORK, "OUTSIDE_RESTORE_WINDOW", "unknown here"),
+        ("PITR", minutes_ago(80), None, FORK, "OUTSIDE_RESTORE_WINDOW", "at that time is unknown"),
         ("PITR", minutes_ago(600), None, FORK | {"ancestors": [ROOT]}, "OUTSIDE_RESTORE_WINDOW", "Not even"),
     ],
     ids=[
