@@ -70,7 +70,7 @@ FORK = {"is_fork": True, "created_at": minutes_ago(70)}
 @pytest.mark.parametrize(
     ("strategy", "target", "snapshot_id", "known", "code", "said"),
     [
-        ("NOW", None, "old", {}, "SNAPSHOT_NOT_ALLOWED", "not with NOW"),
+        ("NOW", None, "old", {}, "SNAPSHOT_NOT_ALLOWED", "got NOW"),
         ("LAST_SNAPSHOT", None, "gone", {}, "SNAPSHOT_NOT_FOUND", "'gone'"),
         ("PITR", minutes_ago(61), None, {}, "OUTSIDE_RESTORE_WINDOW", "reaches from 2026-11-21T11:00:00"),
         ("PITR", minutes_ago(1), None, {"snapshots": ()}, "OUTSIDE_RESTORE_WINDOW", "no restore window yet"),
