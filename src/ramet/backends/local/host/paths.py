@@ -13,6 +13,15 @@ from ramet.errors import Failed
 _ABANDONED_SECONDS = 3600.0
 
 
+def _inside(directory: str, name: str) -> cached_property[Path]:
+    """Return a property: the path of `name` in another directory of the same service."""
+
+    def path(paths: "ServicePaths") -> Path:
+        return Path(getattr(paths, directory), name)
+
+    return cached_property(path)
+
+
 @dataclass(frozen=True)
 class ServicePaths:
     """The paths of one service. `sockets` is outside of `root`, because the path of a socket must be short."""
@@ -25,80 +34,22 @@ class ServicePaths:
         """The service that these paths belong to."""
         return self.root.name
 
-    @cached_property
-    def data(self) -> Path:
-        """The data directory (PGDATA)."""
-        return self.root / "data"
-
-    @cached_property
-    def conf(self) -> Path:
-        """The generated configuration; outside of the data directory, so that no copy of the data inherits it."""
-        return self.root / "conf"
-
-    @cached_property
-    def config_file(self) -> Path:
-        """The main configuration file."""
-        return self.conf / "postgresql.conf"
-
-    @cached_property
-    def hba_file(self) -> Path:
-        """The host-based authentication file."""
-        return self.conf / "pg_hba.conf"
-
-    @cached_property
-    def ident_file(self) -> Path:
-        """The user name map: which system users may connect as the platform's role."""
-        return self.conf / "pg_ident.conf"
-
-    @cached_property
-    def tls(self) -> Path:
-        """The service's certificate and key."""
-        return self.root / "tls"
-
-    @cached_property
-    def archive(self) -> Path:
-        """The WAL archive, written by this service's server only."""
-        return self.root / "archive"
-
-    @cached_property
-    def snapshots(self) -> Path:
-        """One directory for each snapshot."""
-        return self.root / "snapshots"
-
-    @cached_property
-    def log(self) -> Path:
-        """The server's log files."""
-        return self.root / "log"
-
-    @cached_property
-    def start_log(self) -> Path:
-        """The output of the server before its logging collector starts."""
-        return self.log / "start.log"
-
-    @cached_property
-    def recovery_log(self) -> Path:
-        """The output of PostgreSQL while it recovers a fork's data."""
-        return self.log / "recovery.log"
-
-    @cached_property
-    def read_only_file(self) -> Path:
-        """Settings in force while the storage is nearly full; not in the pool, where there may be no space for them."""
-        return self.sockets / "hold.conf"
-
-    @cached_property
-    def pid_file(self) -> Path:
-        """The lock file of PostgreSQL; in a copied data directory it names another server's process."""
-        return self.data / "postmaster.pid"
-
-    @cached_property
-    def start_lock(self) -> Path:
-        """Locked while a server is started in this data directory."""
-        return self.root / "start.lock"
-
-    @cached_property
-    def process_record(self) -> Path:
-        """The record of the process that was started here last."""
-        return self.root / "process.json"
+    data = _inside("root", "data")  # PGDATA
+    conf = _inside("root", "conf")  # generated; outside of the data directory, so that no copy of the data inherits it
+    config_file = _inside("conf", "postgresql.conf")
+    hba_file = _inside("conf", "pg_hba.conf")
+    ident_file = _inside("conf", "pg_ident.conf")  # which system users may connect as the platform's role
+    tls = _inside("root", "tls")
+    archive = _inside("root", "archive")  # WAL, written by this service's server only
+    snapshots = _inside("root", "snapshots")  # one directory for each
+    log = _inside("root", "log")
+    start_log = _inside("log", "start.log")  # the server's output before its logging collector starts
+    recovery_log = _inside("log", "recovery.log")  # PostgreSQL's output while it recovers a fork's data
+    # Settings in force while the storage is nearly full; not in the pool, where there may be no space for them.
+    read_only_file = _inside("sockets", "hold.conf")
+    pid_file = _inside("data", "postmaster.pid")  # in a copied data directory it names another server's process
+    start_lock = _inside("root", "start.lock")  # held while a server is started in this data directory
+    process_record = _inside("root", "process.json")  # of the process that was started here last
 
 
 @dataclass(frozen=True)
