@@ -1,6 +1,5 @@
 """Measure a running server, by SQL and by the kernel's counters of its processes and files."""
 
-import os
 from contextlib import suppress
 
 import psutil
@@ -10,10 +9,10 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import row
+from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.errors import Unavailable
 from ramet.model.metrics import key_of
 
-_BLOCK_BYTES = 512
 _TIMEOUT_SECONDS = 2
 _STATES = ("active", "idle", "idle in transaction")
 _SESSIONS = """
@@ -64,7 +63,7 @@ def measure(paths: ServicePaths) -> dict[str, float] | None:
         **({} if lag is None or lag[0] is None else {key_of("ramet_replay_lag_seconds"): max(0.0, lag[0])}),
         key_of("ramet_cpu_seconds_total"): sum(map(_cpu_seconds, pids)),
         key_of("ramet_memory_bytes"): sum(map(_memory_bytes, pids)),
-        key_of("ramet_storage_bytes"): _occupied_bytes(str(paths.data)),
+        key_of("ramet_storage_bytes"): _storage_bytes(paths),
     }
 
 
@@ -81,15 +80,7 @@ def _memory_bytes(pid: int) -> int:
     return 0
 
 
-def _occupied_bytes(directory: str) -> int:
-    total = 0
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    total += _occupied_bytes(entry.path)
-                else:
-                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
-    except OSError:  # files are created and removed during the walk
-        return total
-    return total
+def _storage_bytes(paths: ServicePaths) -> int:
+    with suppress(OSError):  # the data directory has just been removed
+        return allocated_bytes(paths.data)
+    return 0
