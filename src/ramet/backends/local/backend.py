@@ -34,12 +34,10 @@ class LocalBackend:
 
     @cached_property
     def servers(self) -> LocalServers:
-        """The life of single servers."""
         return LocalServers(self.instances, self.pool.driver, self.poolers)
 
     @cached_property
     def restore(self) -> LocalRestore:
-        """Snapshots, archived WAL and forks."""
         return LocalRestore(self.instances, self.pool)
 
     @cached_property

@@ -32,7 +32,6 @@ class LocalInventory:
         return [*self._processes(), *self._directories(), *self._sockets(), *self._groups(), *self._mounts()]
 
     def discard(self, resource: HostResource) -> None:
-        """Remove one; of a directory, a process or a group: all that its service has."""
         driver, paths = self.backend.pool.driver, self.backend.instances.paths(resource.service_id)
         match resource.kind:
             case Kind.MOUNT:

@@ -50,7 +50,6 @@ class LocalHost:
         return Size((psutil.cpu_count() or 1) * 1000, max(1, psutil.virtual_memory().total // _GIB))
 
     def default_pg_major(self, service_type: ServiceType) -> int:
-        """Return the PostgreSQL major version of new services of a type."""
         return self.instances.installations.for_type(service_type).major
 
     def has_tls(self, pg_major: int) -> bool:
@@ -59,15 +58,12 @@ class LocalHost:
         return installation is None or installation.has_tls
 
     def volume_type(self) -> str:
-        """Return the storage driver's name."""
         return self.pool.driver.name
 
     def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
-        """Raise Invalid, saying what to install, when the installation lacks the type's extension."""
         self.instances.installations.of(pg_major).check_service_type(service_type)
 
     def check_room(self) -> None:
-        """Raise Exhausted when the storage has no room for a new service."""
         check_room(self.pool)
 
     def port_is_free(self, port: int) -> bool:
@@ -75,7 +71,6 @@ class LocalHost:
         return all(_can_bind(family, port) for family in (socket.AF_INET, socket.AF_INET6))
 
     def describe(self) -> Sequence[tuple[str, str]]:
-        """Return what is in force here, as (title, sentence) rows for `ramet doctor`."""
         installations = self.instances.installations
         return [
             ("storage", self.pool.describe()),
@@ -89,7 +84,6 @@ class LocalHost:
         ]
 
     def storage_pressure(self, server: Server | None, *, lasting: bool) -> str | None:
-        """Say that so little storage, or quota of one server, is left that writing servers may go down."""
         return self._pressure(lasting) if server is None else self._quota_pressure(server, lasting)
 
     def _pressure(self, lasting: bool) -> str | None:
@@ -117,11 +111,9 @@ class LocalHost:
         return self.pool.driver.exclusive_bytes(root) if root.is_dir() else None
 
     def measure(self, server: Server) -> dict[str, float] | None:
-        """Return what is measured of a server now; None when it does not serve."""
         return measure(self.instances.paths(server.service_id))
 
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
-        """Return a page of the server's own log, newest first, without secrets."""
         return read_log(self.instances.paths(server.service_id), query)
 
     def stop_all(self) -> None:

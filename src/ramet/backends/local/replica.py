@@ -29,7 +29,6 @@ class LocalReplicas:
     pool: Pool
 
     def check_room(self, primary: Server) -> None:
-        """Raise Exhausted when the storage has no room for a replica of `primary`."""
         check_room(self.pool, base_backup.copied_bytes(self.pool.driver, self.instances.paths(primary.service_id).data))
 
     def create(self, replica: Server) -> bool:
@@ -56,9 +55,7 @@ class LocalReplicas:
         return True
 
     def start_balancer(self, servers: Sequence[Server], port: int) -> None:
-        """Make `port` the endpoint of several replicas that serve, in turns; it is the first one's."""
         Poolers(self.instances, BALANCER).start(servers, port)
 
     def balancer_serves(self, service_id: str) -> bool:
-        """Tell whether the balancer that a replica carries runs."""
         return Poolers(self.instances, BALANCER).serves(service_id)

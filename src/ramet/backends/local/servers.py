@@ -156,23 +156,18 @@ class LocalServers:
         return done
 
     def set_password(self, server: Server, verifier: Secret) -> None:
-        """Give the admin of a serving server another password."""
         self.instances.set_password(server, verifier)
 
     def has_password(self, server: Server, password: Secret) -> bool:
-        """Tell whether this password opens a server to the admin; False too where the server cannot be asked."""
         return roles.admin_has(self.instances.paths(server.service_id), password)
 
     def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
-        """Update one extension of a serving server, or all, to the versions that are installed; say what was tried."""
         return extensions.update(self.instances.paths(server.service_id), name)
 
     def inspect(self, server: Server) -> Observation:
-        """Tell whether a server is serving, or why not."""
         return observe(self.instances.paths(server.service_id), is_replica=server.primary is not None)
 
     def set_read_only(self, server: Server, *, read_only: bool) -> None:
-        """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
         paths = self.instances.paths(server.service_id)
         if read_only:
             if self.driver.shares_blocks:

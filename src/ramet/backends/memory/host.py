@@ -20,7 +20,6 @@ class MemoryHost:
         return Size(16000, 64)
 
     def default_pg_major(self, service_type: ServiceType) -> int:
-        """Return the PostgreSQL major version of new services of a type."""
         return 18
 
     def has_tls(self, pg_major: int) -> bool:
@@ -28,7 +27,6 @@ class MemoryHost:
         return True
 
     def volume_type(self) -> str:
-        """Return the storage driver's name."""
         return "memory"
 
     def check_service_type(self, service_type: ServiceType, pg_major: int) -> None:
@@ -70,6 +68,5 @@ class MemoryHost:
         return LogPage(page, str(found[query.limit - 1][0]) if len(found) > query.limit else None)
 
     def stop_all(self) -> None:
-        """Stop every server."""
         for volume in self._memory.volumes.values():
             volume.running = volume.is_open = False

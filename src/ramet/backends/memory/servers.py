@@ -16,12 +16,10 @@ class MemoryServers:
         self._memory = memory
 
     def initialize(self, server: Server) -> None:
-        """Make an empty volume."""
         with self._memory.lock:
             self._memory.volumes.setdefault(server.service_id, Volume())
 
     def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
-        """Start the server, closed to clients or open."""
         with self._memory.lock:
             volume = self._memory.volume(server.service_id)
             if clients and not volume.secured:
@@ -39,12 +37,10 @@ class MemoryServers:
             return Readiness(volume.starts_in == 0, str(volume.starts_in))
 
     def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
-        """Give the server its own credentials."""
         self._memory.running(server.service_id).secured = True
         return {"newborn": is_new, "quiet": neutralize, **({"jobs": self._memory.jobs} if neutralize else {})}
 
     def open(self, server: Server) -> None:
-        """Let clients in."""
         volume = self._memory.running(server.service_id)
         if not volume.secured:
             raise AssertionError("BUG: opened before it had its own credentials")

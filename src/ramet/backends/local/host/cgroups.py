@@ -54,7 +54,6 @@ class Cgroups(Limits):
     memory: Path
 
     def describe(self) -> str:
-        """Say what is enforced."""
         return f"CPU and memory limits are enforced by cgroups version {self.version}."
 
     def apply(self, service_id: str, size: Size, pids: list[int]) -> None:

@@ -53,7 +53,6 @@ class Poolers:
         return advice_for_clients(find_pgbouncer())
 
     def check_database(self, server: Server) -> None:
-        """Raise Invalid when a serving primary lacks the database that poolers are for."""
         check_database(self.servers.paths(server.service_id))
 
     def start(self, servers: Sequence[Server], port: int) -> None:

@@ -34,7 +34,6 @@ class LocalRestore:
     pool: Pool
 
     def check_fork(self, source: Source, as_of: datetime | None) -> None:
-        """Raise Exhausted when there is no room for such a fork, Invalid when a library that it needs is gone."""
         parent = self.instances.paths(source.parent.service_id)
         tree = parent.data if source.snapshot_id is None else snapshots.data_of(parent, source.snapshot_id)
         check_room(self.pool, base_backup.copied_bytes(self.pool.driver, tree))
@@ -47,7 +46,6 @@ class LocalRestore:
         return Capturing(self.instances, self.pool.driver).capture(child, source)
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
-        """Bring captured data to the state that `capture` names, and prove it."""
         if recovery.is_recovered(capture):
             return recovery.as_captured(capture)
         paths = self.instances.paths(child.service_id)
@@ -58,22 +56,18 @@ class LocalRestore:
         return recovery.recover(place, capture, timeout_seconds)
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
-        """Return what a serving fork's report should add: what is not in it, and where its history ends."""
         paths = self.instances.paths(child.service_id)
         parent = None if parent_id is None else self.instances.paths(parent_id)
         installation = self.instances.installations.of(child.pg_major)
         return post_fork.examine(self.pool.driver, installation, paths, parent, capture.capture_of(paths))
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
-        """Collect the statistics of a serving server; return how that ended, None while it is under way."""
         return post_fork.analyze(self.instances.jobs, self.instances.paths(server.service_id), timeout_seconds)
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
-        """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
         return verify.check_data(self.instances.jobs, self.instances.paths(server.service_id), timeout_seconds)
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
-        """Compare some of the archived WAL with its checksums, from the name `after` on."""
         paths = self.instances.paths(service_id)
         reached = digests.verify(paths, after, _LOOK_SECONDS)
         if reached is None:
@@ -81,7 +75,6 @@ class LocalRestore:
         return reached
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
-        """Make a snapshot; None means that the server is not serving now."""
         paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
         driver = self.pool.driver
@@ -108,11 +101,9 @@ class LocalRestore:
         return warm_copy.prepare(self.instances, self.pool.driver, server, snapshot_id, timeout_seconds, spares)
 
     def discard_preparation(self, service_id: str, snapshot_id: str) -> None:
-        """Remove what `prepare_snapshot` made, also half made."""
         warm_copy.drop(self.pool.driver, self.instances.paths(service_id), snapshot_id)
 
     def delete_snapshot(self, service_id: str, snapshot_id: str) -> None:
-        """Remove a snapshot."""
         snapshots.drop(self.pool.driver, self.instances.paths(service_id), snapshot_id)
 
     def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
@@ -130,13 +121,11 @@ class LocalRestore:
         return count
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
-        """Return the times after the oldest of `snapshots` that missing WAL has made unreachable, in order."""
         pg_waldump = self.instances.installations.default.program("pg_waldump")
         paths = self.instances.paths(service_id)
         return gaps(self.pool.driver, paths, pg_waldump, snapshots, digests.faults(paths))
 
     def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
-        """Return the bytes of WAL since a snapshot; 0 when no transaction wrote anything; None when not serving."""
         query = (
             "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,"
             " pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s::text::pg_lsn)::bigint"
