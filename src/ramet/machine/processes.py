@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_START_TICKS_FIELD = 21
-_STATE_FIELD = 2
+# Among the fields after the name.
+_STATE = 0
+_START_TICKS = 19
 
 
 @dataclass(frozen=True)
@@ -22,23 +23,17 @@ class ProcessRecord:
 
 def record_of(pid: int) -> ProcessRecord | None:
     """Return what identifies a process that lives, or None when it is gone or a zombie."""
-    fields = stat_fields(pid)
-    if fields is None or fields[_STATE_FIELD] in "ZX":
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
         return None
-    return ProcessRecord(pid, int(fields[_START_TICKS_FIELD]), boot_id())
+    fields = text[text.rindex(")") + 2 :].split()  # after the name, which may contain spaces: proc_pid_stat(5)
+    if fields[_STATE] in "ZX":
+        return None
+    return ProcessRecord(pid, int(fields[_START_TICKS]), boot_id())
 
 
 @cache
 def boot_id() -> str:
     """Return what the kernel calls the time since the host was last started."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def stat_fields(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat (proc_pid_stat(5)), counted from 0, or None when the process is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    name_end = text.rindex(")")
-    return [str(pid), text[: name_end + 1], *text[name_end + 2 :].split()]
