@@ -1,4 +1,4 @@
-"""Large proofs over real servers: forks are made under load, and an oracle tells what each must hold.
+"""Large proofs over real servers: forks are made under load, and an oracle computes what each must contain.
 
 A tool of the project, no part of the product. `script/prove pitr --trials 200 --seed 1`, `script/prove now`.
 """

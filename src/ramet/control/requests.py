@@ -32,7 +32,7 @@ class ForkRequest:
     """A fork of an existing service. What is None is inherited; `target_time` is the caller's own text.
 
     `snapshot_id` is for LAST_SNAPSHOT: that one instead of the newest. `quiet`: keep it from acting on the outside
-    world; None: as its environment has it, DEV forks are quiet.
+    world; None: the environment decides, DEV forks are quiet.
 
     `region_code` can only be the parent's: a request with it is the same request as one without it, so an idempotency
     key identifies both.

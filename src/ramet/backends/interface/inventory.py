@@ -23,7 +23,7 @@ class Kind(StrEnum):
 class HostResource:
     """One thing on the host. `service_id` is the service that its name or path refers to; a mount has none.
 
-    `name` tells it from others of its kind and service: the id of a snapshot, the pid of a process, a path.
+    `name` identifies it among others of its kind and service: the id of a snapshot, the pid of a process, a path.
     """
 
     kind: Kind

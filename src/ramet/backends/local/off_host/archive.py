@@ -113,7 +113,7 @@ class LocalArchive:
 
 
 def installation_id(secrets: Path) -> str:
-    """Return what tells this data directory from all others, as the writer of an archive; made once."""
+    """Return the identifier of this data directory as the writer of an archive; generated once."""
     path = secrets / "installation"
     with contextlib.suppress(FileNotFoundError):
         return path.read_text()

@@ -1,4 +1,4 @@
-"""Ask an endpoint what a client would be told, without credentials: just so far that it asks for a password."""
+"""Connect to an endpoint as a client does, without credentials, up to the point where it asks for a password."""
 
 import socket
 import struct
