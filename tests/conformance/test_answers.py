@@ -93,7 +93,7 @@ def test_rule_5_the_first_answer_is_never_the_target(ramet: Ramet, shop: Service
     fork = ramet.fork(shop, name="first")
     assert fork.status == "QUEUED"
     ramet.wait(fork, "READY")
-    assert ramet.post(fork, "resize", {"cpu_millis": "500", "memory_gbs": "2"}).status == "UPGRADING"
+    assert ramet.post(fork, "resize", {"cpu_millis": "1000", "memory_gbs": "4"}).status == "UPGRADING"
     ramet.wait(fork, "READY")
     stopping = ramet.post(fork, "stop")
     assert (stopping.status, stopping.paused) == ("PAUSING", False)

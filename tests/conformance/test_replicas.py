@@ -116,7 +116,8 @@ def test_rules_4_5_7_8_and_11_a_set_is_polled_as_a_service_from_its_birth_to_its
         return seen[-1] == "READY"
 
     eventually(ready)
-    assert numbers(ramet, service, made.endpoint.port) is not None
+    insert(ramet, service, 7)
+    eventually(lambda: 7 in numbers(ramet, service, made.endpoint.port))
     assert seen[0] != "READY"
     assert set(seen) <= {"QUEUED", "CONFIGURING", "READY"}
     ramet.call("DELETE", sets_path(ramet, service, made.id), 202)
@@ -239,7 +240,8 @@ def test_a_changed_password_opens_pooler_and_replica(ramet: Ramet, service: Serv
     password = f"new {time.time_ns()}"
     ramet.post(service, "updatePassword", {"password": password}, status=204, shape=None)
     ramet.passwords[f"{service.endpoint.host}:{service.endpoint.port}"] = password
-    assert numbers(ramet, service, pooler.endpoint.port) is not None
+    insert(ramet, service, 8)
+    assert 8 in numbers(ramet, service, pooler.endpoint.port)
     eventually(lambda: opens(ramet, service, reports.endpoint.port))
     ramet.post(service, "disablePooler", status=200, shape=Message)
 

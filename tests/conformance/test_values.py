@@ -1,6 +1,7 @@
 """Rules 10 to 20 of docs/compatibility.md: values in requests and answers."""
 
 import base64
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import httpx
@@ -31,6 +32,7 @@ def test_rule_11_ids_and_times_have_the_known_form(ramet: Ramet, shop: Service) 
     created = datetime.fromisoformat(shop.created)
     assert created.tzinfo is not None
     assert abs(datetime.now(UTC) - created) < timedelta(hours=1)
+    assert re.fullmatch("[a-z0-9]{10}", shop.service_id)
 
 
 def test_rule_12_addons_decide_the_service_type(ramet: Ramet) -> None:
@@ -114,10 +116,11 @@ def test_rule_16_logs_are_newest_first_with_both_cursors(ramet: Ramet, shop: Ser
     assert seen == [f"conformance line {n}" for n in range(600, 0, -1)]
 
 
-def test_rule_17_deprecated_twins_stand_beside_the_new_names(ramet: Ramet) -> None:
+def test_rule_17_answers_have_deprecated_fields_beside_their_replacements(ramet: Ramet, shop: Service) -> None:
     info = ramet.call("GET", "/auth/info", 200, dict)
     assert info["api_key"] == info["apiKey"]
-    assert all(raw.get("vpc_endpoint") == raw.get("vpcEndpoint") for raw in ramet.http.get(ramet.path()).json())
+    raw = ramet.http.get(ramet.path(shop.service_id)).json()
+    assert not {"vpc_endpoint", "vpcEndpoint"} & raw.keys()  # rule 24
 
 
 def test_rule_18_auth_info_and_analytics_answer_as_commands_expect(ramet: Ramet) -> None:
@@ -170,4 +173,5 @@ def test_operations_tell_how_long_each_step_took(ramet: Ramet, shop: Service) ->
     found = ramet.call("GET", ramet.path(shop.service_id, "operations"), 200, Operations).operations
     (creation,) = [operation for operation in found if operation.operation == "create"]
     assert creation.status == "SUCCEEDED"
+    assert creation.steps
     assert all(step.seconds >= 0 for step in creation.steps)
