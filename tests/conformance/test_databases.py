@@ -122,7 +122,7 @@ def test_rule_23_a_wrong_password_has_its_known_sqlstate(ramet: Ramet, shop: Ser
     assert "password authentication failed" in done.stderr
 
 
-def test_rule_23_who_knocks_before_ready_is_told_to_come_back_and_never_of_a_wrong_password(
+def test_rule_23_clients_before_ready_are_asked_to_retry_and_never_refused_for_their_password(
     ramet: Ramet, shop: Service
 ) -> None:
     fork = ramet.fork(shop, name="knocked at")

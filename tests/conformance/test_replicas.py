@@ -87,7 +87,7 @@ def test_rule_14_a_sets_id_names_a_standby(ramet: Ramet, service: Service, repor
     assert reports.id not in [each.service_id for each in ramet.services()]
 
 
-def test_rule_14_what_is_asked_of_a_service_is_answered_for_a_set_by_its_id(
+def test_rule_14_logs_metrics_and_operations_of_a_set_are_read_by_its_id(
     ramet: Ramet, service: Service, reports: ReplicaSet
 ) -> None:
     with connect(ramet, service, reports.endpoint.port) as connection:
@@ -104,7 +104,7 @@ def test_rule_14_what_is_asked_of_a_service_is_answered_for_a_set_by_its_id(
     assert (made.operation, made.status, made.service_id) == ("create_replicas", "SUCCEEDED", service.service_id)
 
 
-def test_rules_4_5_7_8_and_11_a_set_is_polled_as_a_service_from_its_birth_to_its_end(
+def test_rules_4_5_7_8_and_11_a_set_is_polled_as_a_service_from_its_creation_to_its_deletion(
     ramet: Ramet, service: Service
 ) -> None:
     body = {"name": "polled", "nodes": 1, **SMALL}
@@ -213,7 +213,7 @@ def test_rule_1_a_service_and_a_set_have_poolers(ramet: Ramet, service: Service,
         connect(ramet, service, pooler.endpoint.port)
 
 
-def test_rule_22_who_asks_a_pooler_to_read_only_does_so_or_is_refused(
+def test_rule_22_a_read_only_session_through_a_pooler_reads_only_or_is_refused(
     ramet: Ramet, service: Service, reports: ReplicaSet
 ) -> None:
     ramet.post(service, "enablePooler", status=200, shape=Message)
@@ -254,7 +254,7 @@ def opens(ramet: Ramet, service: Service, port: int) -> bool:
     return True
 
 
-def test_rule_3_what_cannot_be_is_refused(ramet: Ramet, service: Service) -> None:
+def test_rule_3_too_many_nodes_and_unknown_sets_are_refused(ramet: Ramet, service: Service) -> None:
     error = ramet.call("POST", sets_path(ramet, service), 400, Error, json={"name": "x", "nodes": 9, **SMALL})
     assert "nodes" in error.message
     body = {"cpu_millis": "500", "memory_gbs": "2"}

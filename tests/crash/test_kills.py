@@ -59,7 +59,7 @@ def make_shop(instance: Instance) -> tuple[str, datetime]:
 
 @pytest.mark.parametrize("strategy", ["NOW", "PITR"])
 @pytest.mark.parametrize("victim", ["server", "recovery"])
-def test_a_fork_that_is_killed_on_its_way_goes_on(instance: Instance, strategy: str, victim: str) -> None:
+def test_a_fork_whose_recovery_or_server_is_killed_is_exact(instance: Instance, strategy: str, victim: str) -> None:
     parent, restore_time = make_shop(instance)
     target = {"target_time": restore_time.isoformat()} if strategy == "PITR" else {}
     fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": strategy, **target}).json()

@@ -109,7 +109,7 @@ def test_a_server_that_cannot_start_stays_unstable_with_the_last_lines_of_its_lo
     assert rows_of(shop.port, shop.password) == [1]
 
 
-def test_a_lost_volume_is_said_and_not_made_anew(shop: Shop) -> None:
+def test_a_lost_volume_is_reported_and_not_made_again(shop: Shop) -> None:
     elsewhere = shop.paths.data.rename(shop.paths.root / "elsewhere")
     shop.kill_server()
 

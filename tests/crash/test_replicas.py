@@ -94,7 +94,7 @@ def shop(instance: Instance) -> Shop:
     return shop
 
 
-def test_they_serve_on_while_the_control_plane_is_killed_and_are_found_again(shop: Shop) -> None:
+def test_poolers_and_replicas_outlive_a_killed_control_plane_and_are_found_again(shop: Shop) -> None:
     before, ports = shop.pids(), shop.ports()
     shop.instance.kill()
     assert all(serves(port, shop.password) for port in ports)
@@ -126,7 +126,7 @@ def _all_run_but(shop: Shop, victim: int) -> bool:
     return len(pids) == 6 and victim not in pids
 
 
-def test_all_are_stopped_and_started_with_the_host(shop: Shop) -> None:
+def test_poolers_and_replicas_are_stopped_and_started_with_the_host(shop: Shop) -> None:
     shop.instance.down()
     shop.instance.up()
     eventually(shop.all_serve, lambda: str(shop.shown()))

@@ -161,7 +161,7 @@ def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
         check_all_is_well(shop, restore_time, before)
 
 
-def test_wal_that_cannot_be_archived_is_said_and_archived_later(instance: Instance) -> None:
+def test_wal_that_cannot_be_archived_is_reported_and_archived_later(instance: Instance) -> None:
     shop = make_shop(instance)
     archive = instance.backend.instances.paths(shop.id).archive
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", archive], check=True)

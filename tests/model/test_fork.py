@@ -45,7 +45,7 @@ def test_a_target_time_is_read_to_the_microsecond(text: str, time: datetime) -> 
     ["", "yesterday", "2026-01-15", "2026-01-15T10:30:00", "2026-02-30T10:30:00Z", "2026-01-15T25:00:00Z",
      "0001-01-01T00:00:00+10:00", "2026-01-15T10:30:00Z\n", "２026-01-15T10:30:00Z", "2026-01-15T10:30:00+0530"],
 )  # fmt: skip
-def test_what_is_no_moment_with_an_offset_is_refused(text: str) -> None:
+def test_a_target_time_that_is_no_time_with_an_offset_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="target_time"):
         parse_target_time(text)
 

@@ -87,7 +87,7 @@ def test_the_usual_bucket_follows_the_window(window: int, bucket: int) -> None:
         ("ramet_memory_bytes", 5, None, Function.RATE),
     ],
 )
-def test_what_cannot_be_answered_is_refused(
+def test_a_query_for_metrics_that_cannot_be_answered_is_refused(
     name: str, minutes: int, bucket: int | None, function: Function | None
 ) -> None:
     with pytest.raises(Invalid) as refused:

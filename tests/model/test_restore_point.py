@@ -86,7 +86,7 @@ FORK = {"is_fork": True, "created_at": minutes_ago(70)}
         "before all ancestors",
     ],
 )  # fmt: skip
-def test_what_a_request_cannot_mean(
+def test_a_restore_point_outside_of_what_is_kept_is_refused_with_its_reason(
     strategy: str, target: datetime | None, snapshot_id: str | None, known: dict[str, Any], code: str, said: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:

@@ -42,11 +42,11 @@ def test_without_a_snapshot_there_is_no_window() -> None:
 
 
 @pytest.mark.parametrize("time", [NOON - 2 * HOUR, NOON - HOUR])
-def test_the_ends_of_a_gap_can_be_had(time: datetime) -> None:
+def test_the_ends_of_a_gap_can_be_restored(time: datetime) -> None:
     check_gaps([Gap(NOON - 2 * HOUR, NOON - HOUR, "It is missing")], time)
 
 
-def test_inside_a_gap_nothing_can_be_had() -> None:
+def test_a_time_inside_a_gap_is_refused() -> None:
     with pytest.raises(Invalid, match=r"2026-01-15T10:00:00\.000000Z until 2026-01-15T11"):
         check_gaps([Gap(NOON - 2 * HOUR, NOON - HOUR, "It is missing")], NOON - 1.5 * HOUR)
 

@@ -50,7 +50,7 @@ def test_manual_snapshots_stay_and_are_no_base_of_the_window() -> None:
     assert retired(known, NOW, WINDOW) == []
 
 
-def test_every_moment_of_the_window_keeps_a_base() -> None:
+def test_every_time_of_the_window_keeps_a_base() -> None:
     known = [snapshot(hours / 24) for hours in range(24 * 12)]
     kept = kept_of(known)
     for hours in range(7 * 24):
@@ -87,7 +87,7 @@ def test_order_is_by_the_wal_where_the_clock_went_back() -> None:
     assert clock_steps([first, after]) == []
 
 
-def test_what_lies_behind_the_base_in_the_wal_is_kept_whatever_its_time() -> None:
+def test_snapshots_after_the_base_in_the_wal_are_kept_whatever_their_time() -> None:
     known = [replace(snapshot(8), end_lsn="0/3"), replace(snapshot(20), id="back", end_lsn="0/4")]
     assert retired(known, NOW, WINDOW) == [known[0]]
 

@@ -26,9 +26,7 @@ def commits(*seconds: int) -> list[tuple[int, datetime]]:
         ((0, 1, 2, 3, 1, 2, 3), 2, {3, 6}),  # it went back, and showed the target twice
     ],
 )
-def test_a_target_is_a_moment_at_which_the_clock_showed_it(
-    seconds: tuple[int, ...], target: int, counts: set[int]
-) -> None:
+def test_a_target_is_a_time_that_the_clock_showed(seconds: tuple[int, ...], target: int, counts: set[int]) -> None:
     assert counts_at(commits(*seconds), NOON + timedelta(seconds=target)) == counts
 
 

@@ -21,7 +21,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("proof", ["crash", "storm", "crowd"])
-def test_one_that_is_interrupted_before_it_began_says_so_and_leaves_nothing(tmp_path: Path, proof: str) -> None:
+def test_a_proof_that_is_interrupted_at_its_start_says_so_and_leaves_nothing(tmp_path: Path, proof: str) -> None:
     ground = tmp_path / "ground"
     ground.mkdir()
     tmp_path.chmod(0o711)

@@ -83,7 +83,7 @@ def test_after_the_last_commit_of_a_paused_parent(ground: Ground, parent: Runnin
     assert status_of(ground.look(paused)) is Status.PAUSED
 
 
-def test_a_moment_of_a_paused_parent(ground: Ground, parent: Running) -> None:
+def test_a_target_before_the_pause_of_a_paused_parent(ground: Ground, parent: Running) -> None:
     times = append(parent, 1, 2, 3)
     assert rows_at(ground, ground.pause(parent), times[0]) == [1]
 
@@ -94,22 +94,22 @@ def test_after_the_last_commit_of_a_parent_whose_server_is_dead(ground: Ground, 
     assert rows_at(ground, parent, datetime.now(UTC)) == [1, 2]
 
 
-def test_a_moment_of_a_parent_whose_server_is_dead(ground: Ground, parent: Running) -> None:
+def test_a_target_before_the_death_of_the_parents_server(ground: Ground, parent: Running) -> None:
     times = append(parent, 1, 2, 3)
     assert postgres.kill(ground.backend.instances.paths(parent.service.id), 10)
     assert rows_at(ground, parent, times[1]) == [1, 2]
 
 
-def test_in_the_future(ground: Ground, parent: Running) -> None:
+def test_a_target_in_the_future_is_refused(ground: Ground, parent: Running) -> None:
     assert refused(ground, parent, datetime.now(UTC) + timedelta(minutes=1)).code == "TARGET_TIME_IN_FUTURE"
 
 
-def test_in_z(ground: Ground, parent: Running) -> None:
+def test_a_target_in_utc_with_a_z(ground: Ground, parent: Running) -> None:
     times = append(parent, 1, 2, 3)
     assert rows_at(ground, parent, f"{times[1]:%Y-%m-%dT%H:%M:%S.%f}Z") == [1, 2]
 
 
-def test_with_offset_plus_05_30(ground: Ground, parent: Running) -> None:
+def test_a_target_with_the_offset_plus_05_30(ground: Ground, parent: Running) -> None:
     times = append(parent, 1, 2, 3)
     there = times[1].astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert there.isoformat().endswith("+05:30")
@@ -126,14 +126,14 @@ def test_across_a_dst_change(ground: Ground, parent: Running) -> None:
     assert rows_at(ground, parent, times[1].astimezone(timezone(timedelta(hours=2))).isoformat()) == [1, 2]
 
 
-def test_without_offset(ground: Ground, parent: Running) -> None:
+def test_a_target_without_an_offset_is_refused(ground: Ground, parent: Running) -> None:
     error = refused(ground, parent, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
     assert error.code == "INVALID_TARGET_TIME"
     assert "offset" in error.details
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-12:00"])
-def test_year_9999(ground: Ground, parent: Running, text: str) -> None:
+def test_a_target_in_the_year_9999_is_refused(ground: Ground, parent: Running, text: str) -> None:
     assert refused(ground, parent, text).code in ("TARGET_TIME_IN_FUTURE", "INVALID_TARGET_TIME")
 
 
@@ -161,7 +161,7 @@ def test_across_a_resize(ground: Ground, parent: Running) -> None:
     assert rows_at(ground, parent, after) == [1, 2]
 
 
-def test_on_a_fork_from_its_first_second(ground: Ground, parent: Running) -> None:
+def test_a_fork_can_be_restored_from_its_first_second(ground: Ground, parent: Running) -> None:
     append(parent, 1)
     fork = ground.fork(parent, at(datetime.now(UTC)))
     earliest(ground, fork)
@@ -170,7 +170,9 @@ def test_on_a_fork_from_its_first_second(ground: Ground, parent: Running) -> Non
     ground.delete(fork)
 
 
-def test_on_a_fork_for_a_time_before_it_was_born(ground: Ground, parent: Running) -> None:
+def test_a_target_before_the_creation_of_a_fork_is_refused_and_names_its_parent(
+    ground: Ground, parent: Running
+) -> None:
     times = append(parent, 1, 2)
     fork = ground.fork(parent, at(times[1]))
     error = refused(ground, fork, times[0])

@@ -23,7 +23,7 @@ def busy(ground: Ground) -> Iterator[tuple[Running, Ledger]]:
     ground.delete(parent)
 
 
-def test_moments_under_load_are_exact(ground: Ground, busy: tuple[Running, Ledger]) -> None:
+def test_forks_of_target_times_under_load_are_exact(ground: Ground, busy: tuple[Running, Ledger]) -> None:
     results = Results("pitr", seed=4)
     prove_pitr(ground, *busy, results, trials=8)
     assert [trial for trial in results.trials if trial.failed] == []

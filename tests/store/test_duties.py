@@ -16,7 +16,7 @@ def test_a_duty_is_taken_once_a_period(store: Store) -> None:
     assert duties.take(store, "snapshots", 0)
 
 
-def test_of_many_that_claim_a_duty_at_once_one_gets_it(store: Store) -> None:
+def test_only_one_of_many_that_claim_a_duty_at_once_gets_it(store: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
         for name in ("a", "b", "c"):
             taken = list(pool.map(lambda _, name=name: duties.take(store, name, 60), range(8)))

@@ -130,7 +130,7 @@ def test_the_operations_of_a_subject_are_listed_newest_first(store: Store) -> No
         assert not operations.under_way(tx, "another", "fork")
 
 
-def test_an_operation_whose_worker_was_lost_starts_its_deadline_anew(store: Store) -> None:
+def test_the_deadline_of_an_operation_whose_worker_was_lost_starts_again(store: Store) -> None:
     submitted(store)
     given_back = record(store, replace(lease(store)[0], idle_seconds=7.0), None)
     assert lease(store)[0].idle_seconds == 7.0

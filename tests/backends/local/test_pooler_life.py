@@ -21,7 +21,7 @@ def answers(server: Server, password: Secret) -> bool:
         return False
 
 
-def test_it_opens_stops_and_goes_with_its_server(backend: LocalBackend) -> None:
+def test_a_pooler_starts_stops_and_is_destroyed_with_its_server(backend: LocalBackend) -> None:
     password = new_password()
     server = new_server(backend.instances, password, pooler_port=free_port())
     backend.servers.initialize(server)

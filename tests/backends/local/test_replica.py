@@ -87,7 +87,7 @@ def test_a_replica_shows_what_is_committed_on_its_primary(followed: Followed) ->
     eventually(lambda: 2 in followed.numbers(replica))
 
 
-def test_nothing_can_be_written_through_it(followed: Followed) -> None:
+def test_a_replica_refuses_writes(followed: Followed) -> None:
     replica = followed.follow()
     with connect(replica, followed.password) as client:
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
@@ -97,7 +97,7 @@ def test_nothing_can_be_written_through_it(followed: Followed) -> None:
             client.execute("INSERT INTO ledger (n) VALUES (99)")
 
 
-def test_roles_and_passwords_come_along(followed: Followed) -> None:
+def test_roles_and_passwords_are_replicated(followed: Followed) -> None:
     replica = followed.follow()
     with connect(followed.server, followed.password) as admin:
         admin.execute("CREATE ROLE reader LOGIN PASSWORD 'first'")
@@ -116,7 +116,7 @@ def can_log_in(server: Server, user: str, password: str, port: int | None = None
     return True
 
 
-def test_it_is_made_while_the_primary_is_written(followed: Followed) -> None:
+def test_a_replica_is_made_while_its_primary_is_written(followed: Followed) -> None:
     backend, server = followed.backend, followed.server
     with connections.connect(paths_of(backend, server)) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS public.ledger (n int PRIMARY KEY, at timestamptz)")
@@ -132,7 +132,7 @@ def test_it_is_made_while_the_primary_is_written(followed: Followed) -> None:
     eventually(caught_up)
 
 
-def test_it_goes_on_after_a_pause_of_both(followed: Followed) -> None:
+def test_a_replica_follows_again_after_both_were_stopped(followed: Followed) -> None:
     backend = followed.backend
     replica = followed.follow()
     backend.servers.stop(replica)
@@ -164,7 +164,7 @@ def all_archived(connection: connections.Connection) -> bool:
     return row == (0,)
 
 
-def test_it_follows_a_primary_that_grew(followed: Followed) -> None:
+def test_a_replica_follows_a_primary_that_was_resized(followed: Followed) -> None:
     backend = followed.backend
     replica = followed.follow()
     backend.servers.stop(followed.server)
@@ -176,7 +176,7 @@ def test_it_follows_a_primary_that_grew(followed: Followed) -> None:
     followed.serve(followed.server)
 
 
-def test_it_follows_and_its_primary_serves_after_a_renewal(followed: Followed) -> None:
+def test_a_replica_of_an_earlier_release_follows_after_an_upgrade(followed: Followed) -> None:
     replica, backend = followed.follow(), followed.backend
     paths = paths_of(backend, replica)
     written = paths.config_file.read_text()
@@ -196,7 +196,7 @@ def test_it_follows_and_its_primary_serves_after_a_renewal(followed: Followed) -
         assert platform.execute("SELECT 1 FROM pg_roles WHERE rolname = 'ramet_replica'").fetchone() is None
 
 
-def test_making_it_twice_is_making_it_once(followed: Followed) -> None:
+def test_creating_a_replica_that_exists_leaves_it_following(followed: Followed) -> None:
     insert(followed, 40)
     replica = followed.follow()
     assert followed.backend.replicas.create(replica)
@@ -216,7 +216,7 @@ def test_no_client_can_use_streaming_replication(followed: Followed, replication
         connect(followed.server, followed.password, replication=replication)
 
 
-def test_it_is_seen_whether_it_follows_and_how_far_behind_it_is(followed: Followed) -> None:
+def test_whether_a_replica_follows_and_its_lag_are_measured(followed: Followed) -> None:
     replica, backend = followed.follow(), followed.backend
     eventually(lambda: backend.servers.inspect(replica).follows)
 
@@ -236,7 +236,7 @@ def test_it_is_seen_whether_it_follows_and_how_far_behind_it_is(followed: Follow
     eventually(lambda: (lag() or 0) > 0)
 
 
-def test_a_pooler_before_a_replica_reads_only(followed: Followed) -> None:
+def test_a_pooler_of_a_replica_refuses_writes(followed: Followed) -> None:
     replica, port = followed.follow(), free_port()
     followed.backend.poolers.start([replica], port)
     insert(followed, 70)
@@ -249,7 +249,7 @@ def test_a_pooler_before_a_replica_reads_only(followed: Followed) -> None:
             client.execute("INSERT INTO ledger (n) VALUES (71)")
 
 
-def test_the_nodes_behind_a_balancer_take_turns_and_stand_in_for_each_other(followed: Followed) -> None:
+def test_a_balancer_spreads_clients_over_its_nodes_and_skips_one_that_is_stopped(followed: Followed) -> None:
     backend, port = followed.backend, free_port()
     nodes = [followed.follow(), followed.follow()]
     backend.replicas.start_balancer(nodes, port)
@@ -267,7 +267,7 @@ def test_the_nodes_behind_a_balancer_take_turns_and_stand_in_for_each_other(foll
     assert not backend.replicas.balancer_serves(nodes[0].service_id)
 
 
-def test_the_password_of_the_primary_is_not_in_its_files(followed: Followed) -> None:
+def test_the_configuration_of_a_replica_holds_no_password(followed: Followed) -> None:
     replica = followed.follow()
     paths = paths_of(followed.backend, replica)
     text = "".join(path.read_text() for path in paths.conf.glob("*.conf"))
@@ -276,7 +276,7 @@ def test_the_password_of_the_primary_is_not_in_its_files(followed: Followed) -> 
     assert followed.server.verifier.reveal() not in text
 
 
-def test_destroying_it_leaves_the_primary_alone(followed: Followed) -> None:
+def test_destroying_a_replica_leaves_its_primary_serving(followed: Followed) -> None:
     replica = followed.follow()
     followed.backend.servers.destroy(replica.service_id)
     assert not paths_of(followed.backend, replica).root.exists()

@@ -160,7 +160,7 @@ def test_a_search_path_of_tenants_does_not_reach_the_query_for_verifiers(pooled:
             admin.execute("DROP SCHEMA trap CASCADE")
 
 
-def test_it_is_found_again_and_not_started_twice(pooled: Pooled) -> None:
+def test_a_running_pooler_is_found_again_and_not_started_twice(pooled: Pooled) -> None:
     pid = pooled.daemon.running()
     assert pid is not None
     (pooled.daemon.home / "process.json").unlink()

@@ -70,7 +70,7 @@ def test_prepared_transactions_that_change_roles_or_databases_are_rolled_back_an
     eventually(lambda: sessions_in_tsdb(servers, server) == 0)
 
 
-def test_other_changes_are_kept_unless_the_fork_is_quiet(servers: Servers, server: Server) -> None:
+def test_other_prepared_transactions_are_kept_unless_the_fork_is_neutralized(servers: Servers, server: Server) -> None:
     for database in ("tsdb", "postgres"):
         prepare(
             servers,

@@ -59,7 +59,7 @@ def test_calls_at_once_do_not_mix(tmp_path: Path) -> None:
     assert found == {n: n for n in range(20)}
 
 
-def test_it_ends_with_the_process_that_asked(tmp_path: Path) -> None:
+def test_the_helper_process_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
         "import time; from ramet.backends.local.volumes import helper_process; helper_process.call(time.sleep, 60)"
     )
