@@ -26,7 +26,7 @@ def test_rule_1_accepted_work_answers_202_and_all_else_its_own_status(ramet: Ram
     ramet.wait(fork, "PAUSED")
     ramet.post(fork, "start", None, 202)
     ramet.wait(fork, "READY")
-    ramet.call("DELETE", ramet.path(fork.service_id), 202)
+    ramet.delete(fork)
 
 
 def test_rule_2_empty_lists_are_bare_arrays(ramet: Ramet) -> None:
