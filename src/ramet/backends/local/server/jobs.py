@@ -51,7 +51,7 @@ class Jobs:
             return found
         thread = self._begin(paths, name, work)
         if thread is None:
-            return None
+            return _take_outcome(paths, name)  # the job may have ended in between
         thread.join(timeout_seconds)
         return None if thread.is_alive() else _take_outcome(paths, name)
 
