@@ -2,12 +2,17 @@
 
 import contextlib
 import itertools
+import os
 import random
 import socket
 
-_PORTS = range(10000, 15000)
+_WORKERS = 8
+_PORTS_OF_A_WORKER = 1200
+# A worker of pytest has ports of its own. Each process goes through them in order from a random place, so that two
+# processes rarely choose the same one.
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+_PORTS = range(10000 + _worker * _PORTS_OF_A_WORKER, 10000 + (_worker + 1) * _PORTS_OF_A_WORKER)
 _SERVICE_PORTS = range(20000, 32000)
-# Each process goes through the ports in order from a place of its own: two processes hardly choose the same one.
 _offsets = itertools.count(random.randrange(len(_PORTS)))  # noqa: S311 - no secret
 
 

@@ -9,8 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ramet.backends.local.process import daemon, postgres
-from ramet.backends.local.restore import single_user
+from ramet.backends.local.host import children
 
 WITH_SERVERS = "PROVE_FAKETIME_SERVERS"
 _LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfaketimeMT.so.1")
@@ -55,8 +54,7 @@ def sweep(pid: int | None) -> None:
 def share_with_servers() -> None:
     """Let the servers that this process starts have its own clock; they get no variables of Ramet's otherwise."""
     own = {name: value for name, value in os.environ.items() if "FAKE" in name or name == "LD_PRELOAD"}
-    for module in (postgres, single_user, daemon):
-        module.ENVIRONMENT = {**module.ENVIRONMENT, **own}  # type: ignore[attr-defined]
+    children.ENVIRONMENT.update(own)
 
 
 def sleep(seconds: float) -> None:

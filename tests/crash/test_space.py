@@ -124,7 +124,7 @@ def test_a_volume_without_room_refuses_forks_up_front_and_one_that_fills_fails_t
         fill()
         assert accepted.status_code == 202, accepted.text
         failure = end_of(small_instance, accepted.json()["service_id"])
-    assert "room" in failure or "space" in failure, failure
+    assert "storage has" in failure or "space" in failure, failure
     check_all_is_well(shop, restore_time, before)
 
 
@@ -153,7 +153,7 @@ def test_a_volume_without_inodes_fails_a_fork_with_its_reason() -> None:
         answer = shop.fork()
         if answer.status_code == 202:
             failure = end_of(instance, answer.json()["service_id"])
-            assert "room" in failure or "space" in failure, failure
+            assert "storage has" in failure or "space" in failure, failure
         else:
             assert answer.json()["code"] == "NOT_ENOUGH_DISK"
         assert shop.rows() == before

@@ -177,7 +177,7 @@ def test_a_fork_of_an_older_snapshot_has_no_guards(backend: LocalBackend) -> Non
 def test_a_tenants_own_schema_of_that_name_is_left_alone(older: Older, caplog: pytest.LogCaptureFixture) -> None:
     older.run("CREATE SCHEMA timescale_functions", "CREATE TABLE timescale_functions.t (id int)")
     older.servers.renew(older.server.service_id)
-    assert "has a schema timescale_functions of tsdbadmin already" in caplog.text
+    assert "already has a schema timescale_functions owned by tsdbadmin" in caplog.text
     older.run("DROP SCHEMA timescale_functions CASCADE")
     with pytest.raises(psycopg.errors.InvalidSchemaName):
         older.run("SELECT timescale_functions.grant_tsdbadmin_to_role('x')")
