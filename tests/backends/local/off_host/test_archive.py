@@ -253,3 +253,22 @@ def test_what_the_window_does_not_need_is_discarded(
     archive.discard(parent.service_id, second.end_time + timedelta(microseconds=1))
     assert backups.complete() == [second]
     assert min(wal.names()) >= second.begin_segment
+
+
+def test_an_archive_that_was_emptied_is_reported_and_filled_again(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    append(backend, parent, 1)
+    snapshot(backend, parent)
+    archived(archive, parent)
+    backups = BaseBackups(bucket, parent.service_id)
+    (lost,) = backups.complete()
+    sent = WalArchive(bucket, parent.service_id).names()
+    bucket.delete([found.key for found in bucket.objects("")])
+    later = LocalArchive(backend.instances, backend.pool.driver, bucket, "this-installation")
+    state = later.maintain(parent, paused=False, timeout_seconds=60)
+    assert state.archived_until is None
+    assert f"has lost base backup {lost.backup_id}" in (state.problem or "")
+    archived(later, parent)
+    assert len(backups.complete()) == 1
+    assert sent <= WalArchive(bucket, parent.service_id).names()

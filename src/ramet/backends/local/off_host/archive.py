@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ramet.archive import owner
 from ramet.archive.base_backups import BaseBackups
-from ramet.archive.layout import wal_key
+from ramet.archive.layout import info_key, wal_key
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.archive import ArchiveState
@@ -28,9 +28,10 @@ from ramet.backends.local.off_host.shipping import Watch
 from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.segment import segment_named
+from ramet.errors import Error
 
 _UPLOAD = "base-backup"
-_CHECK_OWNER_SECONDS = 60.0
+_CHECK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class LocalArchive:
     bucket: Bucket | None
     installation: str
     _watches: dict[str, Watch] = field(default_factory=lambda: defaultdict(Watch))
-    _owned: dict[str, float] = field(default_factory=dict)
+    _checked: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def url(self) -> str | None:
@@ -54,6 +55,8 @@ class LocalArchive:
         bucket = self._bucket()
         self._check_owner(bucket)
         paths = self.instances.paths(server.service_id)
+        if (lost := self._lost_base(paths, bucket)) is not None:
+            return ArchiveState(problem=lost)
         watch = self._watches[server.service_id]
         seen = None if paused else shipping.see(paths)
         if seen is not None:
@@ -70,6 +73,18 @@ class LocalArchive:
         if base is None:
             return ArchiveState(problem=problem)
         return ArchiveState(progress.archived_until, base.taken_at, problem)
+
+    def _lost_base(self, paths: ServicePaths, bucket: Bucket) -> str | None:
+        """Say that the newest base backup is gone from the bucket; everything is sent again then."""
+        newest = read_progress(paths, BaseProgress).newest
+        if newest is None or not self._is_check_due(paths.service_id):
+            return None
+        if bucket.read(info_key(paths.service_id, newest.backup_id)) is not None:
+            return None
+        write_progress(paths, BaseProgress())
+        write_progress(paths, WalProgress())
+        self._watches.pop(paths.service_id, None)
+        return f"The archive {bucket.url} has lost base backup {newest.backup_id}; another one is uploaded"
 
     def _until(self, paths: ServicePaths, progress: WalProgress, watch: Watch, *, paused: bool) -> datetime | None:
         if paused:
@@ -105,11 +120,21 @@ class LocalArchive:
 
     def _check_owner(self, bucket: Bucket) -> None:
         """Raise Failed when another installation writes to the archive; asked once a minute."""
+        if self._is_check_due(bucket.url):
+            try:
+                owner.claim(bucket, self.installation)
+            except Error:
+                self._checked.pop(bucket.url)
+                raise
+
+    def _is_check_due(self, name: str) -> bool:
+        """Tell whether something was not checked for a minute; it counts as checked then."""
         with self._lock:
             now = time.monotonic()
-            if now - self._owned.get(bucket.url, -_CHECK_OWNER_SECONDS) >= _CHECK_OWNER_SECONDS:
-                owner.claim(bucket, self.installation)
-                self._owned[bucket.url] = now
+            is_due = now - self._checked.get(name, -_CHECK_SECONDS) >= _CHECK_SECONDS
+            if is_due:
+                self._checked[name] = now
+        return is_due
 
 
 def installation_id(secrets: Path) -> str:
