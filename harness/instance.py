@@ -172,6 +172,14 @@ class Instance:
             self._store = sqlite3.connect(path, uri=True, timeout=30, check_same_thread=False)
         return self._store.execute(query, values).fetchall()
 
+    def store_files(self) -> dict[Path, bytes]:
+        """Return the bytes of the store's files, read by another process.
+
+        A process that closes a file loses its locks on it: SQLite, and the connection of `rows`, would not know.
+        """
+        files = sorted(self.data.glob("ramet.db*"))
+        return {path: subprocess.run(["cat", path], check=True, capture_output=True).stdout for path in files}
+
     def steps(self, condition: str = "1", *values: object) -> list[Step]:
         """Return the state of the operations that meet a condition, oldest first."""
         query = f"SELECT id, procedure, subject, step, status FROM operation WHERE {condition} ORDER BY created_at"  # noqa: S608 - ours

@@ -62,8 +62,7 @@ def _logs(instance: Instance) -> Iterator[tuple[object, bytes]]:
 
 
 def _store(instance: Instance) -> Iterator[tuple[object, bytes]]:
-    for path in instance.data.glob("ramet.db*"):
-        yield path, path.read_bytes()
+    yield from instance.store_files().items()
 
 
 def _arguments() -> Iterator[tuple[object, bytes]]:
