@@ -71,6 +71,11 @@ def test_a_bucket_that_does_not_exist_is_named(s3_environment: None) -> None:
     assert caught.value.code == "ARCHIVE_BUCKET_MISSING"
 
 
+def test_a_bucket_that_does_not_exist_is_not_taken_for_an_object_that_does_not(s3_environment: None) -> None:
+    with pytest.raises(Unavailable, match="does not exist"):
+        open_bucket("s3://absent/x").read("a")
+
+
 def test_a_store_that_does_not_answer_is_unavailable(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(Unavailable, match="does not answer") as caught:

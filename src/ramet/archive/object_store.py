@@ -53,7 +53,7 @@ class Bucket:
 
     def read(self, key: str) -> bytes | None:
         """Return the content of an object, or None when there is no such object."""
-        with self._named(key), contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self._named(key):
             return bytes(obstore.get(self._store, key).bytes())
         return None
 
@@ -65,7 +65,7 @@ class Bucket:
 
     def size_bytes(self, key: str) -> int | None:
         """Return the size of an object, or None when there is no such object."""
-        with self._named(key), contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self._named(key):
             return int(obstore.head(self._store, key)["size"])
         return None
 
@@ -85,7 +85,7 @@ class Bucket:
 
     def read_version(self, key: str) -> tuple[bytes, Any] | None:
         """Return the content of an object and its version for `replace`, or None when there is no such object."""
-        with self._named(key), contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self._named(key):
             found = obstore.get(self._store, key)
             version = {name: value for name in ("e_tag", "version") if (value := found.meta.get(name)) is not None}
             return bytes(found.bytes()), version

@@ -86,5 +86,5 @@ def open_backend(
     )
     sweep_sockets(servers.layout, time.time())
     bucket = open_bucket(archive_url) if archive_url else None
-    archive = LocalArchive(servers, pool.driver, bucket, installation_id(data_root / "secrets"))
+    archive = LocalArchive(servers, pool.driver, bucket, installation_id(data_root / "secrets") if bucket else "")
     return LocalBackend(pool, servers, archive)

@@ -41,10 +41,12 @@ class Sampling:
         begun, now = time.monotonic(), self.plane.clock()
         with self.plane.store.read() as tx:
             due = metrics.due_subjects(tx, now, SAMPLE_EVERY)
+        has_archive = self.plane.backend.archive.url() is not None
         taken: dict[str, Sample] = {}
         for subject in due:
             with self.plane.store.read() as tx:
-                found, service = servers_of(tx, subject), services.get_service(tx, subject)
+                found = servers_of(tx, subject)
+                service = services.get_service(tx, subject) if has_archive else None
             taken[subject] = self._sample(found, service)
             if time.monotonic() - begun > _AT_WORK_SECONDS:
                 break

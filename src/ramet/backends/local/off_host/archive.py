@@ -105,13 +105,12 @@ class LocalArchive:
         self._check_owner(bucket)
         backups = BaseBackups(bucket, service_id)
         known = backups.complete()
-        kept = [info for info in known if info.end_time > before]
-        kept = known[len(known) - len(kept) - 1 :] if len(kept) < len(known) else known
-        for info in known:
-            if info not in kept:
-                backups.delete(info.backup_id)
-        if kept and kept != known:
-            bucket.delete(list(_keys_before(service_id, WalArchive(bucket, service_id), kept[0].begin_segment)))
+        expired = [info for info in known if info.end_time <= before][:-1]  # times after `before` need the last of them
+        for info in expired:
+            backups.delete(info.backup_id)
+        if expired:
+            first = known[len(expired)].begin_segment
+            bucket.delete(list(_keys_before(service_id, WalArchive(bucket, service_id), first)))
 
     def _bucket(self) -> Bucket:
         if self.bucket is None:
@@ -153,7 +152,7 @@ def _keys_before(service_id: str, wal: WalArchive, first: str) -> Iterator[str]:
     """Yield the keys of WAL segments that end before a segment, of its timeline or an earlier one."""
     kept = segment_named(first)
     for name in wal.names():
-        segment = segment_named(name[:24])
+        segment = segment_named(name)
         if segment is None or kept is None:
             continue
         if segment.timeline <= kept.timeline and segment.number < kept.number:

@@ -107,7 +107,7 @@ def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
 
 def is_complete(paths: ServicePaths, progress: WalProgress) -> bool:
     """Tell whether the store has all that the local archive has."""
-    return not any(True for _ in _segments(paths, progress))
+    return next(_segments(paths, progress), None) is None
 
 
 def end_of(progress: WalProgress) -> int:
