@@ -1,6 +1,7 @@
 """An object store over HTTP: what is written is read, listed and replaced only on the terms that the caller names."""
 
 import contextlib
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -100,3 +101,10 @@ def test_an_outage_has_the_same_message_each_time(s3_environment: None, monkeypa
 def test_a_url_that_names_no_archive_is_refused(url: str) -> None:
     with pytest.raises(Invalid, match="RAMET_ARCHIVE_URL"):
         open_bucket(url)
+
+
+def test_a_listing_says_when_an_object_was_written(bucket: Bucket) -> None:
+    bucket.write("a/b", b"x")
+    (found,) = bucket.objects("a/")
+    assert abs(datetime.now(UTC) - found.written_at) < timedelta(minutes=10)
+    assert found.size_bytes == 1

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
@@ -38,10 +38,11 @@ _DURATION = re.compile(r" in [0-9.]+(?:ns|µs|ms|s)\b")
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object that a listing shows: its key, and its size in bytes."""
+    """An object that a listing shows: its key, its size in bytes, and when it was written, by the store's clock."""
 
     key: str
     size_bytes: int
+    written_at: datetime
 
 
 class Bucket:
@@ -113,7 +114,7 @@ class Bucket:
         with self._named(prefix):
             for page in obstore.list(self._store, prefix, chunk_size=1000):
                 for found in page:
-                    yield StoredObject(found["path"], found["size"])
+                    yield StoredObject(found["path"], found["size"], found["last_modified"])
 
     def directories(self, prefix: str = "") -> list[str]:
         """Return the names of the directories directly below a prefix."""

@@ -37,7 +37,8 @@ def check(bucket: Bucket, installation: str) -> None:
         since = f"{owner.since:%Y-%m-%d %H:%M} UTC"
         raise Failed(
             "ARCHIVE_TAKEN_OVER",
-            f"The archive {bucket.url} belongs to the installation on {owner.host} since {since}",
+            f"The archive {bucket.url} belongs to installation {short_id(owner.installation)} on {owner.host} since"
+            f" {since}, and this is installation {short_id(installation)}",
             "Nothing is written to it from here. If this machine was replaced, stop its services; otherwise give it"
             " another RAMET_ARCHIVE_URL.",
         )
@@ -47,6 +48,11 @@ def owner_of(bucket: Bucket) -> Owner | None:
     """Return the writer of an archive, or None when nothing was written to it yet."""
     content = bucket.read(_KEY)
     return None if content is None else msgspec.json.decode(content, type=Owner)
+
+
+def short_id(installation: str) -> str:
+    """Return the beginning of an installation's identifier, which tells two on one host apart."""
+    return installation[:8]
 
 
 def take_over(bucket: Bucket, installation: str) -> Owner | None:
