@@ -107,7 +107,12 @@ class Bucket:
         with self._named(key):
             writer = obstore.open_writer(self._store, key, buffer_size=_PART_BYTES, max_concurrency=_CONCURRENT_PARTS)
             yield cast(IO[bytes], writer)
-            writer.close()
+            try:
+                writer.close()
+            except FileNotFoundError:
+                # The answer to the last request was lost, and its repetition found the upload complete.
+                if self.size_bytes(key) is None:
+                    raise
 
     def objects(self, prefix: str) -> Iterator[StoredObject]:
         """Return the objects below a prefix, which ends in a slash."""
