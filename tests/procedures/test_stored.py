@@ -23,7 +23,7 @@ from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import status_of
 from ramet.model.status import OperationStatus
 from ramet.procedures.state import STATES
-from ramet.store import operations, replicas, services
+from ramet.store import operations, replica_sets, services
 from ramet.store.migrate import configuration
 from ramet.store.operations import submit
 from ramet.store.tables import hold, operation
@@ -117,7 +117,7 @@ def test_a_stored_operation_is_finished(world: World, case: Case) -> None:
 
 def owned_by_nobody(world: World) -> set[str]:
     with world.store.read() as tx:
-        alive, sets = services.all_live_services(tx), replicas.live_sets(tx)
+        alive, sets = services.all_live_services(tx), replica_sets.live_sets(tx)
     return set(world.backend.volumes) - {s.id for s in alive} - {node.id for each in sets for node in each.nodes}
 
 
@@ -153,7 +153,7 @@ def test_an_operation_whose_stored_state_cannot_be_read_fails_with_that_reason(w
         row = operations.get(tx, operation_id)
         assert not tx.execute(hold.select()).all()
         assert not [service for service in services.all_live_services(tx) if service.activity is not None]
-        assert not [each for each in replicas.live_sets(tx) if each.activity is not None]
+        assert not [each for each in replica_sets.live_sets(tx) if each.activity is not None]
     assert row is not None
     assert row.status is OperationStatus.FAILED
     assert (row.error or "").startswith(f"The stored state of operation {operation_id} cannot be read: Expected ")

@@ -12,7 +12,7 @@ from ramet.model.replica_set import set_is_visible
 from ramet.model.service import Origin, Service, as_service, is_visible, status_of
 from ramet.model.status import Status
 from ramet.procedures.spec import submit
-from ramet.store import replicas, services
+from ramet.store import replica_sets, services
 
 
 def find_service(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool = False) -> Service:
@@ -31,13 +31,13 @@ def visible_service(
     service = services.get_service(tx, service_id, lock=lock) if is_id(service_id) else None
     if service is None or service.project_id != project_id or not is_visible(service, plane.clock()):
         return None
-    found = replicas.list_of_service(tx, service.id, plane.clock())
+    found = replica_sets.list_of_service(tx, service.id, plane.clock())
     return replace(service, replica_sets=tuple(found)) if found else service
 
 
 def set_as_service(plane: Plane, tx: sa.Connection, project_id: str, set_id: str) -> Service | None:
     """Return a read replica set of the project as a service, or None when there is no such set."""
-    found = replicas.get_set(tx, set_id) if is_id(set_id) else None
+    found = replica_sets.get_set(tx, set_id) if is_id(set_id) else None
     if found is None or found.project_id != project_id or not set_is_visible(found, plane.clock()):
         return None
     parent = services.get_service(tx, found.service_id)

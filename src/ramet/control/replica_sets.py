@@ -20,7 +20,7 @@ from ramet.procedures.replicas import submit_for_set
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
 from ramet.procedures.state import DeleteReplicasState, PoolerState, ResizeReplicasState, Restartable, stored_size
-from ramet.store import operations, replicas, services
+from ramet.store import operations, replica_sets, services
 
 Amount = str | int
 
@@ -53,7 +53,7 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         _check_nodes(tx, parent, request.nodes)
         made = _plan(plane, tx, parent, request, size)
-        replicas.insert_set(tx, made)
+        replica_sets.insert_set(tx, made)
         submit_for_set(tx, made, ProcedureName.CREATE_REPLICAS, Restartable())
         made = _find(plane, tx, parent, made.id)
     plane.wake()
@@ -90,7 +90,7 @@ def resize_set(
         found = _find(plane, tx, parent, set_id)
         _check_idle(found, "resizeReplicaSet")
         _check_pooler_idle(tx, found, "resizeReplicaSet")
-        replicas.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
+        replica_sets.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
         submit_for_set(tx, found, ProcedureName.RESIZE_REPLICAS, ResizeReplicasState(before=stored_size(found.size)))
         resized = _find(plane, tx, parent, set_id)
     plane.wake()
@@ -104,7 +104,7 @@ def set_environment(
     with plane.store.write() as tx:
         parent = find_service(plane, tx, project_id, service_id, lock=True)
         found = _find(plane, tx, parent, set_id)
-        replicas.update_set(tx, found.id, environment=environment.value)
+        replica_sets.update_set(tx, found.id, environment=environment.value)
         return _find(plane, tx, parent, set_id)
 
 
@@ -118,7 +118,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -
         if found.pooler_port is not None:
             return None
         _check_idle(found, "enablePooler")
-        replicas.update_set(tx, found.id, pooler_port=reserve_port(plane, tx, found.id))
+        replica_sets.update_set(tx, found.id, pooler_port=reserve_port(plane, tx, found.id))
         operation_id = _submit_pooler(tx, found, enabling=True)
     plane.wake()
     return operation_id
@@ -132,7 +132,7 @@ def disable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) 
         if found.pooler_port is None:
             return None
         _check_idle(found, "disablePooler")
-        replicas.update_set(tx, found.id, pooler_port=None)
+        replica_sets.update_set(tx, found.id, pooler_port=None)
         operation_id = _submit_pooler(tx, found, enabling=False)
     plane.wake()
     return operation_id
@@ -170,7 +170,7 @@ def _ready(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, ve
 
 
 def _find(plane: Plane, tx: sa.Connection, parent: Service, set_id: str) -> ReplicaSet:
-    found = replicas.get_set(tx, set_id) if is_id(set_id) else None
+    found = replica_sets.get_set(tx, set_id) if is_id(set_id) else None
     if found is None or found.service_id != parent.id or not set_is_visible(found, plane.clock()):
         raise NotFound("REPLICA_SET_NOT_FOUND", "no read replica set with that id exists", f"id {set_id[:64]!r}")
     return found
@@ -196,7 +196,7 @@ def _check_pooler_idle(tx: sa.Connection, replica_set: ReplicaSet, verb: str) ->
 
 
 def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
-    left = NODES_LIMIT - sum(len(each.nodes) for each in replicas.live_sets(tx, parent.id))
+    left = NODES_LIMIT - sum(len(each.nodes) for each in replica_sets.live_sets(tx, parent.id))
     if left <= 0:
         wrong = f"Service {parent.id} has {NODES_LIMIT} replica nodes, the maximum: no more can be added (got {nodes})"
         raise Invalid("INVALID_NODES", wrong, "Delete a read replica set first.")

@@ -23,7 +23,7 @@ from ramet.model.size import Size, parse_size
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of
 from ramet.procedures.state import CreateState, Interrupting, OptimizeState, ResizeState, stored_size
-from ramet.store import operations, projects, replicas, services
+from ramet.store import operations, projects, replica_sets, services
 
 PASSWORD_LIMIT = 1000
 _FRESH = Interrupting()
@@ -35,7 +35,7 @@ def list_services(plane: Plane, project_id: str) -> list[Service]:
     now = plane.clock()
     with plane.store.read() as tx:
         listed = services.list_services(tx, project_id, now)
-        sets = replicas.list_of_project(tx, project_id, now)
+        sets = replica_sets.list_of_project(tx, project_id, now)
     return [replace(each, replica_sets=tuple(sets[each.id])) if each.id in sets else each for each in listed]
 
 

@@ -9,7 +9,7 @@ from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.replicas import servers_of_set
 from ramet.procedures.servers import server_of
-from ramet.store import replicas, services
+from ramet.store import replica_sets, services
 from ramet.store.database import Store
 
 
@@ -28,7 +28,7 @@ def servers_of(tx: sa.Connection, subject: str) -> list[Server]:
     service = services.get_service(tx, subject)
     if service is not None:
         return [server_of(service)]
-    replica_set = replicas.get_set(tx, subject)
+    replica_set = replica_sets.get_set(tx, subject)
     parent = None if replica_set is None else services.get_service(tx, replica_set.service_id)
     return [] if replica_set is None or parent is None else servers_of_set(replica_set, parent)
 
@@ -42,4 +42,4 @@ def serving_services(store: Store) -> list[Service]:
 
 def serving_sets(tx: sa.Connection, service_id: str | None = None) -> list[ReplicaSet]:
     """Return the read replica sets, all or those of a service, that were created and have no operation under way."""
-    return [each for each in replicas.live_sets(tx, service_id) if each.ready_at and not each.activity]
+    return [each for each in replica_sets.live_sets(tx, service_id) if each.ready_at and not each.activity]

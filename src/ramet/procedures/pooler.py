@@ -15,13 +15,13 @@ from ramet.procedures.replicas import servers_of_set, set_of
 from ramet.procedures.servers import Tools, release_holds, server_of
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import PoolerState
-from ramet.store import replicas, services
+from ramet.store import replica_sets, services
 
 
 def procedure(tools: Tools, name: ProcedureName) -> Procedure:
     """Return `pooler` or `replica_pooler`. It holds the service: nothing stops or deletes that before its end."""
     is_of_set = name is ProcedureName.REPLICA_POOLER
-    update = replicas.update_set if is_of_set else services.update_service
+    update = replica_sets.update_set if is_of_set else services.update_service
 
     def row_of(subject: str) -> Service | ReplicaSet:
         return set_of(tools, subject) if is_of_set else tools.service(subject)

@@ -23,7 +23,7 @@ from ramet.procedures.replicas import servers_of_set, set_of
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, retry_if_server_killed
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable
-from ramet.store import operations, replicas, services
+from ramet.store import operations, replica_sets, services
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _stays_undeleted(tx: sa.Connection, work: Work[DeleteReplicasState], error: 
 def _restore_size(tx: sa.Connection, work: Work[ResizeReplicasState], error: str) -> None:
     _finish(tx, work, down_reason=f"It could not be resized: {error}")
     cpu_millis, memory_gbs = work.state.before
-    replicas.update_set(tx, work.subject, cpu_millis=cpu_millis, memory_gbs=memory_gbs)
+    replica_sets.update_set(tx, work.subject, cpu_millis=cpu_millis, memory_gbs=memory_gbs)
 
 
 def _stays_down(tx: sa.Connection, work: Work[Restartable], error: str) -> None:
@@ -129,4 +129,4 @@ def _stays_down(tx: sa.Connection, work: Work[Restartable], error: str) -> None:
 
 def _finish(tx: sa.Connection, work: Work[Any], **columns: Any) -> None:
     services.drop_holds(tx, work.operation_id)
-    replicas.finish_operation(tx, work.subject, work.operation_id, **columns)
+    replica_sets.finish_operation(tx, work.subject, work.operation_id, **columns)

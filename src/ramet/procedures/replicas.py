@@ -11,13 +11,13 @@ from ramet.model.service import Service
 from ramet.procedures.servers import Tools
 from ramet.procedures.spec import submit
 from ramet.procedures.state import Restartable
-from ramet.store import operations, replicas, services
+from ramet.store import operations, replica_sets, services
 
 
 def set_of(tools: Tools, set_id: str) -> ReplicaSet:
     """Return a set's row; it exists as long as an operation names it."""
     with tools.store.read() as tx:
-        found = replicas.get_set(tx, set_id)
+        found = replica_sets.get_set(tx, set_id)
     if found is None:
         raise AssertionError(f"BUG: replica set {set_id} has an operation but no row")
     return found
@@ -70,13 +70,13 @@ def cancel_creations(tools: Tools, service_id: str) -> None:
 
 def mark_sets_deleted(tx: sa.Connection, tools: Tools, service_id: str) -> None:
     """Record that the sets of a service are gone."""
-    for each in replicas.live_sets(tx, service_id):
-        replicas.update_set(tx, each.id, deleted_at=tools.clock(), operation_id=None)
+    for each in replica_sets.live_sets(tx, service_id):
+        replica_sets.update_set(tx, each.id, deleted_at=tools.clock(), operation_id=None)
 
 
 def submit_restarts(tx: sa.Connection, service_id: str) -> None:
     """Submit that the sets of a service are started, except those that an operation works on."""
-    for each in replicas.live_sets(tx, service_id):
+    for each in replica_sets.live_sets(tx, service_id):
         if each.activity is None and each.ready_at is not None:
             submit_for_set(tx, each, ProcedureName.RESTART_REPLICAS, Restartable())
 
@@ -85,10 +85,10 @@ def submit_for_set(tx: sa.Connection, replica_set: ReplicaSet, name: ProcedureNa
     """Submit an operation that claims a set, and holds its service until it ends; return its id."""
     operation_id = submit(tx, name, replica_set.id, state)
     services.add_hold(tx, replica_set.service_id, operation_id)
-    replicas.update_set(tx, replica_set.id, operation_id=operation_id)
+    replica_sets.update_set(tx, replica_set.id, operation_id=operation_id)
     return operation_id
 
 
 def _live_sets(tools: Tools, service_id: str) -> list[ReplicaSet]:
     with tools.store.read() as tx:
-        return replicas.live_sets(tx, service_id)
+        return replica_sets.live_sets(tx, service_id)

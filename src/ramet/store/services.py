@@ -11,7 +11,7 @@ from ramet.model.passwords import Secret
 from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
-from ramet.store import replicas
+from ramet.store import replica_sets
 from ramet.store.database import locking
 from ramet.store.tables import hold, operation, service
 
@@ -138,7 +138,7 @@ def used_ports(tx: sa.Connection) -> set[int]:
     """
     if tx.dialect.name == "postgresql":
         tx.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _PORTS_LOCK})
-    return {port for row in tx.execute(_PORTS) for port in row if port is not None} | replicas.used_ports(tx)
+    return {port for row in tx.execute(_PORTS) for port in row if port is not None} | replica_sets.used_ports(tx)
 
 
 def add_hold(tx: sa.Connection, service_id: str, operation_id: str) -> None:

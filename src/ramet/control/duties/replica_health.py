@@ -9,7 +9,7 @@ from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.replicas import servers_of_set, submit_for_set
 from ramet.procedures.state import Restartable
-from ramet.store import operations, replicas, services
+from ramet.store import operations, replica_sets, services
 from ramet.store.database import Store
 
 
@@ -44,16 +44,16 @@ def record_fault(store: Store, replica_set: ReplicaSet, reason: str | None) -> N
         return
     with store.write() as tx:
         services.get_service(tx, replica_set.service_id, lock=True)
-        current = replicas.get_set(tx, replica_set.id)
+        current = replica_sets.get_set(tx, replica_set.id)
         if current is not None and current.activity is None:
-            replicas.update_set(tx, current.id, down_reason=reason)
+            replica_sets.update_set(tx, current.id, down_reason=reason)
 
 
 def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> bool:
     """Submit a restart of a set; False when it, its pooler or its service has an operation under way."""
     with store.write() as tx:
         parent = services.get_service(tx, replica_set.service_id, lock=True)
-        current = replicas.get_set(tx, replica_set.id)
+        current = replica_sets.get_set(tx, replica_set.id)
         if parent is None or current is None or parent.activity is not None or parent.paused:
             return False
         if current.activity is not None or current.deleted_at is not None or current.failed_at is not None:
@@ -61,6 +61,6 @@ def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> bool:
         has_changed = current.pooler_port != replica_set.pooler_port
         if has_changed or operations.under_way(tx, current.id, ProcedureName.REPLICA_POOLER):
             return False
-        replicas.update_set(tx, current.id, down_reason=reason)
+        replica_sets.update_set(tx, current.id, down_reason=reason)
         submit_for_set(tx, current, ProcedureName.RESTART_REPLICAS, Restartable())
         return True
