@@ -21,7 +21,7 @@ _STARTERS = frozenset(
         "ramet.app.Runtime",
         "ramet.app.local_backend",
         "ramet.backends.local.backend.open_backend",
-        "ramet.backends.local.server.servers.Servers",
+        "ramet.backends.local.server.instances.Instances",
         "tests.servers.postgresql",
     }
 )

@@ -286,7 +286,7 @@ def test_a_service_whose_server_is_down_can_be_forked(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "asked", "is_quiet"),
+    ("environment", "asked", "is_neutralized"),
     [
         (Environment.DEV, None, True),
         (Environment.PROD, None, False),
@@ -294,12 +294,12 @@ def test_a_service_whose_server_is_down_can_be_forked(world: World) -> None:
         (Environment.PROD, True, True),
     ],
 )
-def test_a_fork_is_quiet_when_it_is_for_development_or_asked_to_be(
-    world: World, environment: Environment, asked: bool | None, is_quiet: bool
+def test_a_fork_is_neutralized_when_it_is_for_development_or_asked_to_be(
+    world: World, environment: Environment, asked: bool | None, is_neutralized: bool
 ) -> None:
     fork = world.fork(world.create(), ForkRequest(ForkStrategy.NOW, environment=environment, quiet=asked))
     assert fork.report is not None
-    assert fork.report["neutralised"]["quiet"] is is_quiet
+    assert fork.report["neutralised"]["neutralize"] is is_neutralized
 
 
 def test_a_manual_snapshot_can_be_forked_after_newer_ones(world: World) -> None:

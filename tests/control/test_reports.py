@@ -21,7 +21,7 @@ def test_a_fork_has_a_report_of_its_strategy_target_and_steps(world: World) -> N
     assert report.base.id == fork.origin.snapshot_id if fork.origin else None
     assert [step.step for step in report.steps] == ["capture", "recover", "boot", "secure", "publish"]
     assert report.total_seconds is not None
-    assert report.neutralised["quiet"] is True
+    assert report.neutralised["neutralize"] is True
 
 
 def test_the_report_tells_that_statistics_were_collected_after_ready(world: World) -> None:

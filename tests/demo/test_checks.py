@@ -11,7 +11,7 @@ import pytest
 from demo import checks
 from demo.stage import DemoFailed
 from demo.workload import Address
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from tests.backends.local.hosts import boot, make_servers, new_server
 
@@ -36,24 +36,24 @@ class Private(Address):
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
+def instances() -> Iterator[Instances]:
     with make_servers() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def pair(servers: Servers) -> Iterator[tuple[Private, Private]]:
+def pair(instances: Instances) -> Iterator[tuple[Private, Private]]:
     """A parent with rows 1 to 3, and what is to be its fork."""
-    server = new_server(servers)
-    boot(servers, server)
-    sockets = str(servers.paths(server.service_id).sockets)
+    server = new_server(instances)
+    boot(instances, server)
+    sockets = str(instances.paths(server.service_id).sockets)
     parent, fork = (Private(sockets, server.port, "", "", schema) for schema in ("parent", "fork"))
     for one in (parent, fork):
         with one.connect() as connection:
             connection.execute(f"CREATE SCHEMA {one.schema}")
             connection.execute(_TABLES)
     yield parent, fork
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 @pytest.fixture(autouse=True)

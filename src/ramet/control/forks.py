@@ -13,7 +13,7 @@ from ramet.control.idempotency import earlier_answer, new_identity, remember, re
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_port
-from ramet.control.requests import Accepted, ForkRequest, is_quiet
+from ramet.control.requests import Accepted, ForkRequest, is_neutralized
 from ramet.control.restore import gaps_of
 from ramet.control.services import accept, check_region
 from ramet.model.fork import ForkStrategy, check_target
@@ -186,7 +186,7 @@ def _state(tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkState
     point = plan.point
     base_id = None if point.base is None else point.base.id
     return ForkState(
-        quiet=is_quiet(request),
+        quiet=is_neutralized(request),
         parent_id=plan.parent.id,
         strategy=point.strategy,
         base_id=submit_snapshot(tx, plan.parent.id, SnapshotKind.SCHEDULED) if point.awaits_snapshot else base_id,

@@ -10,6 +10,8 @@ from ramet.model.service import Service, ServiceType
 Amount = str | int | None
 
 
+# An idempotency key is stored with a digest of its request's repr: another field, or another name of one, would make
+# a client's repetition of a request across an upgrade fail.
 @dataclass(frozen=True)
 class CreateRequest:
     """A new, empty service. Sizes of None mean a shared service.
@@ -32,7 +34,7 @@ class ForkRequest:
     """A fork of an existing service. What is None is inherited; `target_time` is the caller's own text.
 
     `snapshot_id` is for LAST_SNAPSHOT: that one instead of the newest. `quiet`: keep it from acting on the outside
-    world; None: the environment decides, DEV forks are quiet.
+    world; None: the environment decides, DEV forks are neutralized.
 
     `region_code` can only be the parent's: a request with it is the same request as one without it, so an idempotency
     key identifies both.
@@ -60,6 +62,6 @@ class Accepted:
     initial_password: Secret | None
 
 
-def is_quiet(request: ForkRequest) -> bool:
+def is_neutralized(request: ForkRequest) -> bool:
     """Tell whether a fork is to be kept from acting on the outside world."""
     return request.environment is Environment.DEV if request.quiet is None else request.quiet

@@ -93,8 +93,8 @@ class Fork:
         return boot(self.tools, work, self.tools.server(work), first=True) or Next("secure")
 
     def secure(self, work: Work[ForkState]) -> Outcome:
-        server, secure, quiet = self.tools.server(work), self.tools.backend.servers.secure, work.state.quiet
-        found = retry_if_server_killed(work, lambda: secure(server, is_new=False, neutralize=quiet), again="boot")
+        server, secure, neutralize = self.tools.server(work), self.tools.backend.servers.secure, work.state.quiet
+        found = retry_if_server_killed(work, lambda: secure(server, is_new=False, neutralize=neutralize), again="boot")
         if isinstance(found, Next):
             return found
         return Next("publish", replace(work.state, neutralised=found | work.state.neutralised))

@@ -6,7 +6,7 @@ import pytest
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.image import why_impossible
 from tests.backends.local.forks import create, destroy_all, make_backend
 from tests.backends.local.hosts import make_servers
@@ -14,7 +14,7 @@ from tests.backends.local.pools import DRIVERS
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[Servers]:
+def instances() -> Iterator[Instances]:
     """The servers of one data root for the whole session."""
     with make_servers() as made:
         yield made

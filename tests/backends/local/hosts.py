@@ -17,7 +17,7 @@ from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import open_limits
 from ramet.backends.local.host.paths import layout_of
 from ramet.backends.local.host.system_user import server_account
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.ids import new_id
 from ramet.machine.installation import find_installations
 from ramet.model.environment import Environment
@@ -38,10 +38,10 @@ def data_root() -> Iterator[Path]:
 
 
 @contextmanager
-def make_servers(pool: Path | None = None) -> Iterator[Servers]:
+def make_servers(pool: Path | None = None) -> Iterator[Instances]:
     """Yield the servers of a fresh data root; whatever runs at the end is killed."""
     with data_root() as root:
-        servers = Servers(
+        instances = Instances(
             layout=layout_of(root, pool or root),
             account=server_account(),
             installations=find_installations(),
@@ -50,15 +50,15 @@ def make_servers(pool: Path | None = None) -> Iterator[Servers]:
             temp_file_mbs=64,
         )
         try:
-            yield servers
+            yield instances
         finally:
-            found = servers.layout.services.iterdir() if servers.layout.services.exists() else ()
+            found = instances.layout.services.iterdir() if instances.layout.services.exists() else ()
             for directory in found:
-                servers.remove(directory.name, 10)
-            shutil.rmtree(servers.layout.sockets, ignore_errors=True)
+                instances.remove(directory.name, 10)
+            shutil.rmtree(instances.layout.sockets, ignore_errors=True)
 
 
-def new_server(servers: Servers, password: Secret | None = None, **changes: object) -> Server:
+def new_server(instances: Instances, password: Secret | None = None, **changes: object) -> Server:
     """Return a small PostgreSQL service that nothing exists of yet."""
     server = Server(
         service_id=new_id(),
@@ -67,23 +67,23 @@ def new_server(servers: Servers, password: Secret | None = None, **changes: obje
         size=Size(),
         host="localhost",
         port=free_port(),
-        pg_major=servers.installations.default.major,
+        pg_major=instances.installations.default.major,
         verifier=scram_verifier(password or new_password()),
     )
     return replace(server, **changes)  # type: ignore[arg-type]
 
 
-def boot(servers: Servers, server: Server) -> None:
+def boot(instances: Instances, server: Server) -> None:
     """Make an empty cluster and start it, closed to clients."""
-    servers.make_directories(server)
-    servers.initialize(server)
-    restart(servers, server)
+    instances.make_directories(server)
+    instances.initialize(server)
+    restart(instances, server)
 
 
-def restart(servers: Servers, server: Server) -> None:
+def restart(instances: Instances, server: Server) -> None:
     """Start a server, and wait until it is ready."""
-    servers.start(server)
-    eventually(lambda: servers.await_ready(server, 0.5).ready)
+    instances.start(server)
+    eventually(lambda: instances.await_ready(server, 0.5).ready)
 
 
 def connect(server: Server, password: Secret | str, **changes: str) -> psycopg.Connection[tuple[object, ...]]:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from ramet.backends.interface.values import Server
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.cli.commands.roles import NewRole, make_role
 from ramet.cli.commands.schema import dump_schema
 from ramet.errors import Failed
@@ -35,14 +35,14 @@ class Place:
 
 
 @pytest.fixture(scope="module", params=[one.major for one in find_installations().found])
-def place(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Place]:
     password = new_password()
-    server = new_server(servers, password, pg_major=request.param)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
+    server = new_server(instances, password, pg_major=request.param)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
     yield Place(server, password)
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 @pytest.mark.parametrize(("name", "timeout"), [("", None), ("slow", "soon"), ("tsdbadmin", None)])

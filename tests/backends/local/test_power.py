@@ -16,7 +16,7 @@ from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import Layout
 from ramet.backends.local.process import postgres
 from ramet.backends.local.server.configuration import Phase
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed
 from tests.backends.local.forks import append, create, fork, make_backend, rows_of, run_fork, snapshot
@@ -89,11 +89,11 @@ def mounted(image: Path, place: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-def rows_after_start(servers: Servers, server: Server) -> list[int]:
-    paths = servers.paths(server.service_id)
-    servers.start(server, Phase.CLOSED)
+def rows_after_start(instances: Instances, server: Server) -> list[int]:
+    paths = instances.paths(server.service_id)
+    instances.start(server, Phase.CLOSED)
     try:
-        eventually(lambda: servers.await_ready(server, 0.5).ready)
+        eventually(lambda: instances.await_ready(server, 0.5).ready)
         with connections.connect(paths) as connection:
             return [row[0] for row in connection.execute("SELECT n FROM public.ledger ORDER BY n").fetchall()]
     finally:

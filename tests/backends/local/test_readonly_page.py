@@ -10,7 +10,7 @@ import pytest
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server import read_only_module
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
@@ -122,18 +122,18 @@ def name_of_place(place: tuple[int, bool]) -> str:
 
 @pytest.fixture(scope="module", params=PLACES, ids=name_of_place)
 def tenant(
-    request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, instances: Instances, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tenant]:
     """The admin of a service, of each installed PostgreSQL in turn."""
     major, has_module = request.param
     password = new_password()
-    server = new_server(servers, password, pg_major=major)
+    server = new_server(instances, password, pg_major=major)
     with pytest.MonkeyPatch.context() as patch:
         if not has_module:
             patch.setattr(read_only_module, "library_of", lambda major: tmp_path_factory.getbasetemp() / "none.so")
-        boot(servers, server)
-        servers.secure(server, is_new=True, quiet=False)
-        servers.open(server)
+        boot(instances, server)
+        instances.secure(server, is_new=True, neutralize=False)
+        instances.open(server)
     made = Tenant(server, password, has_module)
     made.run(
         "CREATE TABLE orders (id serial PRIMARY KEY, title text)",
@@ -151,7 +151,7 @@ def tenant(
         "SELECT timescale_functions.grant_tsdbadmin_to_role('agent')",
     )
     yield made
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 def rows(heading: str) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, session_settings
 from ramet.backends.local.sql.rows import value
 from ramet.errors import Unavailable
@@ -23,80 +23,80 @@ EVERY_PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 
 
 @pytest.fixture
-def small(servers: Servers) -> Iterator[tuple[Server, Secret]]:
+def small(instances: Instances) -> Iterator[tuple[Server, Secret]]:
     password = new_password()
-    server = new_server(servers, password, size=SMALL)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
+    server = new_server(instances, password, size=SMALL)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
     yield server, password
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 def test_a_size_that_needs_no_restart_comes_into_force_under_a_session(
-    servers: Servers, small: tuple[Server, Secret]
+    instances: Instances, small: tuple[Server, Secret]
 ) -> None:
     server, password = small
     with connect(server, password) as connection:
         before = value(connection, "SHOW work_mem")
-        assert servers.resize(replace(server, size=LARGER))
+        assert instances.resize(replace(server, size=LARGER))
         eventually(lambda: value(connection, "SHOW work_mem") != before)
 
 
 @pytest.mark.parametrize("size", [LARGE, SHARED])
 def test_a_size_that_postgresql_takes_at_its_start_only_asks_for_a_restart(
-    servers: Servers, small: tuple[Server, Secret], size: Size
+    instances: Instances, small: tuple[Server, Secret], size: Size
 ) -> None:
     server, password = small
     resized = replace(server, size=size)
-    assert not servers.resize(resized)
-    assert not servers.resize(resized)
-    servers.close(resized)
-    assert servers.stop(server, 10)
-    told = [str(entry["message"]) for entry in log_files.entries(servers.paths(server.service_id))]
+    assert not instances.resize(resized)
+    assert not instances.resize(resized)
+    instances.close(resized)
+    assert instances.stop(server, 10)
+    told = [str(entry["message"]) for entry in log_files.entries(instances.paths(server.service_id))]
     assert not any("without restarting" in message or "contains errors" in message for message in told)
-    servers.start(resized)
-    eventually(lambda: servers.await_ready(resized, 0.5).ready)
-    servers.open(resized)
-    assert servers.resize(resized)
+    instances.start(resized)
+    eventually(lambda: instances.await_ready(resized, 0.5).ready)
+    instances.open(resized)
+    assert instances.resize(resized)
     with connect(server, password) as connection:
         assert value(connection, "SHOW max_connections") == ("200" if size is LARGE else "100")
 
 
-def test_a_server_that_does_not_run_asks_for_a_restart(servers: Servers, small: tuple[Server, Secret]) -> None:
+def test_a_server_that_does_not_run_asks_for_a_restart(instances: Instances, small: tuple[Server, Secret]) -> None:
     server, _password = small
-    assert servers.stop(server, 10)
-    assert not servers.resize(replace(server, size=LARGER))
+    assert instances.stop(server, 10)
+    assert not instances.resize(replace(server, size=LARGER))
 
 
 @pytest.mark.parametrize("password", [EVERY_PRINTABLE, "ünï\u0301codé ⚘ 密码", "' OR 1=1; --", " "])
 def test_any_printable_password_opens_the_service_and_the_old_one_no_more(
-    servers: Servers, small: tuple[Server, Secret], password: str
+    instances: Instances, small: tuple[Server, Secret], password: str
 ) -> None:
     server, old = small
-    servers.set_password(server, scram_verifier(Secret(password)))
+    instances.set_password(server, scram_verifier(Secret(password)))
     with connect(server, password) as connection:
         assert value(connection, "SELECT 1") == 1
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(server, old)
 
 
-def test_passwords_that_are_set_at_once_wait_for_each_other(servers: Servers, small: tuple[Server, Secret]) -> None:
+def test_passwords_that_are_set_at_once_wait_for_each_other(instances: Instances, small: tuple[Server, Secret]) -> None:
     server, _password = small
     verifiers = [scram_verifier(new_password()) for _ in range(8)]
     with ThreadPoolExecutor(8) as clients:
-        list(clients.map(lambda verifier: servers.set_password(server, verifier), verifiers))
-    with connections.connect(servers.paths(server.service_id)) as connection:
+        list(clients.map(lambda verifier: instances.set_password(server, verifier), verifiers))
+    with connections.connect(instances.paths(server.service_id)) as connection:
         kept = value(connection, "SELECT rolpassword FROM pg_authid WHERE rolname = 'tsdbadmin'")
     assert kept in [verifier.reveal() for verifier in verifiers]
 
 
 def test_a_role_locked_by_a_tenant_is_reported_as_locked(
-    servers: Servers, small: tuple[Server, Secret], monkeypatch: pytest.MonkeyPatch
+    instances: Instances, small: tuple[Server, Secret], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, password = small
     monkeypatch.setitem(session_settings._OURS, "lock_timeout", "100ms")
     with connect(server, password) as connection, connection.transaction():
         connection.execute("ALTER ROLE tsdbadmin CONNECTION LIMIT 50")
         with pytest.raises(Unavailable, match="locked"):
-            servers.set_password(server, scram_verifier(new_password()))
+            instances.set_password(server, scram_verifier(new_password()))

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from ramet.backends.interface.values import Server
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
@@ -28,14 +28,14 @@ class Tenant:
 
 
 @pytest.fixture(scope="module")
-def tenant(servers: Servers) -> Iterator[Tenant]:
+def tenant(instances: Instances) -> Iterator[Tenant]:
     password = new_password()
-    server = new_server(servers, password)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
+    server = new_server(instances, password)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
     yield Tenant(server, password)
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_the_platform_cannot_be_reached_over_tcp(tenant: Tenant, user: str) -> N
 
 
 def test_the_private_socket_is_out_of_reach_and_lets_tenants_in_by_password_alone(
-    tenant: Tenant, servers: Servers
+    tenant: Tenant, instances: Instances
 ) -> None:
     """The service's pooler comes this way with the passwords of its clients."""
-    sockets = servers.paths(tenant.server.service_id).sockets
+    sockets = instances.paths(tenant.server.service_id).sockets
     assert sockets.stat().st_mode & 0o777 == 0o700
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(tenant.server, "wrong", host=str(sockets), sslmode="disable")
@@ -147,7 +147,7 @@ def test_the_admin_has_what_an_owner_needs(tenant: Tenant) -> None:
     assert tenant.run("SELECT count(*) > 0 FROM pg_stat_statements") == [(True,)]
 
 
-def test_settings_of_tenants_do_not_affect_the_platform(tenant: Tenant, servers: Servers) -> None:
+def test_settings_of_tenants_do_not_affect_the_platform(tenant: Tenant, instances: Instances) -> None:
     settings = {
         "search_path": "public",
         "role": "tsdbadmin",
@@ -159,7 +159,7 @@ def test_settings_of_tenants_do_not_affect_the_platform(tenant: Tenant, servers:
     }
     tenant.run(*(f"ALTER DATABASE tsdb SET {name} = '{value}'" for name, value in settings.items()))
     try:
-        with connections.connect(servers.paths(tenant.server.service_id), "tsdb") as connection:
+        with connections.connect(instances.paths(tenant.server.service_id), "tsdb") as connection:
             assert connection.execute("SELECT current_user, session_user").fetchone() == ("ramet", "ramet")
             assert connection.execute("SELECT pg_sleep(0.01)").fetchone() is not None
             for name in settings:
@@ -168,5 +168,5 @@ def test_settings_of_tenants_do_not_affect_the_platform(tenant: Tenant, servers:
             connection.execute("CREATE TABLE public.written ()")
             connection.execute("DROP TABLE public.written")
     finally:
-        with connections.connect(servers.paths(tenant.server.service_id)) as connection:
+        with connections.connect(instances.paths(tenant.server.service_id)) as connection:
             connection.execute("ALTER DATABASE tsdb RESET ALL")

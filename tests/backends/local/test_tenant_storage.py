@@ -12,7 +12,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import read_only_storage
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
@@ -26,13 +26,13 @@ def password() -> Secret:
 
 
 @pytest.fixture(scope="module")
-def server(servers: Servers, password: Secret) -> Iterator[Server]:
-    made = new_server(servers, password)
-    boot(servers, made)
-    servers.secure(made, is_new=True, quiet=False)
-    servers.open(made)
+def server(instances: Instances, password: Secret) -> Iterator[Server]:
+    made = new_server(instances, password)
+    boot(instances, made)
+    instances.secure(made, is_new=True, neutralize=False)
+    instances.open(made)
     yield made
-    servers.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
 
 
 def test_a_sort_beyond_the_limit_fails_and_its_tenant_cannot_raise_it(server: Server, password: Secret) -> None:
@@ -47,8 +47,8 @@ def test_a_sort_beyond_the_limit_fails_and_its_tenant_cannot_raise_it(server: Se
                 connection.execute(f"ALTER {subject} SET temp_file_limit = -1".encode())
 
 
-def test_a_flooded_log_is_bounded_as_it_is_written(servers: Servers, server: Server, password: Secret) -> None:
-    paths, begun = servers.paths(server.service_id), time.monotonic()
+def test_a_flooded_log_is_bounded_as_it_is_written(instances: Instances, server: Server, password: Secret) -> None:
+    paths, begun = instances.paths(server.service_id), time.monotonic()
     with connect(server, password, **READ_ONLY) as connection:
         connection.execute(FLOOD)
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -59,9 +59,9 @@ def test_a_flooded_log_is_bounded_as_it_is_written(servers: Servers, server: Ser
 
 
 def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
-    servers: Servers, server: Server, password: Secret
+    instances: Instances, server: Server, password: Secret
 ) -> None:
-    paths, ended = servers.paths(server.service_id), threading.Event()
+    paths, ended = instances.paths(server.service_id), threading.Event()
 
     def held() -> bool:
         read_only_storage.set_read_only(paths)
@@ -79,9 +79,9 @@ def test_a_session_with_large_temporary_files_is_ended_while_room_is_short(
 
 
 def test_a_session_that_drops_tables_to_make_room_is_not_ended_when_the_clock_has_stepped_back(
-    servers: Servers, server: Server, password: Secret
+    instances: Instances, server: Server, password: Secret
 ) -> None:
-    paths = servers.paths(server.service_id)
+    paths = instances.paths(server.service_id)
     read_only_storage.set_read_only(paths)
     os.utime(paths.read_only_file, (time.time() + 3600,) * 2)
     try:

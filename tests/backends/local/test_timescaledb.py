@@ -60,24 +60,24 @@ def series(backend: LocalBackend) -> Series:
     return made
 
 
-def fork_of(series: Series, *, quiet: bool) -> Series:
+def fork_of(series: Series, *, neutralize: bool) -> Series:
     password = new_password()
     server = replace(series.server, service_id=new_id(), port=free_port(), verifier=scram_verifier(password))
     forks.run_fork(series.backend, server, series.backend.restore.capture(server, Source(series.server)))
-    series.backend.servers.secure(server, is_new=False, neutralize=quiet)
+    series.backend.servers.secure(server, is_new=False, neutralize=neutralize)
     series.backend.servers.open(server)
     return Series(series.backend, server, password)
 
 
 def test_jobs_go_on_in_a_fork_that_is_not_quiet(series: Series) -> None:
     eventually(lambda: series.works() > 0)
-    child = fork_of(series, quiet=False)
+    child = fork_of(series, neutralize=False)
     before = child.works()
     eventually(lambda: child.works() > before)
 
 
 def test_a_job_of_a_quiet_fork_runs_when_one_statement_lets_it(series: Series) -> None:
-    child = fork_of(series, quiet=True)
+    child = fork_of(series, neutralize=True)
     before = child.works()
     child.run(RESUME)
     eventually(lambda: child.works() > before)
@@ -85,7 +85,7 @@ def test_a_job_of_a_quiet_fork_runs_when_one_statement_lets_it(series: Series) -
 
 def test_a_neutralized_fork_sends_no_telemetry_although_its_parent_does(series: Series) -> None:
     series.run("ALTER DATABASE tsdb SET timescaledb.telemetry_level = 'basic'")
-    child = fork_of(series, quiet=True)
+    child = fork_of(series, neutralize=True)
     assert child.run("SHOW timescaledb.telemetry_level") == [("off",)]
     assert child.run("SELECT scheduled FROM timescaledb_information.jobs WHERE proc_name = 'policy_telemetry'") in (
         [],

@@ -7,7 +7,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.local.server import configuration, sessions
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.machine.installation import find_installations
 from ramet.model.passwords import new_password, scram_verifier
@@ -29,56 +29,56 @@ ATTEMPTS = (
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_a_service_lives_through_its_changes(servers: Servers, major: int) -> None:
+def test_a_service_lives_through_its_changes(instances: Instances, major: int) -> None:
     first, second = new_password(), new_password()
-    server = new_server(servers, first, pg_major=major)
-    paths = servers.paths(server.service_id)
-    tls = "require" if servers.installations.of(major).has_tls else "disable"
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
+    server = new_server(instances, first, pg_major=major)
+    paths = instances.paths(server.service_id)
+    tls = "require" if instances.installations.of(major).has_tls else "disable"
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
     with connect(server, first, sslmode=tls) as client:
         client.execute("CREATE TABLE kept AS SELECT 7 AS n")
         assert client.info.server_version // 10000 == major
-        servers.close(server)
+        instances.close(server)
         assert sessions.end_all(paths, 10)
-    eventually(lambda: servers.stop(server, 10))
-    servers.start(server, overrides=configuration.first_boot())
-    eventually(lambda: servers.await_ready(server, 0.5).ready)
+    eventually(lambda: instances.stop(server, 10))
+    instances.start(server, overrides=configuration.first_boot())
+    eventually(lambda: instances.await_ready(server, 0.5).ready)
     changed = replace(server, verifier=scram_verifier(second))
-    assert servers.secure(changed, is_new=False, quiet=True)["roles_rotated"] == 1
-    servers.open(changed)
+    assert instances.secure(changed, is_new=False, neutralize=True)["roles_rotated"] == 1
+    instances.open(changed)
     with pytest.raises(psycopg.OperationalError):
         connect(changed, first, sslmode=tls)
     with connect(changed, second, sslmode=tls) as client:
         assert client.execute("SELECT n FROM kept").fetchone() == (7,)
-    restart(servers, changed)
-    servers.remove(server.service_id, 10)
+    restart(instances, changed)
+    instances.remove(server.service_id, 10)
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_the_configuration_has_no_error_and_needs_no_restart(servers: Servers, major: int) -> None:
-    server = new_server(servers, pg_major=major)
-    boot(servers, server)
-    servers.open(server)
-    with connections.connect(servers.paths(server.service_id)) as connection:
+def test_the_configuration_has_no_error_and_needs_no_restart(instances: Instances, major: int) -> None:
+    server = new_server(instances, pg_major=major)
+    boot(instances, server)
+    instances.open(server)
+    with connections.connect(instances.paths(server.service_id)) as connection:
         wrong = connection.execute("SELECT sourcefile, name, error FROM pg_file_settings WHERE error IS NOT NULL")
         assert wrong.fetchall() == []
         assert connection.execute("SELECT error FROM pg_hba_file_rules WHERE error IS NOT NULL").fetchall() == []
         assert connection.execute("SELECT name FROM pg_settings WHERE pending_restart").fetchall() == []
         assert connection.execute("SHOW data_checksums").fetchone() == ("on",)
         assert connection.execute("SHOW data_directory_mode").fetchone() == ("0700",)
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_the_admin_never_reaches_the_host(servers: Servers, major: int) -> None:
+def test_the_admin_never_reaches_the_host(instances: Instances, major: int) -> None:
     password = new_password()
-    server = new_server(servers, password, pg_major=major)
-    tls = "require" if servers.installations.of(major).has_tls else "disable"
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
+    server = new_server(instances, password, pg_major=major)
+    tls = "require" if instances.installations.of(major).has_tls else "disable"
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
     attempts = [*ATTEMPTS, *(f"{verb} {role}" for role in HOST_ROLES for verb in ("SET ROLE", "CREATE ROLE"))]
     attempts += [f"GRANT {role} TO {member}" for role in HOST_ROLES for member in ("tsdbadmin", "helper")]
     with connect(server, password, sslmode=tls) as client:
@@ -87,4 +87,4 @@ def test_the_admin_never_reaches_the_host(servers: Servers, major: int) -> None:
         for attempt in attempts:
             with pytest.raises(psycopg.Error):
                 client.execute(attempt.encode())
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)

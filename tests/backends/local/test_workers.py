@@ -19,9 +19,9 @@ def setting(backend: LocalBackend, server: Server, name: str) -> object:
         return row[0]
 
 
-@pytest.mark.parametrize("quiet", [True, False])
-def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_quieted(
-    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, quiet: bool
+@pytest.mark.parametrize("neutralize", [True, False])
+def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_neutralized(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, neutralize: bool
 ) -> None:
     """With a library that every installation has in the place of TimescaleDB's."""
     monkeypatch.setattr(configuration, "_HAS_WORKERS", "pg_stat_statements")
@@ -31,7 +31,7 @@ def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_quieted(
     assert "max_logical_replication_workers" in held
     for name, value in held.items():
         assert setting(backend, server, name) == value == "0"
-    backend.servers.secure(server, is_new=False, neutralize=quiet)
+    backend.servers.secure(server, is_new=False, neutralize=neutralize)
     for name in held:
         assert int(str(setting(backend, server, name))) > 0
     assert setting(backend, server, "listen_addresses") == "localhost"

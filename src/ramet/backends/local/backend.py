@@ -16,8 +16,8 @@ from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.replica import LocalReplicas
 from ramet.backends.local.restore.restore import LocalRestore
 from ramet.backends.local.server import read_only_storage
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import cpu_count
-from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.volumes.pool import Pool, open_pool
 from ramet.backends.local.volumes.quota_support import open_quotas
@@ -29,7 +29,7 @@ class LocalBackend:
     """PostgreSQL servers as processes of this host; obeys ramet.backends.interface.backend.Backend."""
 
     pool: Pool
-    instances: Servers
+    instances: Instances
     archive: LocalArchive
 
     @cached_property
@@ -73,7 +73,7 @@ def open_backend(
     """
     has_quotas = service_quota_bytes is not None
     pool = open_pool(data_root, driver=driver, image_size_bytes=image_size_bytes, has_quotas=has_quotas)
-    servers = Servers(
+    instances = Instances(
         layout=layout_of(data_root, pool.path),
         account=server_account(),
         installations=find_installations(),
@@ -84,7 +84,7 @@ def open_backend(
         background_jobs=background_jobs or cpu_count(),
         quotas=open_quotas(pool, service_quota_bytes),
     )
-    sweep_sockets(servers.layout, time.time())
+    sweep_sockets(instances.layout, time.time())
     bucket = open_bucket(archive_url) if archive_url else None
-    archive = LocalArchive(servers, pool.driver, bucket, installation_id(data_root / "secrets") if bucket else "")
-    return LocalBackend(pool, servers, archive)
+    archive = LocalArchive(instances, pool.driver, bucket, installation_id(data_root / "secrets") if bucket else "")
+    return LocalBackend(pool, instances, archive)

@@ -15,8 +15,8 @@ from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
 from ramet.backends.local.server import read_only_module, read_only_storage
+from ramet.backends.local.server.instances import Instances, place_of
 from ramet.backends.local.server.log_reader import read_log
-from ramet.backends.local.server.servers import Servers, place_of
 from ramet.backends.local.server.usage import measure
 from ramet.backends.local.volumes.pool import Pool, close_pool
 from ramet.backends.local.volumes.reserve import Reserve
@@ -34,7 +34,7 @@ _STOP_SECONDS = 120.0
 class LocalHost:
     """This host; obeys ramet.backends.interface.host.Host."""
 
-    instances: Servers
+    instances: Instances
     pool: Pool
     poolers: Poolers
     free_space: read_only_storage.FreeSpace = field(default_factory=read_only_storage.FreeSpace)

@@ -11,7 +11,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.pooler.pooler import BALANCER, Poolers
 from ramet.backends.local.restore import base_backup
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.room import check_room
 from ramet.backends.local.volumes.syscalls import sync_tree
@@ -25,7 +25,7 @@ _UNFINISHED = "data.unfinished"
 class LocalReplicas:
     """The replicas of a data root; obeys ramet.backends.interface.replicas.Replicas."""
 
-    instances: Servers
+    instances: Instances
     pool: Pool
 
     def check_room(self, primary: Server) -> None:

@@ -21,8 +21,8 @@ from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
 from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
 from ramet.backends.local.server.health import observe
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.renewal import renew_access
-from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import extensions, roles
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
@@ -46,7 +46,7 @@ _INITIALIZED = "initialized"
 class LocalServers:
     """PostgreSQL servers as processes of this host; obeys ramet.backends.interface.servers.Servers."""
 
-    instances: Servers
+    instances: Instances
     driver: Driver
     poolers: Poolers
     _due_at: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class LocalServers:
 
         A server of a fork whose jobs were held back by its first start is started once more: they run from now on.
         """
-        found = self.instances.secure(server, is_new=is_new, quiet=neutralize)
+        found = self.instances.secure(server, is_new=is_new, neutralize=neutralize)
         if not is_new and has_workers(self.instances.features(server)):
             self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
             self.instances.start(server, Phase.CLOSED)

@@ -38,7 +38,7 @@ class MemoryServers:
 
     def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
         self._memory.running(server.service_id).secured = True
-        return {"newborn": is_new, "quiet": neutralize, **({"jobs": self._memory.jobs} if neutralize else {})}
+        return {"is_new": is_new, "neutralize": neutralize, **({"jobs": self._memory.jobs} if neutralize else {})}
 
     def open(self, server: Server) -> None:
         volume = self._memory.running(server.service_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.local.host.certificates import Authority, Issued, open_authority
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server, restart
 
@@ -65,21 +65,21 @@ def test_an_independent_program_accepts_the_chain(tmp_path: Path, authority: Aut
 
 
 def test_a_client_can_verify_an_endpoint_and_a_new_host_gets_a_new_certificate(
-    servers: Servers, tmp_path: Path
+    instances: Instances, tmp_path: Path
 ) -> None:
     password = new_password()
-    server = new_server(servers, password)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
-    (tmp_path / "ca.crt").write_text(servers.authority.pem)
+    server = new_server(instances, password)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
+    (tmp_path / "ca.crt").write_text(instances.authority.pem)
     connect(server, password, sslmode="verify-full", sslrootcert=str(tmp_path / "ca.crt")).close()
-    certificate = servers.paths(server.service_id).tls / "server.crt"
+    certificate = instances.paths(server.service_id).tls / "server.crt"
     first = certificate.read_text()
-    assert servers.stop(server, 20)
-    restart(servers, server)
+    assert instances.stop(server, 20)
+    restart(instances, server)
     assert certificate.read_text() == first
-    assert servers.stop(server, 20)
-    restart(servers, replace(server, host="127.0.0.2"))
+    assert instances.stop(server, 20)
+    restart(instances, replace(server, host="127.0.0.2"))
     assert certificate.read_text() != first
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)

@@ -8,7 +8,7 @@ import pytest
 from ramet.backends.local.host.cgroups import Cgroups, NoLimits, open_limits
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.postgres import running
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.model.size import Size
 from tests.backends.local.hosts import boot, new_server
 
@@ -16,18 +16,18 @@ SIZE = Size(500, 2)
 
 
 @pytest.mark.root
-def test_every_process_of_a_server_is_held_to_its_size(servers: Servers) -> None:
-    limits = servers.limits
+def test_every_process_of_a_server_is_held_to_its_size(instances: Instances) -> None:
+    limits = instances.limits
     if isinstance(limits, NoLimits):
         pytest.skip(limits.describe())
     assert isinstance(limits, Cgroups)
-    server = new_server(servers, size=SIZE)
-    boot(servers, server)
-    pid = running(servers.paths(server.service_id))
+    server = new_server(instances, size=SIZE)
+    boot(instances, server)
+    pid = running(instances.paths(server.service_id))
     assert pid is not None
     members = {int(line) for line in (limits.memory / server.service_id / "cgroup.procs").read_text().split()}
     assert {pid, *(child for child, _ in children_of(pid))} <= members
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
     assert not (limits.cpu / server.service_id).exists()
     assert not (limits.memory / server.service_id).exists()
 

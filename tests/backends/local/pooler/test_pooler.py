@@ -16,7 +16,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pgbouncer import USERLIST, describe_pgbouncer, find_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process.daemon import Daemon
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret, new_password
@@ -38,7 +38,7 @@ class Pooled:
 
     @property
     def daemon(self) -> Daemon:
-        return Daemon(self.poolers.servers.paths(self.server.service_id).root / "pooler")
+        return Daemon(self.poolers.instances.paths(self.server.service_id).root / "pooler")
 
     def start(self) -> None:
         self.poolers.start([self.server], self.port)
@@ -53,17 +53,17 @@ def port_of(server: Server) -> int:
 
 
 @pytest.fixture(scope="module")
-def pooled(servers: Servers) -> Iterator[Pooled]:
+def pooled(instances: Instances) -> Iterator[Pooled]:
     password = new_password()
-    server = new_server(servers, password, pooler_port=free_port())
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
-    poolers = Poolers(servers)
+    server = new_server(instances, password, pooler_port=free_port())
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
+    poolers = Poolers(instances)
     poolers.start([server], port_of(server))
     yield Pooled(poolers, server, password)
     poolers.stop(server.service_id)
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 def test_the_password_of_the_endpoint_opens_the_pooler_too(pooled: Pooled) -> None:
@@ -164,7 +164,7 @@ def test_a_running_pooler_is_found_again_and_not_started_twice(pooled: Pooled) -
     pid = pooled.daemon.running()
     assert pid is not None
     (pooled.daemon.home / "process.json").unlink()
-    again = Poolers(pooled.poolers.servers)
+    again = Poolers(pooled.poolers.instances)
     again.start([pooled.server], pooled.port)
     assert again.serves(pooled.server.service_id)
     assert pooled.daemon.running() == pid
@@ -181,10 +181,10 @@ def test_a_killed_pooler_is_started_again(pooled: Pooled) -> None:
 
 
 def test_clients_come_back_after_the_server_was_restarted(pooled: Pooled) -> None:
-    servers = pooled.poolers.servers
-    servers.stop(pooled.server, 30)
-    restart(servers, pooled.server)
-    servers.open(pooled.server)
+    instances = pooled.poolers.instances
+    instances.stop(pooled.server, 30)
+    restart(instances, pooled.server)
+    instances.open(pooled.server)
     eventually(lambda: _answers(pooled))
 
 
@@ -240,4 +240,4 @@ def test_the_doctor_says_whether_poolers_are_possible(monkeypatch: pytest.Monkey
 
 
 def _paths(pooled: Pooled) -> ServicePaths:
-    return pooled.poolers.servers.paths(pooled.server.service_id)
+    return pooled.poolers.instances.paths(pooled.server.service_id)

@@ -12,158 +12,158 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.process import identity, postgres
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Unavailable
 from tests.backends.local.hosts import boot, new_server, restart
 
 
 @pytest.fixture(scope="module")
-def server(servers: Servers) -> Iterator[Server]:
-    made = new_server(servers)
-    boot(servers, made)
+def server(instances: Instances) -> Iterator[Server]:
+    made = new_server(instances)
+    boot(instances, made)
     yield made
-    servers.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
 
 
 @pytest.fixture
-def running(servers: Servers, server: Server) -> Server:
+def running(instances: Instances, server: Server) -> Server:
     """A server that serves when the test begins."""
-    eventually(lambda: _started(servers, server))
+    eventually(lambda: _started(instances, server))
     return server
 
 
-def _started(servers: Servers, server: Server) -> bool:
+def _started(instances: Instances, server: Server) -> bool:
     try:
-        restart(servers, server)
+        restart(instances, server)
     except Unavailable:
         return False
     return True
 
 
-def _pid(servers: Servers, server: Server) -> int:
-    pid = postgres.running(servers.paths(server.service_id))
+def _pid(instances: Instances, server: Server) -> int:
+    pid = postgres.running(instances.paths(server.service_id))
     assert pid is not None
     return pid
 
 
-def test_a_running_server_is_not_started_again(servers: Servers, running: Server) -> None:
-    pid = _pid(servers, running)
-    servers.start(running)
-    assert _pid(servers, running) == pid
+def test_a_running_server_is_not_started_again(instances: Instances, running: Server) -> None:
+    pid = _pid(instances, running)
+    instances.start(running)
+    assert _pid(instances, running) == pid
 
 
-def test_many_starts_at_once_make_one_server(servers: Servers, running: Server) -> None:
-    assert servers.stop(running, 20)
+def test_many_starts_at_once_make_one_server(instances: Instances, running: Server) -> None:
+    assert instances.stop(running, 20)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(servers.start, [running] * 8))
-    restart(servers, running)
-    server = _pid(servers, running)
-    eventually(lambda: _strangers(servers, running) == {server})
+        list(pool.map(instances.start, [running] * 8))
+    restart(instances, running)
+    server = _pid(instances, running)
+    eventually(lambda: _strangers(instances, running) == {server})
 
 
-def _strangers(servers: Servers, server: Server) -> set[int]:
+def _strangers(instances: Instances, server: Server) -> set[int]:
     """Return the processes in a data directory that are nobody's child there."""
-    found = identity.processes_in(servers.paths(server.service_id).data)
+    found = identity.processes_in(instances.paths(server.service_id).data)
     children = {child for pid in found for child, _ in identity.children_of(pid)}
     return set(found) - children
 
 
-def test_a_running_server_is_found_without_a_record(servers: Servers, running: Server) -> None:
-    pid = _pid(servers, running)
-    record = servers.paths(running.service_id).process_record
+def test_a_running_server_is_found_without_a_record(instances: Instances, running: Server) -> None:
+    pid = _pid(instances, running)
+    record = instances.paths(running.service_id).process_record
     known = record.read_text()
     record.unlink()
-    assert _pid(servers, running) == pid
-    assert servers.await_ready(running, 1).ready
+    assert _pid(instances, running) == pid
+    assert instances.await_ready(running, 1).ready
     record.write_text(known)
 
 
 def test_a_server_is_found_while_the_kernel_shows_no_arguments_yet(
-    servers: Servers, running: Server, monkeypatch: pytest.MonkeyPatch
+    instances: Instances, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """During exec the arguments are empty: a fork that had just been started was taken for dead."""
-    pid = _pid(servers, running)
+    pid = _pid(instances, running)
     monkeypatch.setattr(identity, "_arguments", lambda _pid: [""])
-    assert postgres.running(servers.paths(running.service_id)) == pid
+    assert postgres.running(instances.paths(running.service_id)) == pid
 
 
-def test_a_server_runs_as_the_account_with_a_clean_environment(servers: Servers, running: Server) -> None:
-    process = psutil.Process(_pid(servers, running))
-    assert process.username() == servers.account.name
+def test_a_server_runs_as_the_account_with_a_clean_environment(instances: Instances, running: Server) -> None:
+    process = psutil.Process(_pid(instances, running))
+    assert process.username() == instances.account.name
     assert set(process.environ()) <= {"LC_ALL", "TZ", "PATH", "PG_GRANDPARENT_PID", "PGDATA"}
     assert os.getsid(process.pid) == process.pid
 
 
-def test_a_copied_lock_file_never_leads_to_the_other_server(servers: Servers, running: Server) -> None:
-    pid = _pid(servers, running)
-    other = new_server(servers)
-    servers.make_directories(other)
-    paths, parent = servers.paths(other.service_id), servers.paths(running.service_id)
+def test_a_copied_lock_file_never_leads_to_the_other_server(instances: Instances, running: Server) -> None:
+    pid = _pid(instances, running)
+    other = new_server(instances)
+    instances.make_directories(other)
+    paths, parent = instances.paths(other.service_id), instances.paths(running.service_id)
     shutil.copytree(parent.data, paths.data)
     shutil.copy2(parent.process_record, paths.process_record)
     for path in (paths.data, *paths.data.rglob("*")):
-        servers.account.own(path)
+        instances.account.own(path)
     assert postgres.running(paths) is None
-    assert servers.stop(other, 1)
-    servers.remove(other.service_id, 5)
-    assert _pid(servers, running) == pid
+    assert instances.stop(other, 1)
+    instances.remove(other.service_id, 5)
+    assert _pid(instances, running) == pid
     assert psutil.pid_exists(pid)
 
 
 def test_a_lock_file_with_the_pid_of_another_process_does_not_prevent_the_start(
-    servers: Servers, running: Server
+    instances: Instances, running: Server
 ) -> None:
-    paths = servers.paths(running.service_id)
-    assert servers.stop(running, 20)
+    paths = instances.paths(running.service_id)
+    assert instances.stop(running, 20)
     paths.pid_file.write_text(f"{os.getpid()}\n{paths.data}\n1\n1\n\n\n\nready\n")
     (paths.sockets / f".s.PGSQL.{running.port}.lock").write_text(f"{os.getpid()}\n")
     assert not postgres.is_ready(paths)
-    restart(servers, running)
-    assert _pid(servers, running) != os.getpid()
+    restart(instances, running)
+    assert _pid(instances, running) != os.getpid()
 
 
-def test_a_killed_server_is_found_dead_and_starts_again(servers: Servers, running: Server) -> None:
-    paths = servers.paths(running.service_id)
-    pid = _pid(servers, running)
+def test_a_killed_server_is_found_dead_and_starts_again(instances: Instances, running: Server) -> None:
+    paths = instances.paths(running.service_id)
+    pid = _pid(instances, running)
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: postgres.running(paths) is None and not psutil.pid_exists(pid))
     assert not postgres.is_ready(paths)
-    eventually(lambda: _started(servers, running))
+    eventually(lambda: _started(instances, running))
 
 
 def test_a_server_that_dies_while_starting_is_reported_with_the_end_of_its_log(
-    servers: Servers, running: Server
+    instances: Instances, running: Server
 ) -> None:
-    assert servers.stop(running, 20)
-    servers.start(running, overrides={"shared_preload_libraries": "no_such_library"})
+    assert instances.stop(running, 20)
+    instances.start(running, overrides={"shared_preload_libraries": "no_such_library"})
     with pytest.raises(Failed, match="no_such_library") as failure:
-        eventually(lambda: servers.await_ready(running, 0.5).ready)
+        eventually(lambda: instances.await_ready(running, 0.5).ready)
     assert failure.value.code == "SERVER_DIED"
 
 
-def test_overrides_apply_to_one_run_only(servers: Servers, running: Server) -> None:
-    paths = servers.paths(running.service_id)
-    assert servers.stop(running, 20)
-    servers.start(running, overrides={"max_logical_replication_workers": "0"})
-    eventually(lambda: servers.await_ready(running, 0.5).ready)
-    servers.open(running)
+def test_overrides_apply_to_one_run_only(instances: Instances, running: Server) -> None:
+    paths = instances.paths(running.service_id)
+    assert instances.stop(running, 20)
+    instances.start(running, overrides={"max_logical_replication_workers": "0"})
+    eventually(lambda: instances.await_ready(running, 0.5).ready)
+    instances.open(running)
     with connections.connect(paths) as connection:
         assert connection.execute("SHOW max_logical_replication_workers").fetchone() == ("0",)
         assert connection.execute("SELECT count(*) FROM pg_settings WHERE pending_restart").fetchone() == (0,)
-    assert servers.stop(running, 20)
-    restart(servers, running)
+    assert instances.stop(running, 20)
+    restart(instances, running)
     with connections.connect(paths) as connection:
         assert connection.execute("SHOW max_logical_replication_workers").fetchone() == ("4",)
 
 
-def test_a_server_in_recovery_shows_progress(servers: Servers, running: Server) -> None:
-    paths = servers.paths(running.service_id)
-    assert servers.stop(running, 20)
+def test_a_server_in_recovery_shows_progress(instances: Instances, running: Server) -> None:
+    paths = instances.paths(running.service_id)
+    assert instances.stop(running, 20)
     (paths.data / "standby.signal").touch()
     try:
-        servers.start(running, overrides={"hot_standby": "off"})
-        readiness = servers.await_ready(running, 0.3)
+        instances.start(running, overrides={"hot_standby": "off"})
+        readiness = instances.await_ready(running, 0.3)
         assert not readiness.ready
         assert "work" in readiness.progress
     finally:
@@ -171,41 +171,41 @@ def test_a_server_in_recovery_shows_progress(servers: Servers, running: Server) 
         assert postgres.kill(paths, 10)
 
 
-def test_a_stop_takes_no_longer_than_the_callers_timeout(servers: Servers, running: Server) -> None:
-    paths = servers.paths(running.service_id)
-    os.kill(_pid(servers, running), signal.SIGSTOP)
-    assert not servers.stop(running, 0.05)
-    os.kill(_pid(servers, running), signal.SIGCONT)
-    eventually(lambda: servers.stop(running, 1))
+def test_a_stop_takes_no_longer_than_the_callers_timeout(instances: Instances, running: Server) -> None:
+    paths = instances.paths(running.service_id)
+    os.kill(_pid(instances, running), signal.SIGSTOP)
+    assert not instances.stop(running, 0.05)
+    os.kill(_pid(instances, running), signal.SIGCONT)
+    eventually(lambda: instances.stop(running, 1))
     eventually(lambda: identity.processes_in(paths.data) == [])
 
 
-def test_a_kill_ends_a_server_that_does_not_listen(servers: Servers, running: Server) -> None:
-    paths = servers.paths(running.service_id)
-    os.kill(_pid(servers, running), signal.SIGSTOP)
+def test_a_kill_ends_a_server_that_does_not_listen(instances: Instances, running: Server) -> None:
+    paths = instances.paths(running.service_id)
+    os.kill(_pid(instances, running), signal.SIGSTOP)
     assert postgres.kill(paths, 0.5) or postgres.kill(paths, 10)
     assert identity.processes_in(paths.data) == []
 
 
-def test_orphans_of_a_killed_server_hold_the_start_back(servers: Servers, running: Server) -> None:
-    paths = servers.paths(running.service_id)
-    checkpointer = next(p for p, title in identity.children_of(_pid(servers, running)) if "checkpointer" in title)
+def test_orphans_of_a_killed_server_hold_the_start_back(instances: Instances, running: Server) -> None:
+    paths = instances.paths(running.service_id)
+    checkpointer = next(p for p, title in identity.children_of(_pid(instances, running)) if "checkpointer" in title)
     os.kill(checkpointer, signal.SIGSTOP)
-    os.kill(_pid(servers, running), signal.SIGKILL)
+    os.kill(_pid(instances, running), signal.SIGKILL)
     eventually(lambda: postgres.running(paths) is None)
     with pytest.raises(Unavailable, match="still shutting down"):
-        servers.start(running)
+        instances.start(running)
     os.kill(checkpointer, signal.SIGCONT)
     eventually(lambda: identity.processes_in(paths.data) == [])
-    restart(servers, running)
+    restart(instances, running)
 
 
-def test_a_removed_server_leaves_nothing_but_its_trees(servers: Servers) -> None:
-    made = new_server(servers)
-    boot(servers, made)
-    paths = servers.paths(made.service_id)
-    servers.remove(made.service_id, 10)
-    servers.remove(made.service_id, 10)
+def test_a_removed_server_leaves_nothing_but_its_trees(instances: Instances) -> None:
+    made = new_server(instances)
+    boot(instances, made)
+    paths = instances.paths(made.service_id)
+    instances.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
     assert postgres.running(paths) is None
     assert sorted(path.name for path in paths.root.iterdir()) == ["data", "snapshots"]
     assert not paths.sockets.exists()

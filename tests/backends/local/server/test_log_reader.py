@@ -12,7 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import log_reader
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.errors import Invalid
 from ramet.machine.installation import find_installations
 from ramet.model.logs import LogEntry, LogQuery
@@ -125,13 +125,13 @@ def test_no_log_and_an_empty_one_have_no_entries(paths: ServicePaths) -> None:
     assert log_reader.read_log(paths, LogQuery()).entries == []
 
 
-def test_a_real_servers_errors_are_read_and_its_secrets_are_not(servers: Servers) -> None:
+def test_a_real_servers_errors_are_read_and_its_secrets_are_not(instances: Instances) -> None:
     password = new_password()
-    server: Server = new_server(servers, password)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
-    paths = servers.paths(server.service_id)
+    server: Server = new_server(instances, password)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
+    paths = instances.paths(server.service_id)
     with connect(server, password) as connection:
         with pytest.raises(psycopg.errors.UndefinedTable):
             connection.execute("SELECT * FROM unknown_table")
@@ -147,17 +147,17 @@ def test_a_real_servers_errors_are_read_and_its_secrets_are_not(servers: Servers
     assert [entry.at for entry in entries] == sorted((entry.at for entry in entries), reverse=True)
     assert any(entry.severity == "ERROR" and "unknown_table" in entry.message for entry in entries)
     assert not any("hunter2" in entry.message or "SCRAM" in entry.message for entry in entries)
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 @pytest.mark.parametrize("major", sorted(find_installations().by_major))
-def test_statements_that_fail_do_not_show_the_passwords_in_them(servers: Servers, major: int) -> None:
+def test_statements_that_fail_do_not_show_the_passwords_in_them(instances: Instances, major: int) -> None:
     password = new_password()
-    server = new_server(servers, password, pg_major=major)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
-    paths = servers.paths(server.service_id)
+    server = new_server(instances, password, pg_major=major)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
+    paths = instances.paths(server.service_id)
     with connect(server, password, sslmode="prefer") as client:
         for statement in FAIL:
             with pytest.raises(psycopg.Error):
@@ -175,4 +175,4 @@ def test_statements_that_fail_do_not_show_the_passwords_in_them(servers: Servers
     assert 'syntax error at or near "SELEKT"' in read
     assert 'syntax error at or near ")"' in read
     assert sum("at or near" in message for message in read) == 2 + len(QUOTED)
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)

@@ -12,7 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.server import sessions
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
@@ -21,28 +21,30 @@ PASSWORD = new_password()
 
 
 @pytest.fixture
-def server(servers: Servers) -> Iterator[Server]:
-    made = new_server(servers, PASSWORD)
-    boot(servers, made)
-    servers.secure(made, is_new=True, quiet=False)
-    servers.open(made)
+def server(instances: Instances) -> Iterator[Server]:
+    made = new_server(instances, PASSWORD)
+    boot(instances, made)
+    instances.secure(made, is_new=True, neutralize=False)
+    instances.open(made)
     yield made
-    servers.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
 
 
-def test_sessions_of_tenants_end_and_the_platforms_stay(servers: Servers, server: Server) -> None:
-    paths = servers.paths(server.service_id)
+def test_sessions_of_tenants_end_and_the_platforms_stay(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
     with connections.connect(paths) as ours, connect(server, PASSWORD) as theirs:
         theirs.execute("BEGIN")
-        servers.close(server)
+        instances.close(server)
         assert sessions.end_all(paths, 10)
         with pytest.raises(psycopg.OperationalError):
             theirs.execute("SELECT 1")
         assert ours.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_client_that_is_authenticating_while_the_server_closes_is_rejected(servers: Servers, server: Server) -> None:
-    paths = servers.paths(server.service_id)
+def test_a_client_that_is_authenticating_while_the_server_closes_is_rejected(
+    instances: Instances, server: Server
+) -> None:
+    paths = instances.paths(server.service_id)
     pid = postgres.running(paths)
     assert pid is not None
     with socket.create_connection(("localhost", server.port)) as silent:
@@ -51,13 +53,13 @@ def test_a_client_that_is_authenticating_while_the_server_closes_is_rejected(ser
         assert silent.recv(1) == b"S"
         own = [title for child, title in children_of(pid) if title.startswith(str(paths.root)) or "-D" in title]
         assert own
-        servers.close(server)
+        instances.close(server)
         assert sessions.end_all(paths, 10)
         assert silent.recv(1) == b""
 
 
-def test_sessions_that_end_slowly_are_reported_to_the_caller(servers: Servers, server: Server) -> None:
-    paths = servers.paths(server.service_id)
+def test_sessions_that_end_slowly_are_reported_to_the_caller(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
     with connect(server, Secret(PASSWORD.reveal())):
         assert not sessions.end_all(paths, 0)
     eventually(lambda: sessions.end_all(paths, 1))

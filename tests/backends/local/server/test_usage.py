@@ -6,7 +6,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.usage import measure
 from ramet.model.metrics import OF_REPLICAS, SERIES
 from ramet.model.passwords import Secret, new_password
@@ -14,20 +14,20 @@ from tests.backends.local.hosts import boot, connect, new_server
 
 
 @pytest.fixture(scope="module")
-def served(servers: Servers) -> Iterator[tuple[Server, Secret]]:
+def served(instances: Instances) -> Iterator[tuple[Server, Secret]]:
     password = new_password()
-    server = new_server(servers, password)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
+    server = new_server(instances, password)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
     yield server, password
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 def test_all_series_of_a_primary_are_measured_at_its_server_but_two(
-    servers: Servers, served: tuple[Server, Secret]
+    instances: Instances, served: tuple[Server, Secret]
 ) -> None:
-    measured = measure(servers.paths(served[0].service_id))
+    measured = measure(instances.paths(served[0].service_id))
     assert measured is not None
     of_ramet = {"ramet_cache_hit_ratio", "ramet_archive_lag_seconds"}
     assert {key.split(";")[0] for key in measured} == SERIES.keys() - OF_REPLICAS - of_ramet
@@ -36,9 +36,11 @@ def test_all_series_of_a_primary_are_measured_at_its_server_but_two(
     assert 1e7 < measured["ramet_storage_bytes"] < 1e9
 
 
-def test_work_shows_in_the_counters_and_sessions_in_the_gauge(servers: Servers, served: tuple[Server, Secret]) -> None:
+def test_work_shows_in_the_counters_and_sessions_in_the_gauge(
+    instances: Instances, served: tuple[Server, Secret]
+) -> None:
     server, password = served
-    paths = servers.paths(server.service_id)
+    paths = instances.paths(server.service_id)
     before = measure(paths)
     assert before is not None
     with connect(server, password) as connection:
@@ -58,9 +60,9 @@ def test_work_shows_in_the_counters_and_sessions_in_the_gauge(servers: Servers, 
     assert after["ramet_transactions_total;outcome=commit"] > before["ramet_transactions_total;outcome=commit"]
 
 
-def test_a_server_that_does_not_run_is_not_measured(servers: Servers) -> None:
-    server = new_server(servers)
-    boot(servers, server)
-    assert servers.stop(server, 10)
-    assert measure(servers.paths(server.service_id)) is None
-    servers.remove(server.service_id, 10)
+def test_a_server_that_does_not_run_is_not_measured(instances: Instances) -> None:
+    server = new_server(instances)
+    boot(instances, server)
+    assert instances.stop(server, 10)
+    assert measure(instances.paths(server.service_id)) is None
+    instances.remove(server.service_id, 10)

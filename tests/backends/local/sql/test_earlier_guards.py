@@ -10,7 +10,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.earlier_guards import drop_event_trigger
 from ramet.machine.installation import find_installations
@@ -40,7 +40,7 @@ WHERE classoid = 'pg_trigger'::regclass AND NOT EXISTS (SELECT FROM pg_trigger t
 class Older:
     """A service of an earlier release, open to its tenants."""
 
-    servers: Servers
+    instances: Instances
     server: Server
     password: Secret
 
@@ -50,17 +50,17 @@ class Older:
                 connection.execute(statement.encode())
 
     def remains(self, database: str) -> list[str]:
-        with connections.connect(self.servers.paths(self.server.service_id), database) as platform:
+        with connections.connect(self.instances.paths(self.server.service_id), database) as platform:
             return [str(row[0]) for row in platform.execute(REMAINS.encode()).fetchall()]
 
 
 @pytest.fixture(params=[one.major for one in find_installations().found])
-def older(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Older]:
+def older(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Older]:
     password = new_password()
-    server = new_server(servers, password, pg_major=request.param)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    paths = servers.paths(server.service_id)
+    server = new_server(instances, password, pg_major=request.param)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    paths = instances.paths(server.service_id)
     for database in ("template1", "tsdb"):
         with connections.connect(paths, database) as platform:
             if server.pg_major >= 17:
@@ -71,8 +71,8 @@ def older(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Older]:
             platform.execute("ALTER EXTENSION plpgsql DROP SCHEMA timescale_functions")
             platform.execute("DROP SCHEMA timescale_functions CASCADE")
             install_guards(platform)
-    servers.open(server)
-    made = Older(servers, server, password)
+    instances.open(server)
+    made = Older(instances, server, password)
     made.run(
         "CREATE TABLE orders (id int PRIMARY KEY, title text)",
         "CREATE TABLE lines (id int, parent int)",
@@ -87,19 +87,19 @@ def older(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Older]:
         made.run("CREATE TABLE orders (id int)", dbname=database)
     made.run("ALTER DATABASE closed WITH ALLOW_CONNECTIONS false CONNECTION LIMIT 7")
     yield made
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 def test_nothing_is_left_of_the_guards_after_a_renewal(older: Older) -> None:
-    with connections.connect(older.servers.paths(older.server.service_id), "second") as platform:
+    with connections.connect(older.instances.paths(older.server.service_id), "second") as platform:
         platform.execute("CREATE TABLE public.late (id int)")
         guard_table(platform, "public", "late")
     for database in DATABASES[:3]:
         assert older.remains(database)
 
-    eventually(lambda: older.servers.renew(older.server.service_id))
+    eventually(lambda: older.instances.renew(older.server.service_id))
 
-    with connections.connect(older.servers.paths(older.server.service_id)) as platform:
+    with connections.connect(older.instances.paths(older.server.service_id)) as platform:
         closed = platform.execute("SELECT datallowconn, datconnlimit FROM pg_database WHERE datname = 'closed'")
         assert closed.fetchone() == (False, 7)
     older.run("ALTER DATABASE closed WITH ALLOW_CONNECTIONS true")
@@ -118,7 +118,7 @@ def test_sessions_that_know_the_guards_go_on_without_them(older: Older) -> None:
     with connect(older.server, older.password, sslmode="prefer") as session:
         session.execute("PREPARE write AS INSERT INTO orders VALUES ($1)")
         session.execute("EXECUTE write(1)")
-        eventually(lambda: older.servers.renew(older.server.service_id))
+        eventually(lambda: older.instances.renew(older.server.service_id))
         session.execute("EXECUTE write(2)")
         session.execute("INSERT INTO lines VALUES (1)")
         assert session.execute("SELECT count(*) FROM orders").fetchone() == (2,)
@@ -128,7 +128,7 @@ def test_tables_that_tenants_keep_locked_lose_their_guards_too(older: Older) -> 
     with connect(older.server, older.password, sslmode="prefer") as locker:
         locker.execute("BEGIN")
         locker.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
-        eventually(lambda: older.servers.renew(older.server.service_id))
+        eventually(lambda: older.instances.renew(older.server.service_id))
         assert older.remains("tsdb") == []
 
 
@@ -142,18 +142,18 @@ def test_functions_stay_until_the_statements_end_that_may_call_them(older: Older
         late.start()
         waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         eventually(lambda: locker.execute(waits).fetchone() is not None)
-        assert older.servers.renew(older.server.service_id) is False
+        assert older.instances.renew(older.server.service_id) is False
         locker.execute("SELECT pg_advisory_unlock(1)")
         late.join(30)
         assert locker.execute("SELECT count(*) FROM orders").fetchone() == (1,)
-    eventually(lambda: older.servers.renew(older.server.service_id))
+    eventually(lambda: older.instances.renew(older.server.service_id))
     assert older.remains("tsdb") == []
 
 
 def test_the_credentials_of_a_fork_come_with_databases_without_guards(older: Older) -> None:
     password = new_password()
     older.run("ALTER DATABASE closed WITH ALLOW_CONNECTIONS true")
-    older.servers.secure(replace(older.server, verifier=scram_verifier(password)), is_new=False, quiet=True)
+    older.instances.secure(replace(older.server, verifier=scram_verifier(password)), is_new=False, neutralize=True)
     assert {database: older.remains(database) for database in DATABASES} == {key: [] for key in DATABASES}
 
 
@@ -176,7 +176,7 @@ def test_a_fork_of_an_older_snapshot_has_no_guards(backend: LocalBackend) -> Non
 
 def test_a_tenants_own_schema_of_that_name_is_left_alone(older: Older, caplog: pytest.LogCaptureFixture) -> None:
     older.run("CREATE SCHEMA timescale_functions", "CREATE TABLE timescale_functions.t (id int)")
-    older.servers.renew(older.server.service_id)
+    older.instances.renew(older.server.service_id)
     assert "already has a schema timescale_functions owned by tsdbadmin" in caplog.text
     older.run("DROP SCHEMA timescale_functions CASCADE")
     with pytest.raises(psycopg.errors.InvalidSchemaName):

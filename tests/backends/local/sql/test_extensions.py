@@ -12,7 +12,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import ExtensionUpdate, Server
 from ramet.backends.local.host import files
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, extensions
 from ramet.errors import Invalid
 from ramet.machine.installation import find_installations
@@ -30,7 +30,7 @@ GONE = "UPDATE pg_proc SET probin = '$libdir/stepping-1.0' WHERE proname = 'answ
 class Stepping:
     """A service with an extension whose library is called by its version, as TimescaleDB's is; there is none."""
 
-    servers: Servers
+    instances: Instances
     server: Server
     password: Secret
     share: Path
@@ -45,11 +45,11 @@ class Stepping:
             path.chmod(0o644)
 
     def update(self, name: str | None = None) -> list[ExtensionUpdate]:
-        return extensions.update(self.servers.paths(self.server.service_id), name)
+        return extensions.update(self.instances.paths(self.server.service_id), name)
 
     def check(self, restore_time: datetime) -> None:
-        paths = self.servers.paths(self.server.service_id)
-        extensions.check_past(paths, self.servers.installations.of(self.server.pg_major), restore_time)
+        paths = self.instances.paths(self.server.service_id)
+        extensions.check_past(paths, self.instances.installations.of(self.server.pg_major), restore_time)
 
     def versions(self) -> list[str]:
         found = []
@@ -61,29 +61,29 @@ class Stepping:
 
 
 @pytest.fixture(params=MAJORS)
-def stepping(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Stepping]:
+def stepping(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Stepping]:
     password = new_password()
-    server = new_server(servers, password, pg_major=request.param)
+    server = new_server(instances, password, pg_major=request.param)
     with data_root() as share:
         (share / "extension").mkdir(mode=0o755)
-        made = Stepping(servers, server, password, share)
+        made = Stepping(instances, server, password, share)
         made.offer("1.0", "1.0")
-        boot(servers, server)
-        eventually(lambda: servers.stop(server, 10))
-        servers.make_sockets(servers.paths(server.service_id))
+        boot(instances, server)
+        eventually(lambda: instances.stop(server, 10))
+        instances.make_sockets(instances.paths(server.service_id))
         directories = f"extension_control_path = '{share}:$system'\n"
-        files.write(servers.paths(server.service_id).sockets / "path.conf", directories)
-        restart(servers, server)
-        servers.secure(server, is_new=True, quiet=False)
-        servers.open(server)
+        files.write(instances.paths(server.service_id).sockets / "path.conf", directories)
+        restart(instances, server)
+        instances.secure(server, is_new=True, neutralize=False)
+        instances.open(server)
         with connect(server, password, sslmode="prefer") as admin:
             admin.execute("CREATE DATABASE second")
         for database in ("tsdb", "second"):
-            with connections.connect(servers.paths(server.service_id), database) as platform:
+            with connections.connect(instances.paths(server.service_id), database) as platform:
                 platform.execute("CREATE EXTENSION stepping SCHEMA public")
                 platform.execute(GONE)
         yield made
-        servers.remove(server.service_id, 10)
+        instances.remove(server.service_id, 10)
 
 
 def test_an_extension_of_the_platform_is_updated_in_every_database_without_its_old_library(stepping: Stepping) -> None:
@@ -129,7 +129,7 @@ def test_states_of_before_an_update_are_refused_while_their_library_is_missing(s
     stepping.check(datetime.now(UTC) + timedelta(seconds=1))
     with pytest.raises(Invalid, match=r"stepping 1\.0, whose library is not installed \(\$libdir/stepping-1\.0\)"):
         stepping.check(before)
-    record = stepping.servers.paths(stepping.server.service_id).root / "extensions.json"
+    record = stepping.instances.paths(stepping.server.service_id).root / "extensions.json"
     found = json.loads(record.read_text())
     record.write_text(json.dumps([{**one, "libraries": ["$libdir/basic_archive"]} for one in found]))
     stepping.check(before)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import value
 from ramet.machine.installation import find_installations
@@ -26,54 +26,56 @@ CHANGES_OF_ROLES = (
 
 
 @pytest.fixture(scope="module", params=sorted(find_installations().by_major))
-def server(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Server]:
-    made = new_server(servers, pg_major=request.param)
-    boot(servers, made)
-    servers.secure(made, is_new=True, quiet=False)
-    with connections.connect(servers.paths(made.service_id)) as platform:
+def server(instances: Instances, request: pytest.FixtureRequest) -> Iterator[Server]:
+    made = new_server(instances, pg_major=request.param)
+    boot(instances, made)
+    instances.secure(made, is_new=True, neutralize=False)
+    with connections.connect(instances.paths(made.service_id)) as platform:
         platform.execute("CREATE ROLE other")
         platform.execute("CREATE DATABASE shut OWNER tsdbadmin")
     yield made
-    servers.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
 
 
-def prepare(servers: Servers, server: Server, name: str, *statements: str, database: str = "postgres") -> None:
-    with connections.connect(servers.paths(server.service_id), database) as platform:
+def prepare(instances: Instances, server: Server, name: str, *statements: str, database: str = "postgres") -> None:
+    with connections.connect(instances.paths(server.service_id), database) as platform:
         platform.execute("BEGIN")
         for statement in statements:
             platform.execute(statement.encode())
         platform.execute(f"PREPARE TRANSACTION '{name}'".encode())
 
 
-def sessions_in_tsdb(servers: Servers, server: Server) -> object:
-    with connections.connect(servers.paths(server.service_id)) as platform:
+def sessions_in_tsdb(instances: Instances, server: Server) -> object:
+    with connections.connect(instances.paths(server.service_id)) as platform:
         return value(platform, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'tsdb'")
 
 
-def left(servers: Servers, server: Server) -> list[str]:
-    with connections.connect(servers.paths(server.service_id)) as platform:
+def left(instances: Instances, server: Server) -> list[str]:
+    with connections.connect(instances.paths(server.service_id)) as platform:
         return [str(row[0]) for row in platform.execute("SELECT gid FROM pg_prepared_xacts ORDER BY 1").fetchall()]
 
 
-@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("neutralize", [True, False])
 @pytest.mark.parametrize("statement", CHANGES_OF_ROLES)
 def test_prepared_transactions_that_change_roles_or_databases_are_rolled_back_and_reported(
-    servers: Servers, server: Server, statement: str, quiet: bool
+    instances: Instances, server: Server, statement: str, neutralize: bool
 ) -> None:
-    prepare(servers, server, "roles", statement)
-    servers.stop(server, 30)
-    restart(servers, server)
-    found = servers.secure(server, is_new=False, quiet=quiet)
+    prepare(instances, server, "roles", statement)
+    instances.stop(server, 30)
+    restart(instances, server)
+    found = instances.secure(server, is_new=False, neutralize=neutralize)
     assert found["prepared_transactions"] == ["postgres: roles"]
     assert found["prepared_transactions_rolled_back"] == 1
-    assert not left(servers, server)
-    eventually(lambda: sessions_in_tsdb(servers, server) == 0)
+    assert not left(instances, server)
+    eventually(lambda: sessions_in_tsdb(instances, server) == 0)
 
 
-def test_other_prepared_transactions_are_kept_unless_the_fork_is_neutralized(servers: Servers, server: Server) -> None:
+def test_other_prepared_transactions_are_kept_unless_the_fork_is_neutralized(
+    instances: Instances, server: Server
+) -> None:
     for database in ("tsdb", "postgres"):
         prepare(
-            servers,
+            instances,
             server,
             f"kept in {database}",
             "CREATE TABLE public.made (id int)",
@@ -81,31 +83,31 @@ def test_other_prepared_transactions_are_kept_unless_the_fork_is_neutralized(ser
             "SELECT count(*) FROM pg_roles",
             database=database,
         )
-    assert servers.secure(server, is_new=False, quiet=False)["prepared_transactions_rolled_back"] == 0
-    assert left(servers, server) == ["kept in postgres", "kept in tsdb"]
-    assert servers.secure(server, is_new=False, quiet=True)["prepared_transactions_rolled_back"] == 2
-    assert not left(servers, server)
+    assert instances.secure(server, is_new=False, neutralize=False)["prepared_transactions_rolled_back"] == 0
+    assert left(instances, server) == ["kept in postgres", "kept in tsdb"]
+    assert instances.secure(server, is_new=False, neutralize=True)["prepared_transactions_rolled_back"] == 2
+    assert not left(instances, server)
 
 
-def test_prepared_transactions_of_a_closed_database_are_rolled_back_too(servers: Servers, server: Server) -> None:
-    prepare(servers, server, "roles", "ALTER ROLE tsdbadmin CONNECTION LIMIT 0", database="shut")
-    with connections.connect(servers.paths(server.service_id)) as platform:
+def test_prepared_transactions_of_a_closed_database_are_rolled_back_too(instances: Instances, server: Server) -> None:
+    prepare(instances, server, "roles", "ALTER ROLE tsdbadmin CONNECTION LIMIT 0", database="shut")
+    with connections.connect(instances.paths(server.service_id)) as platform:
         platform.execute("ALTER DATABASE shut ALLOW_CONNECTIONS false")
-    found = servers.secure(server, is_new=False, quiet=False)
+    found = instances.secure(server, is_new=False, neutralize=False)
     assert found["databases_not_entered"] == ["shut"]
-    assert not left(servers, server)
-    with connections.connect(servers.paths(server.service_id)) as platform:
+    assert not left(instances, server)
+    with connections.connect(instances.paths(server.service_id)) as platform:
         shut = platform.execute("SELECT datallowconn FROM pg_database WHERE datname = 'shut'").fetchone()
         platform.execute("ALTER DATABASE shut ALLOW_CONNECTIONS true")
     assert shut == (False,)
 
 
-def test_no_password_of_the_parent_opens_a_fork_later(servers: Servers, server: Server) -> None:
+def test_no_password_of_the_parent_opens_a_fork_later(instances: Instances, server: Server) -> None:
     password = new_password()
     fork = replace(server, verifier=scram_verifier(password))
-    prepare(servers, server, "late", "CREATE ROLE guest LOGIN PASSWORD 'parents'")
-    servers.secure(fork, is_new=False, quiet=False)
-    servers.open(fork)
+    prepare(instances, server, "late", "CREATE ROLE guest LOGIN PASSWORD 'parents'")
+    instances.secure(fork, is_new=False, neutralize=False)
+    instances.open(fork)
     with (
         connect(fork, password, sslmode="prefer", dbname="postgres") as admin,
         pytest.raises(psycopg.errors.UndefinedObject),
@@ -113,4 +115,4 @@ def test_no_password_of_the_parent_opens_a_fork_later(servers: Servers, server: 
         admin.execute("COMMIT PREPARED 'late'")
     with pytest.raises(psycopg.OperationalError):
         connect(fork, "parents", user="guest", sslmode="prefer")
-    servers.close(fork)
+    instances.close(fork)

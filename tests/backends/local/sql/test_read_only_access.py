@@ -10,8 +10,8 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server import read_only_module
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.renewal import renew_access
-from ramet.backends.local.server.servers import Servers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.machine.installation import find_installations
@@ -27,7 +27,7 @@ MARK = "ALTER ROLE {} SET tsdb_admin.read_only_role = true"
 
 @dataclass(frozen=True)
 class Tenant:
-    servers: Servers
+    instances: Instances
     server: Server
     password: Secret
     read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
@@ -43,7 +43,7 @@ class Tenant:
         return self.run(OFF, *statements, user=role, password="secret", **changes)
 
     def enforce(self) -> None:
-        self.read_only_roles.enforce(self.servers.paths(self.server.service_id))
+        self.read_only_roles.enforce(self.instances.paths(self.server.service_id))
 
     def can_write(self, role: str, *statements: str, **changes: str) -> bool:
         try:
@@ -54,19 +54,19 @@ class Tenant:
 
 
 @pytest.fixture(scope="module", params=[one.major for one in find_installations().found])
-def tenant(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Tenant]:
+def tenant(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Tenant]:
     """The admin of a service without the module: what holds, holds by privileges."""
     password = new_password()
-    server = new_server(servers, password, pg_major=request.param)
+    server = new_server(instances, password, pg_major=request.param)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
-        boot(servers, server)
-        servers.secure(server, is_new=True, quiet=False)
-        servers.open(server)
-    made = Tenant(servers, server, password)
+        patch.setattr(read_only_module, "library_of", lambda major: instances.layout.services / "none.so")
+        boot(instances, server)
+        instances.secure(server, is_new=True, neutralize=False)
+        instances.open(server)
+    made = Tenant(instances, server, password)
     made.run("CREATE TABLE orders (id serial PRIMARY KEY, title text)", "INSERT INTO orders (title) VALUES ('one')")
     yield made
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 def test_a_role_of_the_functions_reads_what_is_there_and_what_comes_and_can_be_dropped(tenant: Tenant) -> None:
@@ -129,7 +129,7 @@ def test_the_functions_belong_to_the_admin_alone(tenant: Tenant) -> None:
 
 
 def test_nothing_of_it_is_in_a_dump_or_on_a_table(tenant: Tenant) -> None:
-    program = tenant.servers.installations.of(tenant.server.pg_major).program("pg_dump")
+    program = tenant.instances.installations.of(tenant.server.pg_major).program("pg_dump")
     uri = f"host=localhost port={tenant.server.port} user=tsdbadmin dbname=tsdb sslmode=prefer"
     environ = {"PGPASSWORD": tenant.password.reveal(), "PATH": "/usr/bin:/bin"}
     dump = subprocess.run([program, uri], env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -244,14 +244,14 @@ def test_the_code_of_a_marked_role_gains_no_right(tenant: Tenant) -> None:
 
 def test_a_marked_member_of_the_admin_leaves_no_function_with_its_rights(tenant: Tenant) -> None:
     tenant.run("CREATE ROLE deputy LOGIN PASSWORD 'secret'")
-    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+    with connections.connect(tenant.instances.paths(tenant.server.service_id)) as platform:
         platform.execute("REVOKE deputy FROM tsdbadmin CASCADE")  # who made it is its member from PostgreSQL 16 on
         platform.execute("GRANT tsdbadmin TO deputy")
     tenant.as_role(
         "deputy",
         "CREATE FUNCTION public.run(text) RETURNS void SECURITY DEFINER LANGUAGE plpgsql AS 'BEGIN EXECUTE $1; END'",
     )
-    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+    with connections.connect(tenant.instances.paths(tenant.server.service_id)) as platform:
         platform.execute(MARK.format("deputy").encode())
     tenant.enforce()
     assert not tenant.can_write("deputy", "SELECT run('INSERT INTO orders VALUES (-5)')")
@@ -269,7 +269,7 @@ def test_a_marked_role_leaves_the_groups_that_write_and_stays_in_those_that_read
         "GRANT reading, around, writing TO agent",
         MARK.format("agent"),
     )
-    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+    with connections.connect(tenant.instances.paths(tenant.server.service_id)) as platform:
         platform.execute("GRANT pg_write_all_data TO agent")
     tenant.enforce()
     groups = tenant.run("SELECT roleid::regrole::text FROM pg_auth_members WHERE member = 'agent'::regrole ORDER BY 1")
@@ -281,7 +281,7 @@ def test_a_marked_role_leaves_the_groups_that_write_and_stays_in_those_that_read
 
 def test_a_marked_member_of_the_admin_reads_all_and_writes_nothing(tenant: Tenant) -> None:
     tenant.run("CREATE ROLE helper LOGIN PASSWORD 'secret'")
-    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+    with connections.connect(tenant.instances.paths(tenant.server.service_id)) as platform:
         platform.execute("REVOKE helper FROM tsdbadmin CASCADE")  # who made it is its member from PostgreSQL 16 on
         platform.execute("GRANT tsdbadmin TO helper")
         platform.execute(MARK.format("helper").encode())
@@ -322,7 +322,7 @@ def test_rights_that_come_after_the_mark_are_taken_too(tenant: Tenant) -> None:
 def test_a_server_at_rest_is_not_written_to(tenant: Tenant) -> None:
     tenant.run("CREATE ROLE still LOGIN PASSWORD 'secret'", MARK.format("still"))
     tenant.enforce()
-    with connections.connect(tenant.servers.paths(tenant.server.service_id)) as platform:
+    with connections.connect(tenant.instances.paths(tenant.server.service_id)) as platform:
         before = platform.execute("SELECT pg_current_xact_id(), pg_current_wal_insert_lsn()").fetchone()
         replace(tenant, read_only_roles=ReadOnlyRoles()).enforce()
         after = platform.execute("SELECT pg_current_xact_id()").fetchone()
@@ -335,30 +335,30 @@ def test_the_admin_keeps_its_rights_and_gets_rid_of_its_own_mark(tenant: Tenant)
     tenant.run(MARK.format("tsdbadmin"))
     tenant.enforce()
     password = new_password()
-    tenant.servers.set_password(replace(tenant.server, verifier=scram_verifier(password)), scram_verifier(password))
+    tenant.instances.set_password(replace(tenant.server, verifier=scram_verifier(password)), scram_verifier(password))
     found = replace(tenant, password=password).run(
         "INSERT INTO orders VALUES (-4)",
         "SELECT coalesce(rolconfig, '{}') FROM pg_roles WHERE rolname = 'tsdbadmin'",
     )
     assert found == [([],)]
-    tenant.servers.set_password(tenant.server, tenant.server.verifier)
+    tenant.instances.set_password(tenant.server, tenant.server.verifier)
 
 
 if BUILT:  # which takes a C compiler
 
     @pytest.mark.parametrize("major", BUILT)
-    def test_a_running_service_gets_the_module_when_it_is_renewed(servers: Servers, major: int) -> None:
+    def test_a_running_service_gets_the_module_when_it_is_renewed(instances: Instances, major: int) -> None:
         password = new_password()
-        server = new_server(servers, password, pg_major=major)
+        server = new_server(instances, password, pg_major=major)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
-            boot(servers, server)
-            servers.secure(server, is_new=True, quiet=False)
-            servers.open(server)
-        tenant = Tenant(servers, server, password)
+            patch.setattr(read_only_module, "library_of", lambda major: instances.layout.services / "none.so")
+            boot(instances, server)
+            instances.secure(server, is_new=True, neutralize=False)
+            instances.open(server)
+        tenant = Tenant(instances, server, password)
         options = "-c tsdb_admin.read_only_connection=true"
         tenant.run(OFF, "CREATE TABLE t (id int)", options=options)
-        renew_access(servers, server)
+        renew_access(instances, server)
 
         def is_strict() -> bool:
             try:
@@ -368,31 +368,31 @@ if BUILT:  # which takes a C compiler
             return False
 
         eventually(is_strict)
-        servers.remove(server.service_id, 10)
+        instances.remove(server.service_id, 10)
 
 
-def test_a_mark_in_capitals_locks_nobody_out(servers: Servers) -> None:
+def test_a_mark_in_capitals_locks_nobody_out(instances: Instances) -> None:
     password = new_password()
-    server = new_server(servers, password, pg_major=min(one.major for one in find_installations().found))
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
-    tenant = Tenant(servers, server, password)
+    server = new_server(instances, password, pg_major=min(one.major for one in find_installations().found))
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
+    tenant = Tenant(instances, server, password)
     tenant.run("""ALTER ROLE tsdbadmin SET "TSDB_ADMIN.READ_ONLY_ROLE" = 'false'""")
     assert tenant.run("SHOW transaction_read_only") == [("off",)]
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
-def test_a_service_whose_module_is_not_built_any_more_lets_clients_in(servers: Servers) -> None:
+def test_a_service_whose_module_is_not_built_any_more_lets_clients_in(instances: Instances) -> None:
     password = new_password()
-    server = new_server(servers, password)
+    server = new_server(instances, password)
     with pytest.MonkeyPatch.context() as patch:
-        boot(servers, server)
-        servers.secure(server, is_new=True, quiet=False)
-        patch.setattr(read_only_module, "library_of", lambda major: servers.layout.services / "none.so")
-        servers.open(server)
-        assert Tenant(servers, server, password).run("SELECT 1") == [(1,)]
-        (servers.paths(server.service_id).conf / "ramet_read_only.so").unlink(missing_ok=True)
-        servers.open(server)
-        assert Tenant(servers, server, password).run("SELECT 1") == [(1,)]
-    servers.remove(server.service_id, 10)
+        boot(instances, server)
+        instances.secure(server, is_new=True, neutralize=False)
+        patch.setattr(read_only_module, "library_of", lambda major: instances.layout.services / "none.so")
+        instances.open(server)
+        assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
+        (instances.paths(server.service_id).conf / "ramet_read_only.so").unlink(missing_ok=True)
+        instances.open(server)
+        assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
+    instances.remove(server.service_id, 10)

@@ -10,7 +10,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, roles
 from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password, scram_verifier
@@ -21,117 +21,117 @@ ODD_NAMES = ("Robert'); DROP ROLE x;--", 'quo"te', "back\\slash", "%s {} {verifi
 
 
 @pytest.fixture
-def server(servers: Servers) -> Iterator[Server]:
-    made = new_server(servers)
-    boot(servers, made)
-    servers.secure(made, is_new=True, quiet=False)
-    servers.open(made)
+def server(instances: Instances) -> Iterator[Server]:
+    made = new_server(instances)
+    boot(instances, made)
+    instances.secure(made, is_new=True, neutralize=False)
+    instances.open(made)
     yield made
-    servers.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
 
 
-def test_a_new_server_may_be_secured_twice(servers: Servers, server: Server) -> None:
-    servers.secure(server, is_new=True, quiet=False)
-    with connections.connect(servers.paths(server.service_id)) as connection:
+def test_a_new_server_may_be_secured_twice(instances: Instances, server: Server) -> None:
+    instances.secure(server, is_new=True, neutralize=False)
+    with connections.connect(instances.paths(server.service_id)) as connection:
         owner = connection.execute("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'tsdb'").fetchone()
     assert owner == ("tsdbadmin",)
 
 
-def test_a_vector_service_is_created_with_its_extension(servers: Servers) -> None:
-    able = [major for major, one in servers.installations.by_major.items() if one.has_extension("vector")]
+def test_a_vector_service_is_created_with_its_extension(instances: Instances) -> None:
+    able = [major for major, one in instances.installations.by_major.items() if one.has_extension("vector")]
     if not able:
         pytest.skip("no PostgreSQL of this host has pgvector")
-    server = new_server(servers, service_type=ServiceType.VECTOR, pg_major=able[0])
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    with connections.connect(servers.paths(server.service_id), "tsdb") as connection:
+    server = new_server(instances, service_type=ServiceType.VECTOR, pg_major=able[0])
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    with connections.connect(instances.paths(server.service_id), "tsdb") as connection:
         assert connection.execute("SELECT '[1,2]'::public.vector::text").fetchone() == ("[1,2]",)
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
 @pytest.mark.parametrize("text", [string.printable.strip(), "'\"\\", "{}%s$1", "plain"])
-def test_any_printable_password_lets_the_admin_in(servers: Servers, server: Server, text: str) -> None:
-    servers.secure(replace(server, verifier=scram_verifier(Secret(text))), is_new=False, quiet=False)
+def test_any_printable_password_lets_the_admin_in(instances: Instances, server: Server, text: str) -> None:
+    instances.secure(replace(server, verifier=scram_verifier(Secret(text))), is_new=False, neutralize=False)
     with connect(server, text) as connection:
         assert connection.execute("SELECT current_user").fetchone() == ("tsdbadmin",)
     with pytest.raises(psycopg.OperationalError):
         connect(server, text + "x")
 
 
-def test_all_login_roles_lose_their_passwords(servers: Servers, server: Server) -> None:
-    paths = servers.paths(server.service_id)
+def test_all_login_roles_lose_their_passwords(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
     with connections.connect(paths) as connection:
         for name in ODD_NAMES:
             connections.run(connection, "CREATE ROLE {} LOGIN PASSWORD {known}", name, known="known")
     for name in ODD_NAMES:
         connect(server, "known", user=name).close()
-    neutralised = servers.secure(server, is_new=False, quiet=True)
+    neutralised = instances.secure(server, is_new=False, neutralize=True)
     assert neutralised["roles_rotated"] == len(ODD_NAMES) + 1
     for name in ODD_NAMES:
         with pytest.raises(psycopg.OperationalError):
             connect(server, "known", user=name)
 
 
-def test_the_admin_of_a_fork_gets_in_whatever_the_parent_did_to_the_role(servers: Servers, server: Server) -> None:
+def test_the_admin_of_a_fork_gets_in_whatever_the_parent_did_to_the_role(instances: Instances, server: Server) -> None:
     password = new_password()
-    with connections.connect(servers.paths(server.service_id)) as connection:
+    with connections.connect(instances.paths(server.service_id)) as connection:
         connection.execute("ALTER ROLE tsdbadmin NOLOGIN CONNECTION LIMIT 0 VALID UNTIL '2001-01-01'")
         connection.execute("REVOKE pg_monitor FROM tsdbadmin")
-    servers.secure(replace(server, verifier=scram_verifier(password)), is_new=False, quiet=True)
+    instances.secure(replace(server, verifier=scram_verifier(password)), is_new=False, neutralize=True)
     connect(server, password).close()
-    with connections.connect(servers.paths(server.service_id)) as connection:
+    with connections.connect(instances.paths(server.service_id)) as connection:
         connection.execute("ALTER ROLE tsdbadmin RENAME TO somebody")
-    servers.secure(replace(server, verifier=scram_verifier(password)), is_new=False, quiet=True)
+    instances.secure(replace(server, verifier=scram_verifier(password)), is_new=False, neutralize=True)
     connect(server, password).close()
 
 
-def test_has_password_reflects_a_change_by_anybody(servers: Servers, server: Server) -> None:
-    paths, first, second = servers.paths(server.service_id), new_password(), new_password()
-    servers.set_password(server, scram_verifier(first))
+def test_has_password_reflects_a_change_by_anybody(instances: Instances, server: Server) -> None:
+    paths, first, second = instances.paths(server.service_id), new_password(), new_password()
+    instances.set_password(server, scram_verifier(first))
     assert roles.admin_has(paths, first)
     assert not roles.admin_has(paths, second)
     with connect(server, first) as admin:
         admin.execute(f"ALTER ROLE tsdbadmin PASSWORD '{second.reveal()}'".encode())
     assert roles.admin_has(paths, second)
     assert not roles.admin_has(paths, first)
-    servers.stop(server, 30)
+    instances.stop(server, 30)
     assert not roles.admin_has(paths, second)
 
 
 @pytest.mark.parametrize("major", sorted(find_installations().by_major))
 @pytest.mark.parametrize("whose", ["ROLE tsdbadmin", "DATABASE tsdb", "ROLE tsdbadmin IN DATABASE tsdb"])
 def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_reported(
-    servers: Servers, major: int, whose: str
+    instances: Instances, major: int, whose: str
 ) -> None:
-    server = new_server(servers, pg_major=major)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    with connections.connect(servers.paths(server.service_id)) as connection:
+    server = new_server(instances, pg_major=major)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    with connections.connect(instances.paths(server.service_id)) as connection:
         connection.execute("SET ROLE tsdbadmin")
         for setting in ("local_preload_libraries = 'nowhere'", "idle_session_timeout = '1ms'", "work_mem = '5MB'"):
             connection.execute(f"ALTER {whose} SET {setting}".encode())
     password = new_password()
     fork = replace(server, verifier=scram_verifier(password))
-    found = servers.secure(fork, is_new=False, quiet=False)
+    found = instances.secure(fork, is_new=False, neutralize=False)
     assert found["settings_removed"] == ["idle_session_timeout=1ms", "local_preload_libraries=nowhere"]
-    servers.open(fork)
+    instances.open(fork)
     with connect(fork, password, sslmode="prefer") as admin:
         assert admin.execute("SHOW work_mem").fetchone() == ("5MB",)
         admin.execute(f"ALTER {whose} SET idle_session_timeout = '1h'".encode())
         admin.execute(f"ALTER {whose} RESET work_mem".encode())
         admin.execute(f"ALTER {whose} SET local_preload_libraries = 'nowhere'".encode())
-    servers.set_password(fork, scram_verifier(password))
+    instances.set_password(fork, scram_verifier(password))
     with connect(fork, password, sslmode="prefer") as admin:
         assert admin.execute("SHOW idle_session_timeout").fetchone() == ("1h",)
         admin.execute(f"ALTER {whose} RESET idle_session_timeout".encode())
         admin.execute(f"ALTER {whose} SET local_preload_libraries = 'nowhere'".encode())
-    servers.set_password(fork, scram_verifier(password))
+    instances.set_password(fork, scram_verifier(password))
     connect(fork, password, sslmode="prefer").close()
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
-def test_no_verifier_reaches_the_log_or_the_statistics(servers: Servers, server: Server) -> None:
-    paths = servers.paths(server.service_id)
+def test_no_verifier_reaches_the_log_or_the_statistics(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
     password = new_password()
     verifier = scram_verifier(password)
     with connections.connect(paths) as connection:
@@ -140,7 +140,7 @@ def test_no_verifier_reaches_the_log_or_the_statistics(servers: Servers, server:
             connections.run(
                 connection, "ALTER ROLE {} PASSWORD {verifier} NO SUCH", "broken", verifier=verifier.reveal()
             )
-    servers.secure(replace(server, verifier=verifier), is_new=False, quiet=True)
+    instances.secure(replace(server, verifier=verifier), is_new=False, neutralize=True)
     with connect(server, password) as admin:
         admin.execute("SELECT count(*) AS of_the_admin FROM pg_roles")
     with connections.connect(paths, "tsdb") as connection:

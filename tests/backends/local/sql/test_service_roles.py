@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from ramet.backends.interface.values import Server
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
 from ramet.machine.installation import find_installations
@@ -28,24 +28,24 @@ ATTEMPTS = (
 
 
 @pytest.fixture(params=MAJORS)
-def admin(servers: Servers, request: pytest.FixtureRequest) -> Iterator[tuple[Server, Any]]:
+def admin(instances: Instances, request: pytest.FixtureRequest) -> Iterator[tuple[Server, Any]]:
     """A service of each version, and a session of its admin."""
     password = new_password()
-    server = new_server(servers, password, pg_major=request.param)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
+    server = new_server(instances, password, pg_major=request.param)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
     with connect(server, password, sslmode="prefer") as client:
         yield server, client
-    servers.remove(server.service_id, 10)
+    instances.remove(server.service_id, 10)
 
 
-def test_tenants_cannot_alter_or_drop_the_role_of_poolers(servers: Servers, admin: tuple[Server, Any]) -> None:
+def test_tenants_cannot_alter_or_drop_the_role_of_poolers(instances: Instances, admin: tuple[Server, Any]) -> None:
     server, client = admin
     for attempt in ATTEMPTS:
         with pytest.raises(psycopg.Error):
             client.execute(attempt.encode())
-    with connections.connect(servers.paths(server.service_id)) as platform:
+    with connections.connect(instances.paths(server.service_id)) as platform:
         found = platform.execute(
             "SELECT rolcanlogin, rolsuper, rolreplication, pg_has_role(oid, 'pg_read_all_data', 'USAGE') FROM pg_roles"
             " WHERE rolname = 'pg_ramet_pooler'"
@@ -54,13 +54,13 @@ def test_tenants_cannot_alter_or_drop_the_role_of_poolers(servers: Servers, admi
 
 
 def test_a_role_that_a_tenant_names_as_earlier_releases_did_gets_nothing(
-    servers: Servers, admin: tuple[Server, Any]
+    instances: Instances, admin: tuple[Server, Any]
 ) -> None:
     server, client = admin
     for name in ("ramet_replica", "ramet_pooler"):
         client.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'mine'".encode())
         client.execute(f"GRANT pg_monitor TO {name}".encode())
-    with connections.connect(servers.paths(server.service_id)) as platform:
+    with connections.connect(instances.paths(server.service_id)) as platform:
         ensure_pooler_role(platform)
         retire_earlier_roles(platform)
     for name in ("ramet_replica", "ramet_pooler"):
@@ -76,11 +76,11 @@ def test_a_role_that_a_tenant_names_as_earlier_releases_did_gets_nothing(
 
 
 def test_the_endpoint_refuses_to_stream_files_whatever_attributes_a_role_has(
-    servers: Servers, admin: tuple[Server, Any]
+    instances: Instances, admin: tuple[Server, Any]
 ) -> None:
     server, client = admin
     client.execute("CREATE ROLE streams LOGIN PASSWORD 'mine'")
-    with connections.connect(servers.paths(server.service_id)) as platform:
+    with connections.connect(instances.paths(server.service_id)) as platform:
         platform.execute("ALTER ROLE streams REPLICATION")
     with pytest.raises(psycopg.OperationalError, match="rejects replication"):
         connect(server, "mine", user="streams", sslmode="prefer", replication="true")
@@ -88,12 +88,12 @@ def test_the_endpoint_refuses_to_stream_files_whatever_attributes_a_role_has(
 
 @pytest.mark.parametrize("by", ["renewal", "fork"])
 def test_roles_that_an_earlier_release_adopted_lose_what_it_gave_them(
-    servers: Servers, admin: tuple[Server, Any], by: str
+    instances: Instances, admin: tuple[Server, Any], by: str
 ) -> None:
     server, client = admin
     client.execute("CREATE ROLE ramet_replica LOGIN PASSWORD 'mine'")
     client.execute("CREATE SCHEMA theirs")
-    with connections.connect(servers.paths(server.service_id), connections.DATABASE) as platform:
+    with connections.connect(instances.paths(server.service_id), connections.DATABASE) as platform:
         platform.execute("CREATE ROLE ramet_pooler LOGIN")
         platform.execute("GRANT pg_read_all_data TO ramet_pooler")
         platform.execute("ALTER ROLE ramet_pooler SET default_transaction_read_only = on")
@@ -102,6 +102,6 @@ def test_roles_that_an_earlier_release_adopted_lose_what_it_gave_them(
         if by == "renewal":
             retire_earlier_roles(platform)
         else:
-            servers.secure(server, is_new=False, quiet=False)
+            instances.secure(server, is_new=False, neutralize=False)
         roles = platform.execute("SELECT rolname, rolreplication FROM pg_roles WHERE rolname LIKE 'ramet_%'")
         assert sorted(roles.fetchall()) == [("ramet_replica", False)]

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from ramet.backends.interface.values import Server
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, session_settings
 from ramet.machine.installation import find_installations
 from tests.backends.local.hosts import boot, new_server
@@ -37,18 +37,18 @@ FROM pg_settings WHERE context = 'user' AND NOT 'NO_RESET_ALL' = ANY(pg_settings
 
 
 @pytest.fixture(params=sorted(find_installations().by_major))
-def server(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Server]:
-    made = new_server(servers, pg_major=request.param)
-    boot(servers, made)
-    servers.secure(made, is_new=True, quiet=False)
+def server(instances: Instances, request: pytest.FixtureRequest) -> Iterator[Server]:
+    made = new_server(instances, pg_major=request.param)
+    boot(instances, made)
+    instances.secure(made, is_new=True, neutralize=False)
     yield made
-    servers.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
 
 
-def as_owner(servers: Servers, server: Server, *statements: str) -> int:
+def as_owner(instances: Instances, server: Server, *statements: str) -> int:
     """Do as the owner of the database what it may do; return how much that was."""
     done = 0
-    with connections.connect(servers.paths(server.service_id)) as platform:
+    with connections.connect(instances.paths(server.service_id)) as platform:
         for statement in statements:
             platform.execute("SET ROLE tsdbadmin")
             try:
@@ -65,31 +65,33 @@ def of_tenants(connection: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("harmful", HARMFUL)
-def test_forks_are_secured_whatever_was_set_for_the_database(servers: Servers, server: Server, harmful: str) -> None:
-    assert as_owner(servers, server, f"ALTER DATABASE tsdb SET {harmful}") == 1
-    found = servers.secure(server, is_new=False, quiet=True)
+def test_forks_are_secured_whatever_was_set_for_the_database(
+    instances: Instances, server: Server, harmful: str
+) -> None:
+    assert as_owner(instances, server, f"ALTER DATABASE tsdb SET {harmful}") == 1
+    found = instances.secure(server, is_new=False, neutralize=True)
     assert found["roles_rotated"] == 1
-    with connections.connect(servers.paths(server.service_id), "tsdb") as platform:
+    with connections.connect(instances.paths(server.service_id), "tsdb") as platform:
         assert platform.execute("SELECT session_user, current_user").fetchone() == ("ramet", "ramet")
         assert not of_tenants(platform)
 
 
-def test_no_setting_of_a_tenant_reaches_the_platform(servers: Servers, server: Server) -> None:
-    with connections.connect(servers.paths(server.service_id)) as platform:
+def test_no_setting_of_a_tenant_reaches_the_platform(instances: Instances, server: Server) -> None:
+    with connections.connect(instances.paths(server.service_id)) as platform:
         wanted = platform.execute(ANOTHER_VALUE).fetchall()
-    done = as_owner(servers, server, *(f"ALTER DATABASE tsdb SET {name} = '{value}'" for name, value in wanted))
+    done = as_owner(instances, server, *(f"ALTER DATABASE tsdb SET {name} = '{value}'" for name, value in wanted))
     assert done > len(wanted) * 0.8
-    with connections.connect(servers.paths(server.service_id), "tsdb") as platform:
+    with connections.connect(instances.paths(server.service_id), "tsdb") as platform:
         assert set(of_tenants(platform)) == TENANTS_OWN
         assert platform.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
 
 
 def test_a_server_that_does_not_know_the_newest_settings_lets_the_platform_in(
-    servers: Servers, server: Server, monkeypatch: pytest.MonkeyPatch
+    instances: Instances, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = session_settings.Known()
     monkeypatch.setattr(connections, "_known", known)
     known.remember(server.pg_major, "another", {"added_in_the_last_minor": "on"})
-    as_owner(servers, server, "ALTER DATABASE tsdb SET idle_session_timeout = '1ms'")
-    with connections.connect(servers.paths(server.service_id), "tsdb") as platform:
+    as_owner(instances, server, "ALTER DATABASE tsdb SET idle_session_timeout = '1ms'")
+    with connections.connect(instances.paths(server.service_id), "tsdb") as platform:
         assert not of_tenants(platform)

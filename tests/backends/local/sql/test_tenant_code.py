@@ -8,7 +8,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.analyze import collect
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.tenant_code import Allowance
 from tests.backends.local.hosts import boot, new_server
@@ -26,19 +26,19 @@ ANALYZED = "SELECT relname FROM pg_stat_user_tables WHERE last_analyze IS NOT NU
 
 
 @pytest.fixture(params=MAJORS)
-def server(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Server]:
-    if request.param not in {one.major for one in servers.installations.found}:
+def server(instances: Instances, request: pytest.FixtureRequest) -> Iterator[Server]:
+    if request.param not in {one.major for one in instances.installations.found}:
         pytest.skip(f"PostgreSQL {request.param} is not installed")
-    made = new_server(servers, pg_major=request.param)
-    boot(servers, made)
+    made = new_server(instances, pg_major=request.param)
+    boot(instances, made)
     yield made
-    servers.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
 
 
 @pytest.fixture
-def paths(servers: Servers, server: Server) -> ServicePaths:
+def paths(instances: Instances, server: Server) -> ServicePaths:
     """A server with an index whose expression finds a function by its owner's search path only."""
-    found = servers.paths(server.service_id)
+    found = instances.paths(server.service_id)
     with connections.connect(found) as connection:
         for statement in (
             "CREATE SCHEMA app",

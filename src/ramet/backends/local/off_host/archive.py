@@ -25,7 +25,7 @@ from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
 from ramet.backends.local.off_host.progress import BaseProgress, WalProgress, read_progress, write_progress
 from ramet.backends.local.off_host.shipping import Watch
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Error
@@ -38,7 +38,7 @@ _CHECK_SECONDS = 60.0
 class LocalArchive:
     """WAL and base backups in the bucket, each service below its own id."""
 
-    instances: Servers
+    instances: Instances
     driver: Driver
     bucket: Bucket | None
     installation: str

@@ -23,7 +23,7 @@ from ramet.backends.local.pooler.pgbouncer import (
 from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.server import probe
 from ramet.backends.local.server.configuration import listen_addresses, max_connections
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE
 from ramet.backends.local.sql.service_roles import ensure_pooler_role_of
@@ -45,7 +45,7 @@ class Poolers:
     It obeys ramet.backends.interface.poolers.Poolers.
     """
 
-    servers: Servers
+    instances: Instances
     kind: str = POOLER
 
     def check(self) -> str:
@@ -53,7 +53,7 @@ class Poolers:
         return advice_for_clients(find_pgbouncer())
 
     def check_database(self, server: Server) -> None:
-        check_database(self.servers.paths(server.service_id))
+        check_database(self.instances.paths(server.service_id))
 
     def start(self, servers: Sequence[Server], port: int) -> None:
         """Start the pooler of running servers, or reload its changed configuration; return when it accepts clients.
@@ -62,7 +62,7 @@ class Poolers:
         with its log, when it does not accept connections, and Invalid when its database does not exist.
         """
         first = servers[0]
-        writing = self.servers.paths(first.primary.service_id if first.primary else first.service_id)
+        writing = self.instances.paths(first.primary.service_id if first.primary else first.service_id)
         ensure_pooler_role_of(writing)
         if self.kind == POOLER:
             check_database(writing)
@@ -71,7 +71,7 @@ class Poolers:
     def _run(self, daemon: Daemon, pooling: Pooling) -> None:
         """Start or reload a PgBouncer, and return when it asks clients for passwords."""
         program = find_pgbouncer()
-        account = self.servers.account
+        account = self.instances.account
         account.make_directory(daemon.home)
         with daemon.alone():
             text = pgbouncer_ini(pooling, program, daemon.home)
@@ -105,28 +105,28 @@ class Poolers:
     def stop_all(self, service_id: str) -> None:
         """Stop the pooler and the balancer of a service; none of them is no error."""
         for kind in (POOLER, BALANCER):
-            Poolers(self.servers, kind).stop(service_id)
+            Poolers(self.instances, kind).stop(service_id)
 
     def _daemon(self, service_id: str) -> Daemon:
-        return Daemon(self.servers.paths(service_id).root / self.kind)
+        return Daemon(self.instances.paths(service_id).root / self.kind)
 
     def _links(self, service_id: str) -> Path:
-        return self.servers.paths(service_id).sockets / self.kind
+        return self.instances.paths(service_id).sockets / self.kind
 
     def _sockets(self, servers: Sequence[Server]) -> tuple[Path, ...]:
         """Return the socket directories of the servers; for several servers, links to their sockets under one port.
 
         PgBouncer accepts several hosts for a database, but one port only.
         """
-        found = [self.servers.paths(server.service_id).sockets for server in servers]
+        found = [self.instances.paths(server.service_id).sockets for server in servers]
         if len(found) == 1:
             return tuple(found)
         links = self._links(servers[0].service_id)
-        self.servers.account.make_directory(links)
+        self.instances.account.make_directory(links)
         return tuple(self._link(links / str(n), found[n], servers[n].port, servers[0].port) for n in range(len(found)))
 
     def _link(self, directory: Path, sockets: Path, port: int, shown_port: int) -> Path:
-        self.servers.account.make_directory(directory)
+        self.instances.account.make_directory(directory)
         link = directory / f".s.PGSQL.{shown_port}"
         link.unlink(missing_ok=True)
         link.symlink_to(sockets / f".s.PGSQL.{port}")
@@ -134,8 +134,8 @@ class Poolers:
 
     def _pooling(self, servers: Sequence[Server], port: int) -> Pooling:
         first = servers[0]
-        tls_files = self.servers.paths(first.service_id).tls
-        tls = self.servers.features(first).has_tls
+        tls_files = self.instances.paths(first.service_id).tls
+        tls = self.instances.features(first).has_tls
         return Pooling(
             addresses=listen_addresses(first.host, tls),
             port=port,

@@ -21,7 +21,7 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import snapshots, warm_copy
 from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
 from ramet.backends.local.restore.point_in_time import RollForward
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import row
 from ramet.backends.local.volumes.driver import Driver
@@ -37,7 +37,7 @@ _THE_END = datetime.max.replace(tzinfo=UTC)
 class Capturing:
     """Captures the data of the forks of a data root."""
 
-    servers: Servers
+    instances: Instances
     driver: Driver
 
     def capture(self, child: Server, source: Source) -> Capture | None:
@@ -46,7 +46,7 @@ class Capturing:
         None means that the parent's server does not accept connections at present. Raises Failed when a required file
         is missing or damaged, naming it and the nearest restorable times.
         """
-        paths = self.servers.make_directories(child)
+        paths = self.instances.make_directories(child)
         if paths.data.exists() and not _is_of_this_boot(paths):
             self.driver.remove_tree(paths.data)
         if not paths.data.exists():
@@ -54,7 +54,7 @@ class Capturing:
             self.driver.remove_tree(unfinished)
             try:
                 with ThreadPoolExecutor(1, "prepare") as executor:
-                    prepared = executor.submit(self.servers.prepare, child)
+                    prepared = executor.submit(self.instances.prepare, child)
                     made = self._build(source, unfinished)
                 prepared.result()
             except Unavailable:
@@ -68,8 +68,8 @@ class Capturing:
         unfinished.rename(paths.data)
 
     def _build(self, source: Source, data: Path) -> Capture:
-        parent = self.servers.paths(source.parent.service_id)
-        installation = self.servers.installations.of(source.parent.pg_major)
+        parent = self.instances.paths(source.parent.service_id)
+        installation = self.instances.installations.of(source.parent.pg_major)
         down = not source.paused and postgres.running(parent) is None
         if source.snapshot_id is None:
             if source.paused:

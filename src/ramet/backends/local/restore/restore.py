@@ -13,7 +13,7 @@ from ramet.backends.local.restore.capture import Capturing, check_boot
 from ramet.backends.local.restore.gaps import gaps
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.server.configuration import Phase
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, extensions
 from ramet.backends.local.sql.rows import row
 from ramet.backends.local.volumes.pool import Pool
@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.5
 class LocalRestore:
     """Copies of data directories, and WAL archives; obeys ramet.backends.interface.restore.Restore."""
 
-    instances: Servers
+    instances: Instances
     pool: Pool
 
     def check_fork(self, source: Source, as_of: datetime | None) -> None:

@@ -22,7 +22,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import recovery, snapshots
 from ramet.backends.local.restore.base_backup import Base, captured
 from ramet.backends.local.restore.single_user import SingleUser
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, check_segment
@@ -48,33 +48,39 @@ class _Prepared:
 
 
 def prepare(
-    servers: Servers, driver: Driver, server: Server, snapshot_id: str, timeout_seconds: float, spares: int
+    instances: Instances, driver: Driver, server: Server, snapshot_id: str, timeout_seconds: float, spares: int
 ) -> str | None:
     """Prepare a snapshot; return None when that is done, else a text that changes with the progress.
 
     The caller keeps the snapshot from being removed. One call creates one of the `spares`. Raises Failed when the
     snapshot cannot be recovered. Concurrent calls, in any process, wait for each other.
     """
-    paths, directory = _places(servers, server, snapshot_id)
+    paths, directory = _places(instances, server, snapshot_id)
     base = snapshots.base_of(paths, snapshot_id)
     if base.clean:
         return None
     with _locked(directory):
-        return _prepare(servers, driver, server, base, directory, timeout_seconds, spares)
+        return _prepare(instances, driver, server, base, directory, timeout_seconds, spares)
 
 
 def _prepare(
-    servers: Servers, driver: Driver, server: Server, base: Base, directory: Path, timeout_seconds: float, spares: int
+    instances: Instances,
+    driver: Driver,
+    server: Server,
+    base: Base,
+    directory: Path,
+    timeout_seconds: float,
+    spares: int,
 ) -> str | None:
-    paths = servers.paths(server.service_id)
+    paths = instances.paths(server.service_id)
     if _noted(directory) is not None:
         return _add_spare(driver, directory, spares)
     unfinished = directory / _UNFINISHED
     if not unfinished.exists():
         driver.clone_tree(snapshots.data_of(paths, directory.name), unfinished)
-    servers.make_sockets(paths)
-    installation = servers.installations.of(server.pg_major)
-    place = SingleUser(unfinished, paths.config_file, directory / _LOG, installation, servers.account)
+    instances.make_sockets(paths)
+    installation = instances.installations.of(server.pg_major)
+    place = SingleUser(unfinished, paths.config_file, directory / _LOG, installation, instances.account)
     found = recovery.recovered(place, captured(base), timeout_seconds)
     if isinstance(found, str):
         return found
@@ -159,8 +165,8 @@ def _move_or_copy(driver: Driver, directory: Path, data: Path) -> None:
     driver.clone_tree(directory / _TREE, data)
 
 
-def _places(servers: Servers, server: Server, snapshot_id: str) -> tuple[ServicePaths, Path]:
-    paths = servers.paths(server.service_id)
+def _places(instances: Instances, server: Server, snapshot_id: str) -> tuple[ServicePaths, Path]:
+    paths = instances.paths(server.service_id)
     return paths, snapshots.directory_of(paths, snapshot_id)
 
 

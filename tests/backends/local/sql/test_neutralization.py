@@ -6,25 +6,25 @@ from contextlib import contextmanager
 import pytest
 
 from ramet.backends.interface.values import Server
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from tests.backends.local.hosts import boot, new_server
 
 
 @pytest.fixture(scope="module")
-def server(servers: Servers) -> Iterator[Server]:
-    made = new_server(servers)
-    boot(servers, made)
-    servers.secure(made, is_new=True, quiet=False)
-    with connections.connect(servers.paths(made.service_id)) as connection:
+def server(instances: Instances) -> Iterator[Server]:
+    made = new_server(instances)
+    boot(instances, made)
+    instances.secure(made, is_new=True, neutralize=False)
+    with connections.connect(instances.paths(made.service_id)) as connection:
         connection.execute('CREATE DATABASE "odd \'name\\" OWNER tsdbadmin')
         connection.execute("CREATE DATABASE closed OWNER tsdbadmin")
     yield made
-    servers.remove(made.service_id, 10)
+    instances.remove(made.service_id, 10)
 
 
-def test_subscriptions_are_detached_in_every_database(servers: Servers, server: Server) -> None:
-    paths = servers.paths(server.service_id)
+def test_subscriptions_are_detached_in_every_database(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
     for database in ("tsdb", "odd 'name\\", "closed"):
         with connections.connect(paths, database) as connection:
             connection.execute(
@@ -33,7 +33,7 @@ def test_subscriptions_are_detached_in_every_database(servers: Servers, server: 
             )
     with connections.connect(paths) as connection:
         connection.execute("ALTER DATABASE closed ALLOW_CONNECTIONS false")
-    found = servers.secure(server, is_new=False, quiet=False)
+    found = instances.secure(server, is_new=False, neutralize=False)
     assert found["subscriptions"] == ["closed.a'b", "odd 'name\\.a'b", "tsdb.a'b"]
     assert found["databases_not_entered"] == ["closed"]
     with connections.connect(paths) as connection:
@@ -47,47 +47,47 @@ def test_subscriptions_are_detached_in_every_database(servers: Servers, server: 
             connection.execute('DROP SUBSCRIPTION "a\'b"')
 
 
-def test_prepared_transactions_are_listed_and_rolled_back_only_thoroughly(servers: Servers, server: Server) -> None:
-    paths = servers.paths(server.service_id)
+def test_prepared_transactions_are_listed_and_rolled_back_only_thoroughly(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
     for database, name in (("tsdb", "it''s"), ("odd 'name\\", "other")):
         with connections.connect(paths, database) as connection:
             connection.execute("BEGIN")
             connection.execute("CREATE TABLE public.prepared ()")
             connection.execute(f"PREPARE TRANSACTION '{name}'".encode())
     listed = ["tsdb: it's", "odd 'name\\: other"]
-    kept = servers.secure(server, is_new=False, quiet=False)
+    kept = instances.secure(server, is_new=False, neutralize=False)
     assert (kept["prepared_transactions"], kept["prepared_transactions_rolled_back"]) == (listed, 0)
-    ended = servers.secure(server, is_new=False, quiet=True)
+    ended = instances.secure(server, is_new=False, neutralize=True)
     assert (ended["prepared_transactions"], ended["prepared_transactions_rolled_back"]) == (listed, 2)
-    assert servers.secure(server, is_new=False, quiet=True)["prepared_transactions"] == []
+    assert instances.secure(server, is_new=False, neutralize=True)["prepared_transactions"] == []
 
 
-def test_foreign_credentials_are_removed_without_asking_the_wrapper(servers: Servers, server: Server) -> None:
-    paths = servers.paths(server.service_id)
+def test_foreign_credentials_are_removed_without_asking_the_wrapper(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
     with connections.connect(paths, "tsdb") as connection:
         connection.execute("CREATE FOREIGN DATA WRAPPER stubborn")
         connection.execute('CREATE SERVER "far\'away" FOREIGN DATA WRAPPER stubborn')
         connection.execute("CREATE USER MAPPING FOR PUBLIC SERVER \"far'away\" OPTIONS (password 'secret')")
-    assert servers.secure(server, is_new=False, quiet=False).get("user_mappings") is None
-    assert servers.secure(server, is_new=False, quiet=True)["user_mappings"] == 1
+    assert instances.secure(server, is_new=False, neutralize=False).get("user_mappings") is None
+    assert instances.secure(server, is_new=False, neutralize=True)["user_mappings"] == 1
     with connections.connect(paths, "tsdb") as connection:
         assert connection.execute("SELECT umoptions FROM pg_user_mappings").fetchall() == [(None,)]
 
 
-def test_scheduled_jobs_are_deactivated(servers: Servers, server: Server) -> None:
-    with _cron(servers, server) as connection:
+def test_scheduled_jobs_are_deactivated(instances: Instances, server: Server) -> None:
+    with _cron(instances, server) as connection:
         connection.execute("INSERT INTO cron.job (jobid) VALUES (1), (2)")
         _adopt_into_extension(connection, "pg_cron", "cron.job")
-        assert servers.secure(server, is_new=False, quiet=False).get("jobs") is None
-        found = servers.secure(server, is_new=False, quiet=True)
+        assert instances.secure(server, is_new=False, neutralize=False).get("jobs") is None
+        found = instances.secure(server, is_new=False, neutralize=True)
         assert found["jobs"] == ["tsdb: pg_cron job 1", "tsdb: pg_cron job 2"]
         assert connection.execute("SELECT bool_or(active) FROM cron.job").fetchone() == (False,)
 
 
-def test_a_neutralized_fork_sends_no_telemetry_of_timescaledb(servers: Servers, server: Server) -> None:
+def test_a_neutralized_fork_sends_no_telemetry_of_timescaledb(instances: Instances, server: Server) -> None:
     """With a table of the shape that TimescaleDB keeps its jobs in; with itself: test_timescaledb.py."""
     telemetry = "ALTER DATABASE tsdb SET timescaledb.telemetry_level = 'basic'"
-    with _cron(servers, server) as connection:
+    with _cron(instances, server) as connection:
         connection.execute("CREATE SCHEMA _timescaledb_config")
         connection.execute(
             "CREATE TABLE _timescaledb_config.bgw_job (id int, proc_name name, scheduled boolean DEFAULT true)"
@@ -100,17 +100,17 @@ def test_a_neutralized_fork_sends_no_telemetry_of_timescaledb(servers: Servers, 
         connection.execute("ALTER DATABASE tsdb SET work_mem = '5MB'")
         connection.execute("ALTER ROLE tsdbadmin SET timescaledb.telemetry_level = 'basic'")
         settings = "SELECT setconfig FROM pg_db_role_setting ORDER BY 1"
-        servers.secure(server, is_new=False, quiet=False)
+        instances.secure(server, is_new=False, neutralize=False)
         assert "timescaledb.telemetry_level" in str(connection.execute(settings.encode()).fetchall())
-        found = servers.secure(server, is_new=False, quiet=True)
+        found = instances.secure(server, is_new=False, neutralize=True)
         assert found["jobs"] == ["tsdb: timescaledb job 1", "tsdb: timescaledb job 1000"]
         assert connection.execute(settings.encode()).fetchall() == [(["work_mem=5MB"],)]
         connection.execute("ALTER DATABASE tsdb RESET ALL")
         connection.execute("DROP SCHEMA _timescaledb_config CASCADE")
 
 
-def test_a_table_that_only_looks_like_an_extensions_is_not_touched(servers: Servers, server: Server) -> None:
-    with _cron(servers, server) as connection:
+def test_a_table_that_only_looks_like_an_extensions_is_not_touched(instances: Instances, server: Server) -> None:
+    with _cron(instances, server) as connection:
         connection.execute("ALTER SCHEMA cron OWNER TO tsdbadmin")
         connection.execute("ALTER TABLE cron.job OWNER TO tsdbadmin")
         connection.execute(
@@ -120,7 +120,7 @@ def test_a_table_that_only_looks_like_an_extensions_is_not_touched(servers: Serv
         connection.execute("CREATE TRIGGER t BEFORE UPDATE ON cron.job FOR EACH ROW EXECUTE FUNCTION cron.trap()")
         connection.execute("ALTER TABLE cron.job ENABLE ALWAYS TRIGGER t")
         connection.execute("INSERT INTO cron.job (jobid) VALUES (1)")
-        assert servers.secure(server, is_new=False, quiet=True)["jobs"] == []
+        assert instances.secure(server, is_new=False, neutralize=True)["jobs"] == []
         row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = 'tsdbadmin'").fetchone()
         assert row == (False,)
 
@@ -137,9 +137,9 @@ def _adopt_into_extension(connection: connections.Connection, extension: str, ta
 
 
 @contextmanager
-def _cron(servers: Servers, server: Server) -> Iterator[connections.Connection]:
+def _cron(instances: Instances, server: Server) -> Iterator[connections.Connection]:
     """Make a table where pg_cron would keep its jobs."""
-    with connections.connect(servers.paths(server.service_id), "tsdb") as connection:
+    with connections.connect(instances.paths(server.service_id), "tsdb") as connection:
         connection.execute("CREATE SCHEMA cron")
         connection.execute("CREATE TABLE cron.job (jobid int, active boolean DEFAULT true)")
         try:

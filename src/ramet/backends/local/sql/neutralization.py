@@ -101,9 +101,9 @@ def _neutralize_one(connection: Connection) -> _Neutralized:
     return _Neutralized(_clear_user_mappings(connection), _deactivate_jobs(connection))
 
 
-def end_prepared(paths: ServicePaths, connection: Connection, found: Inspection, *, quiet: bool) -> dict[str, Any]:
-    """Roll back the prepared transactions that change roles or databases, and with `quiet` all; return how many."""
-    wanted = [each for each in found.prepared if quiet or each.changes_shared]
+def end_prepared(paths: ServicePaths, connection: Connection, found: Inspection, *, every: bool) -> dict[str, Any]:
+    """Roll back the prepared transactions that change roles or databases, or `every` one; return how many."""
+    wanted = [each for each in found.prepared if every or each.changes_shared]
     prepared_transactions.roll_back(paths, connection, found.databases, wanted)
     return {"prepared_transactions_rolled_back": len(wanted)}
 

@@ -30,7 +30,7 @@ from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.server import configuration, probe, read_only_module
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
-from ramet.backends.local.sql import connections, neutralize, read_only_access, roles
+from ramet.backends.local.sql import connections, neutralization, read_only_access, roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
@@ -46,7 +46,7 @@ _PROBE_EVERY_SECONDS = 0.002
 
 
 @dataclass(frozen=True)
-class Servers:
+class Instances:
     """The servers of one data root, and what they share."""
 
     layout: Layout
@@ -161,23 +161,23 @@ class Servers:
         self._put(paths.hba_file, configuration.pg_hba_conf(self.features(server), Phase.CLOSED))
         self._reload_until(server, probe.Answer.REFUSES)
 
-    def secure(self, server: Server, *, is_new: bool, quiet: bool) -> dict[str, Any]:
+    def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
         """Set the server's own credentials, and neutralize a fork; return what was neutralized. May run again."""
         paths = self.paths(server.service_id)
         if is_new:
             roles.bootstrap(paths, server.verifier, self._extensions(server))
             return {}
         with connections.connect_inside(paths) as connection:
-            surroundings = neutralize.inspect(connection)
-            found = neutralize.findings(surroundings)
+            surroundings = neutralization.inspect(connection)
+            found = neutralization.findings(surroundings)
             # First, because a prepared transaction may hold locks on the rows that are changed below.
-            found |= neutralize.end_prepared(paths, connection, surroundings, quiet=quiet)
-            found |= neutralize.neutralize(paths, connection, surroundings) if quiet else {}
+            found |= neutralization.end_prepared(paths, connection, surroundings, every=neutralize)
+            found |= neutralization.neutralize(paths, connection, surroundings) if neutralize else {}
             with connection.transaction():
-                found["subscriptions"] = neutralize.detach_subscriptions(connection, surroundings)
+                found["subscriptions"] = neutralization.detach_subscriptions(connection, surroundings)
                 found["settings_removed"] = reset_closing_settings(connection)
-                if quiet:
-                    neutralize.disable_telemetry(connection)
+                if neutralize:
+                    neutralization.disable_telemetry(connection)
                 found["roles_rotated"] = roles.rotate(connection, server.verifier)
             is_current = connection.info.dbname == DATABASE and read_only_access.is_current(connection)
         if not is_current:

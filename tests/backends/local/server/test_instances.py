@@ -8,38 +8,38 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server import probe, read_only_storage
 from ramet.backends.local.server.configuration import Phase
-from ramet.backends.local.server.servers import Servers
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.machine.tls import refuses_tls
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server, restart
 
 
-def test_a_server_accepts_clients_only_after_it_is_opened(servers: Servers) -> None:
-    server = new_server(servers)
-    boot(servers, server)
+def test_a_server_accepts_clients_only_after_it_is_opened(instances: Instances) -> None:
+    server = new_server(instances)
+    boot(instances, server)
     assert _answer(server.port) is probe.Answer.REFUSES
-    servers.open(server)
+    instances.open(server)
     assert _answer(server.port) is probe.Answer.ASKS_PASSWORD
-    servers.close(server)
+    instances.close(server)
     assert _answer(server.port) is probe.Answer.REFUSES
 
 
-def test_clients_of_a_closed_server_see_no_authentication_failure(servers: Servers) -> None:
-    server = new_server(servers)
-    boot(servers, server)
+def test_clients_of_a_closed_server_see_no_authentication_failure(instances: Instances) -> None:
+    server = new_server(instances)
+    boot(instances, server)
     with pytest.raises(psycopg.OperationalError, match="does not support SSL"):
         connect(server, "any")
     with pytest.raises(psycopg.OperationalError, match=r"pg_hba\.conf rejects"):
         connect(server, "any", sslmode="disable")
 
 
-def test_a_server_that_is_resumed_turns_nobody_away(servers: Servers) -> None:
+def test_a_server_that_is_resumed_turns_nobody_away(instances: Instances) -> None:
     password = new_password()
-    server = new_server(servers, password)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    assert servers.stop(server, 20)
+    server = new_server(instances, password)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    assert instances.stop(server, 20)
     told: list[str] = []
 
     def is_in() -> bool:
@@ -50,31 +50,31 @@ def test_a_server_that_is_resumed_turns_nobody_away(servers: Servers) -> None:
             return False
         return True
 
-    servers.start(server, Phase.OPEN)
+    instances.start(server, Phase.OPEN)
     eventually(is_in)
     assert all("refused" in text or "starting up" in text or "not yet accepting" in text for text in told), told
 
 
-def test_a_stopped_server_starts_again_with_its_data(servers: Servers) -> None:
-    server = new_server(servers)
-    boot(servers, server)
-    paths = servers.paths(server.service_id)
+def test_a_stopped_server_starts_again_with_its_data(instances: Instances) -> None:
+    server = new_server(instances)
+    boot(instances, server)
+    paths = instances.paths(server.service_id)
     with connections.connect(paths) as connection:
         connection.execute("CREATE TABLE public.kept AS SELECT 7 AS n")
-    assert servers.stop(server, 20)
-    assert servers.stop(server, 20)
-    restart(servers, server)
+    assert instances.stop(server, 20)
+    assert instances.stop(server, 20)
+    restart(instances, server)
     with connections.connect(paths) as connection:
         assert connection.execute("SELECT n FROM public.kept").fetchone() == (7,)
 
 
-def test_what_the_platform_looks_at_and_switches_leaves_no_complaint_in_the_log(servers: Servers) -> None:
+def test_what_the_platform_looks_at_and_switches_leaves_no_complaint_in_the_log(instances: Instances) -> None:
     password = new_password()
-    server = new_server(servers, password)
-    boot(servers, server)
-    servers.secure(server, is_new=True, quiet=False)
-    servers.open(server)
-    paths = servers.paths(server.service_id)
+    server = new_server(instances, password)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
+    paths = instances.paths(server.service_id)
     assert not refuses_tls("localhost", server.port)
     read_only_storage.set_read_only(paths)
     eventually(lambda: _reads_only(server, password))
