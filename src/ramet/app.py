@@ -1,7 +1,5 @@
 """The only place that knows every concrete class: it wires settings, store, backend, operations and HTTP together."""
 
-import logging
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +12,13 @@ from litestar import Litestar
 
 from ramet import __version__
 from ramet.api.application import create_app, openapi_json
+from ramet.archive.object_store import open_bucket
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.inventory import Inventory
 from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
+from ramet.backends.local.off_host.archive import installation_id
 from ramet.console.application import Console, open_console
 from ramet.control.duties import drills, retention
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
@@ -33,19 +33,20 @@ from ramet.control.duties.upgrades import Upgrades
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
+from ramet.machine.secret_files import kept_secret
 from ramet.model.restore_window import RestoreSettings
 from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
+from ramet.recovery.publish import PublishCatalogue
+from ramet.recovery.sealed import RecoveryKey, ensure_key, read_key
 from ramet.settings import Settings, make_data_dir
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
 
 _GIB = 1024**3
 _MIB = 1024**2
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     placement = Placement(
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
-    root_key = _root_key(settings.data_dir / "secrets")
+    # Passwords of repeated requests derive from it.
+    root_key = kept_secret(settings.data_dir / "secrets" / "root.key", lambda: secrets.token_bytes(32))
     plane = Plane(store, backend, placement, root_key, worker.wake, utc_now, _restore_settings(settings))
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
@@ -173,6 +175,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
     """Return what runs without a request: its name, the seconds from one run to the next, and the function."""
     history, archive = timedelta(days=settings.history_days), timedelta(days=settings.archive_days)
     return [
+        *_catalogue_duty(settings, plane),
         Duty("clock", 60.0, trusted.watch),
         Duty("health", 1.0, Health(plane).inspect),
         Duty("upgrades", 60.0, Upgrades(plane).apply),
@@ -191,19 +194,22 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
     ]
 
 
-def _root_key(directory: Path) -> bytes:
-    """Return the key that passwords of repeated requests derive from; made once for a data directory."""
-    directory.mkdir(mode=0o700, exist_ok=True)
-    path = directory / "root.key"
-    partial = directory / f"root.key.{os.getpid()}"
-    if not path.exists():
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(partial, path)
-        except FileExistsError:
-            _log.debug("another process made the root key first")
-        partial.unlink()
-    return path.read_bytes()
+def recovery_key(settings: Settings) -> RecoveryKey:
+    """Return the key that encrypts the secrets in the catalogue of the archive; made once unless a file is named."""
+    if settings.archive_key_file is not None:
+        return read_key(settings.archive_key_file)
+    return ensure_key(settings.data_dir / "secrets")
+
+
+def _catalogue_duty(settings: Settings, plane: Plane) -> list[Duty]:
+    if not settings.archive_url:
+        return []
+    secrets_directory = settings.data_dir / "secrets"
+    catalogue = PublishCatalogue(
+        plane.store,
+        open_bucket(settings.archive_url),
+        installation_id(secrets_directory),
+        secrets_directory,
+        recovery_key(settings),
+    )
+    return [Duty("catalogue", 5.0, catalogue.publish, at_start=False)]

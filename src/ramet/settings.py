@@ -58,6 +58,13 @@ def _read_directory(text: str) -> Path:
     return path.absolute()
 
 
+def _read_file(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise ValueError
+    return path.absolute()
+
+
 def _read_ports(text: str) -> range:
     found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
     if found is None or not 1024 <= int(found[1]) <= int(found[2]) <= 65535:
@@ -67,6 +74,7 @@ def _read_ports(text: str) -> range:
 
 _HOST_NAME = _Kind("a host name or an address", _read_host)
 _DIRECTORY = _Kind("a directory, which is created if it does not exist", _read_directory)
+_FILE = _Kind("an existing file", _read_file)
 _PORT_RANGE = _Kind("two ports from 1024 to 65535, for example 15432-16431", _read_ports)
 _SWITCH = _Kind("on or off", lambda text: {"on": True, "off": False}[text])
 _DRIVER = _choice("auto", "reflink", "btrfs", "copy")
@@ -124,6 +132,11 @@ class Settings:
     archive_url: Annotated[
         str, _ARCHIVE, "off-host archive: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///path"
     ] = ""
+    archive_key_file: Annotated[
+        Path | None,
+        _FILE,
+        "file with the recovery key of the archive; by default Ramet makes one in the data directory",
+    ] = None
     archive_days: Annotated[int, _number(1, 3650), "days for which the off-host archive can restore services"] = 30
     worker_threads: Annotated[int, _number(1, 256), "largest number of operations that run at a time"] = 8
     snapshot_seconds: Annotated[int, _number(1, 604800), "seconds until the next snapshot of a service"] = 600

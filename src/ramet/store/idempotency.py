@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,6 +22,11 @@ def find(tx: sa.Connection, project_id: str, key_digest: str) -> Remembered | No
     same = (idempotency.c.project_id == project_id) & (idempotency.c.key_digest == key_digest)
     row = tx.execute(idempotency.select().where(same)).one_or_none()
     return None if row is None else Remembered(row.body_digest, row.service_id)
+
+
+def list_requests(tx: sa.Connection) -> list[sa.Row[Any]]:
+    """Return the rows, in the order of the table's columns."""
+    return list(tx.execute(idempotency.select().order_by(idempotency.c.project_id, idempotency.c.key_digest)))
 
 
 def remove(tx: sa.Connection, before: datetime, limit: int) -> int:

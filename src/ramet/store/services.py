@@ -103,6 +103,12 @@ def all_live_services(tx: sa.Connection) -> list[Service]:
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE).order_by(service.c.created_at))]
 
 
+def deleted_with_archive(tx: sa.Connection) -> list[str]:
+    """Return the ids of deleted services that had a base backup in the off-host archive."""
+    had = service.c.deleted_at.is_not(None) & service.c.archive_base_at.is_not(None)
+    return list(tx.scalars(sa.select(service.c.id).where(had).order_by(service.c.id)))
+
+
 def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) -> int:
     """Count up to `most` forks of a service as of now or of a snapshot, no other time, accepted after `since`."""
     project_id = sa.select(service.c.project_id).where(service.c.id == service_id).scalar_subquery()

@@ -24,6 +24,12 @@ def get_session(tx: sa.Connection, digest: str, now: datetime) -> Session | None
     return None if row is None else Session(*row)
 
 
+def list_sessions(tx: sa.Connection, now: datetime) -> list[sa.Row[tuple[str, str, datetime]]]:
+    """Return digest, public key and end of the sessions that are not over."""
+    query = sa.select(session.c.digest, session.c.public_key, session.c.expires_at)
+    return list(tx.execute(query.where(_lasts(now)).order_by(session.c.digest)))
+
+
 def delete_session(tx: sa.Connection, digest: str) -> None:
     """Remove a session, if it is there."""
     tx.execute(session.delete().where(session.c.digest == digest))

@@ -49,6 +49,7 @@ _COMMANDS = {
     "console": "commands.console:console",
     "doctor": "host.doctor:doctor",
     "backup": "host.backup:backup",
+    "archive": "host.archive_key:archive_group",
     "settings": "host.doctor:show_settings",
     "service": "commands:service_group",
     "db": "commands:database_group",

@@ -1,0 +1,32 @@
+"""`ramet archive key`: the key that opens the secrets in the off-host archive."""
+
+from pathlib import Path
+
+import click
+
+from ramet.app import recovery_key
+from ramet.cli.host.data_dir import existing_data_dir
+from ramet.cli.ui.options import data_option
+from ramet.cli.ui.output import say
+
+
+@click.group("archive")
+def archive_group() -> None:
+    """Prepare for the loss of this host."""
+
+
+@archive_group.command("key")
+@data_option
+def show_key(data_dir: Path | None) -> None:
+    """Print the recovery key. Keep it away from this host and from the object store.
+
+    The catalogue in the off-host archive has the certificate authority and the root key of this installation, encrypted
+    with this key. 'ramet recover' needs it to bring them back. Databases come back without it.
+
+    \b
+    Example:
+      ramet archive key > /media/safe/ramet-archive.key
+    """
+    key = recovery_key(existing_data_dir(data_dir))
+    click.echo(key.secret.reveal())
+    say("Keep this key where the loss of this host does not reach it, and not in the object store.")

@@ -1,0 +1,194 @@
+"""What a new machine must know to bring services back: projects, keys, services, and sealed the secrets.
+
+It is stored as JSON beside the archive, and read by later releases: a field that they add needs a default, and one that
+goes from here stays in what earlier releases wrote, unread.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ramet.model.archive import is_archived
+from ramet.model.environment import Environment
+from ramet.model.passwords import Secret
+from ramet.model.project import ApiKey, Project
+from ramet.model.replica_set import Node, ReplicaSet
+from ramet.model.service import Origin, Service, ServiceType
+from ramet.model.size import Size
+
+
+class ReplicaSetEntry(Struct, frozen=True, kw_only=True):
+    """A read replica set: enough to make it again."""
+
+    id: str
+    name: str
+    environment: Environment
+    cpu_millis: int
+    memory_gbs: int
+    nodes: tuple[tuple[str, int], ...]
+    host: str
+    port: int
+    pooler_port: int | None
+    created_at: datetime
+
+
+class ServiceEntry(Struct, frozen=True, kw_only=True):
+    """A service. Its roles and their passwords are in its base backups. `archived`: it has base backups."""
+
+    id: str
+    project_id: str
+    name: str
+    region_code: str
+    service_type: ServiceType
+    environment: Environment
+    cpu_millis: int | None
+    memory_gbs: int | None
+    host: str
+    port: int
+    pooler_port: int | None
+    pg_major: int
+    created_at: datetime
+    paused: bool
+    archived: bool
+    settings: dict[str, Any]
+    origin: Origin | None = None
+    replica_sets: tuple[ReplicaSetEntry, ...] = ()
+
+
+class SessionEntry(Struct, frozen=True):
+    """Somebody who is signed in to the console."""
+
+    digest: str
+    public_key: str
+    expires_at: datetime
+
+
+class RequestEntry(Struct, frozen=True):
+    """A request that was accepted with an Idempotency-Key."""
+
+    project_id: str
+    key_digest: str
+    body_digest: str
+    service_id: str
+    created_at: datetime
+
+
+class Secrets(Struct, frozen=True, kw_only=True):
+    """What only who has the recovery key may read.
+
+    `files` are those of the directory `secrets`: the certificate authority and the root key. `verifiers` are those of
+    the initial passwords, by service.
+    """
+
+    files: dict[str, bytes] = {}
+    verifiers: dict[str, str] = {}
+    sessions: tuple[SessionEntry, ...] = ()
+    requests: tuple[RequestEntry, ...] = ()
+
+    def __repr__(self) -> str:
+        return "Secrets(***)"
+
+
+class Sealed(Struct, frozen=True, kw_only=True):
+    """Encrypted secrets. `key_id` tells which recovery key opens them."""
+
+    key_id: str
+    nonce: bytes
+    content: bytes
+
+
+class Catalogue(Struct, frozen=True, kw_only=True):
+    """What one installation had at a time. `deleted` are services whose archive is still there."""
+
+    installation: str
+    host: str
+    release: str
+    written_at: datetime
+    projects: tuple[Project, ...]
+    keys: tuple[ApiKey, ...]
+    services: tuple[ServiceEntry, ...]
+    deleted: tuple[str, ...]
+    sealed: Sealed
+
+
+def entry_of(service: Service, sets: list[ReplicaSet]) -> ServiceEntry:
+    """Return the entry of a service with its read replica sets."""
+    return ServiceEntry(
+        id=service.id,
+        project_id=service.project_id,
+        name=service.name,
+        region_code=service.region_code,
+        service_type=service.service_type,
+        environment=service.environment,
+        cpu_millis=service.size.cpu_millis,
+        memory_gbs=service.size.memory_gbs,
+        host=service.host,
+        port=service.port,
+        pooler_port=service.pooler_port,
+        pg_major=service.pg_major,
+        created_at=service.created_at,
+        paused=service.paused,
+        archived=is_archived(service),
+        settings=service.settings,
+        origin=service.origin,
+        replica_sets=tuple(_set_entry(each) for each in sets if each.ready_at is not None),
+    )
+
+
+def service_of(entry: ServiceEntry, verifier: Secret, volume_type: str) -> Service:
+    """Return the service of an entry, as a new row: it was not READY on this machine yet."""
+    return Service(
+        id=entry.id,
+        project_id=entry.project_id,
+        name=entry.name,
+        region_code=entry.region_code,
+        service_type=entry.service_type,
+        environment=entry.environment,
+        size=Size(entry.cpu_millis, entry.memory_gbs),
+        volume_type=volume_type,
+        host=entry.host,
+        port=entry.port,
+        pooler_port=entry.pooler_port,
+        pg_major=entry.pg_major,
+        created_at=entry.created_at,
+        verifier=verifier,
+        # Snapshots are not recovered.
+        origin=None if entry.origin is None else replace(entry.origin, snapshot_id=None),
+        settings=entry.settings,
+    )
+
+
+def set_of(entry: ReplicaSetEntry, service: Service) -> ReplicaSet:
+    """Return the read replica set of an entry, as a new row."""
+    return ReplicaSet(
+        id=entry.id,
+        project_id=service.project_id,
+        service_id=service.id,
+        name=entry.name,
+        environment=entry.environment,
+        size=Size(entry.cpu_millis, entry.memory_gbs),
+        nodes=tuple(Node(node_id, port) for node_id, port in entry.nodes),
+        host=entry.host,
+        port=entry.port,
+        created_at=entry.created_at,
+        pooler_port=entry.pooler_port,
+    )
+
+
+def _set_entry(each: ReplicaSet) -> ReplicaSetEntry:
+    if each.size.cpu_millis is None or each.size.memory_gbs is None:
+        raise AssertionError(f"BUG: read replica set {each.id} has no size of its own")
+    return ReplicaSetEntry(
+        id=each.id,
+        name=each.name,
+        environment=each.environment,
+        cpu_millis=each.size.cpu_millis,
+        memory_gbs=each.size.memory_gbs,
+        nodes=tuple((node.id, node.port) for node in each.nodes),
+        host=each.host,
+        port=each.port,
+        pooler_port=each.pooler_port,
+        created_at=each.created_at,
+    )

@@ -1,0 +1,66 @@
+"""The catalogue of this installation, from its store and its directory of secrets."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.model.project import ApiKey, Project
+from ramet.model.replica_set import ReplicaSet
+from ramet.recovery.catalogue import RequestEntry, Secrets, ServiceEntry, SessionEntry, entry_of
+from ramet.store import idempotency, projects, replica_sets, services, sessions
+from ramet.store.database import Store
+
+SECRET_FILES = ("ca.crt", "ca.key", "root.key")
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a catalogue says: while it is the same, no other version is written."""
+
+    projects: tuple[Project, ...]
+    keys: tuple[ApiKey, ...]
+    services: tuple[ServiceEntry, ...]
+    deleted: tuple[str, ...]
+    secrets: Secrets
+
+
+def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
+    """Return what the catalogue should say now."""
+    with store.read() as tx:
+        known = [one for one in services.all_live_services(tx) if one.ready_at is not None]
+        sets = _by_service(replica_sets.live_sets(tx))
+        live = {one.id for one in known}
+        owners = projects.list_projects(tx)
+        return Content(
+            projects=tuple(owners),
+            keys=tuple(key for owner in owners for key in projects.list_keys(tx, owner.id)),
+            services=tuple(entry_of(one, sets.get(one.id, [])) for one in known),
+            deleted=tuple(services.deleted_with_archive(tx)),
+            secrets=Secrets(
+                files=_secret_files(secrets_directory),
+                verifiers={one.id: one.verifier.reveal() for one in known},
+                sessions=tuple(
+                    SessionEntry(row.digest, row.public_key, row.expires_at) for row in sessions.list_sessions(tx, now)
+                ),
+                requests=tuple(_request(row) for row in idempotency.list_requests(tx) if row.service_id in live),
+            ),
+        )
+
+
+def _by_service(sets: list[ReplicaSet]) -> dict[str, list[ReplicaSet]]:
+    found = dict[str, list[ReplicaSet]]()
+    for each in sets:
+        found.setdefault(each.service_id, []).append(each)
+    return found
+
+
+def _secret_files(directory: Path) -> dict[str, bytes]:
+    paths = [directory / name for name in SECRET_FILES]
+    return {path.name: path.read_bytes() for path in paths if path.exists()}
+
+
+def _request(row: sa.Row[Any]) -> RequestEntry:
+    return RequestEntry(row.project_id, row.key_digest, row.body_digest, row.service_id, row.created_at)

@@ -1,0 +1,73 @@
+"""The catalogue is written to the archive whenever it has changed."""
+
+import logging
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ramet import __version__
+from ramet.archive import owner
+from ramet.archive.object_store import Bucket
+from ramet.control.plane import utc_now
+from ramet.errors import Failed, Invalid, Unavailable
+from ramet.recovery.catalogue import Catalogue
+from ramet.recovery.collect import Content, collect
+from ramet.recovery.sealed import RecoveryKey
+from ramet.recovery.versions import read_catalogues, write_catalogue
+from ramet.store.database import Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class PublishCatalogue:
+    """The duty. A fault of the object store is logged once; the next run tries again."""
+
+    store: Store
+    bucket: Bucket
+    installation: str
+    secrets_directory: Path
+    key: RecoveryKey = field(repr=False)
+    _written: Content | None = field(default=None, repr=False)
+    _problem: str = ""
+
+    def publish(self) -> None:
+        """Write another version if anything has changed since the last one."""
+        now = utc_now()
+        content = collect(self.store, self.secrets_directory, now)
+        if content == self._written:
+            return
+        try:
+            owner.claim(self.bucket, self.installation)
+            if content != (self._written or self._last_content()):
+                write_catalogue(self.bucket, self._catalogue(content))
+        except (Failed, Unavailable) as error:
+            if str(error) != self._problem:
+                _log.warning("the catalogue of the archive is not up to date: %s", error)
+            self._problem = str(error)
+            return
+        self._written, self._problem = content, ""
+
+    def _catalogue(self, content: Content) -> Catalogue:
+        return Catalogue(
+            installation=self.installation,
+            host=socket.gethostname(),
+            release=__version__,
+            written_at=utc_now(),
+            projects=content.projects,
+            keys=content.keys,
+            services=content.services,
+            deleted=content.deleted,
+            sealed=self.key.seal(content.secrets, self.installation),
+        )
+
+    def _last_content(self) -> Content | None:
+        """Return what an earlier process of this installation wrote; None when that is unknown."""
+        for known in read_catalogues(self.bucket):
+            if known.installation == self.installation:
+                try:
+                    secrets = self.key.unseal(known.sealed, self.installation)
+                except Invalid:
+                    return None
+                return Content(known.projects, known.keys, known.services, known.deleted, secrets)
+        return None

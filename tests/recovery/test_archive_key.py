@@ -1,0 +1,40 @@
+"""`ramet archive key` prints the key that the catalogue is encrypted with."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ramet.app import open_store
+from ramet.cli.commands import cli
+from ramet.errors import NotFound
+from ramet.recovery.sealed import ensure_key
+from ramet.settings import load_settings, make_data_dir
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    settings = load_settings({}, data_dir=tmp_path / "data")
+    make_data_dir(settings.data_dir)
+    open_store(settings).close()
+    return settings.data_dir
+
+
+def test_the_key_is_made_once_and_printed_with_what_to_do(data_dir: Path) -> None:
+    first, second = (CliRunner().invoke(cli, ["archive", "key", "--data", str(data_dir)]) for _ in range(2))
+    assert first.stdout == second.stdout == ensure_key(data_dir / "secrets").secret.reveal() + "\n"
+    assert "Keep this key" in first.stderr
+
+
+def test_a_key_of_the_operators_own_is_used(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ensure_key(tmp_path / "own")
+    monkeypatch.setenv("RAMET_ARCHIVE_KEY_FILE", str(tmp_path / "own" / "archive.key"))
+    shown = CliRunner().invoke(cli, ["archive", "key", "--data", str(data_dir)])
+    assert shown.stdout.strip() == own.secret.reveal()
+    assert not (data_dir / "secrets" / "archive.key").exists()
+
+
+def test_a_directory_without_ramet_gets_no_key(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(cli, ["archive", "key", "--data", str(tmp_path)])
+    assert isinstance(refused.exception, NotFound)
+    assert list(tmp_path.iterdir()) == []
