@@ -38,7 +38,7 @@ def bounded(seconds: int) -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)  # nothing ends the cleaning up
         if number == signal.SIGALRM:
             raise SystemExit(f"the bench did not end within {seconds} s")
-        raise SystemExit("the bench was told to end")
+        raise SystemExit("the bench was terminated")
 
     before = {number: signal.signal(number, end) for number in (signal.SIGALRM, signal.SIGTERM)}
     signal.alarm(seconds)

@@ -1,4 +1,4 @@
-"""CREATE DATABASE with file_copy_method=clone (PostgreSQL 18): a copy inside one server, which nobody may be using."""
+"""CREATE DATABASE with file_copy_method=clone (PostgreSQL 18): a copy of a database without sessions in one server."""
 
 import contextlib
 import subprocess

@@ -39,7 +39,7 @@ class _Samples:
 
 
 def bench_idle(options: Options) -> Report:
-    """Forks of a parent that nobody writes to."""
+    """Forks of a parent without writes."""
     return _bench("fork-idle", options, loaded=False)
 
 
@@ -138,7 +138,7 @@ def _room(pool: Path) -> Iterator[Path]:
 
 
 def _rest() -> None:
-    """Let nobody pay for what the one before has left unwritten."""
+    """Write out dirty pages, so that no run pays for those of the run before."""
     os.sync()
     time.sleep(_REST_SECONDS)
 

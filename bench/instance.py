@@ -1,4 +1,4 @@
-"""The Ramet that is measured: `ramet up` on a data directory of its own, and what a bench reads of its files."""
+"""The Ramet that is measured: `ramet up` on its own data directory, and what a bench reads of its files."""
 
 import contextlib
 import shutil
@@ -17,7 +17,7 @@ class Instance(harness.Instance):
     """A running Ramet."""
 
     def api(self, look_seconds: float = LOOK_EVERY_SECONDS) -> Api:
-        """Return a connection of its own, which looks so often how far a service is."""
+        """Return a separate connection, which polls the state of a service this often."""
         return Api(self.credentials, look_seconds)
 
     def paths(self, service_id: str) -> ServicePaths:

@@ -103,7 +103,7 @@ class Peers:
 
     @contextlib.contextmanager
     def replication_allowed(self) -> Iterator[None]:
-        """Let the superuser take base backups: Ramet's own configuration lets nobody."""
+        """Let the superuser take base backups: Ramet's own configuration allows it to no role."""
         rules = self.parent.hba_file
         before = rules.read_text()
         rules.write_text(_REPLICATION + before)

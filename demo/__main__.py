@@ -47,7 +47,7 @@ class Demo:
         return ready, address_of(ready, password)
 
     def check(self, sentence: Any, *arguments: Any) -> None:
-        """Make a check and print what it found; a failed one is counted, and the others go on."""
+        """Make a check and print what it found; a failed one is counted, and the next one is made."""
         try:
             self.show.passed(sentence(*arguments))
         except DemoFailed as failure:
@@ -117,7 +117,7 @@ def _begin_load(demo: Demo, address: Address, clients: int, stack: ExitStack) ->
         stack.callback(ledger.stop)
         ledger.await_rows(200)
         pgbench.check()
-        act.note = f"pgbench with {clients} clients, and one that appends numbered rows; both go on until the end"
+        act.note = f"pgbench with {clients} clients, and one that appends numbered rows; both run until the end"
     return pgbench, ledger
 
 
@@ -179,7 +179,7 @@ def _list(demo: Demo) -> None:
 
 
 def _tell_how_to_go_on(demo: Demo) -> None:
-    demo.show.heading("All of it goes on running")
+    demo.show.heading("All of it keeps running")
     for service in demo.client.list_services():
         demo.show.say(f'  psql "{connection_string(service.endpoint, demo.passwords[service.service_id])}"')
         save_password(service.endpoint, demo.passwords[service.service_id])

@@ -30,7 +30,7 @@ class Act:
 
 
 def _console() -> Console:
-    """Return a console on which the table of services is never cut: a pipe has no width of its own."""
+    """Return a console on which the table of services is never cut: a pipe has no width."""
     console = Console(highlight=False)
     return console if console.width >= _LEAST_WIDTH else Console(highlight=False, width=_LEAST_WIDTH)
 

@@ -1,4 +1,4 @@
-"""The Ramet that the demo runs on: `ramet up` on a data directory that nobody else uses, and its removal."""
+"""The Ramet that the demo runs on: `ramet up` on a temporary data directory, and its removal."""
 
 import os
 import shutil

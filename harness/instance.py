@@ -1,4 +1,4 @@
-"""One Ramet as an operator runs it: `ramet up` in a process of its own, killed and started again at will."""
+"""One Ramet as an operator runs it: `ramet up` in a separate process, killed and started again at will."""
 
 import contextlib
 import json
@@ -140,7 +140,7 @@ class Instance:
         return Client(key["base_url"], key["project_id"], key["public_key"], key["secret_key"], timeout_seconds=60)
 
     def call(self, method: str, path: str, body: object = None) -> httpx.Response:
-        """Send a request about the project over a connection of its own, and return whatever the answer is."""
+        """Send a request about the project over a separate connection, and return whatever the answer is."""
         key = self.credentials
         auth = (key["public_key"], key["secret_key"])
         url = f"{key['base_url']}/projects/{key['project_id']}{path}"
@@ -216,7 +216,7 @@ class Instance:
 
 @contextlib.contextmanager
 def open_instance(directory: Path | None = None, **environment: str) -> Iterator[Instance]:
-    """Make an instance in a fresh directory, with variables of its own; nothing runs yet. At the end all is removed."""
+    """Make an instance in a new directory, with its own environment; nothing runs yet. At the end all is removed."""
     root = Path(tempfile.mkdtemp(prefix="ramet-test-", dir=directory))
     root.chmod(0o711)  # the servers' account must get in
     made = Instance(root, environment)

@@ -8,7 +8,7 @@ import socket
 
 _WORKERS = 8
 _PORTS_OF_A_WORKER = 1200
-# A worker of pytest has ports of its own. Each process goes through them in order from a random place, so that two
+# Each worker of pytest has its own ports. Each process goes through them in order from a random place, so that two
 # processes rarely choose the same one.
 _worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
 _PORTS = range(10000 + _worker * _PORTS_OF_A_WORKER, 10000 + (_worker + 1) * _PORTS_OF_A_WORKER)

@@ -15,7 +15,7 @@ from prove.pitr import prove_pitr
 from prove.results import Results
 
 _PROOFS = {"pitr": prove_pitr, "now": prove_now}
-_PROOFS_OF_PROCESSES = {  # with arguments of their own
+_PROOFS_OF_PROCESSES = {  # with their own arguments
     "clock": clock.main,
     "crash": crash.main,
     "crowd": crowd.main,

@@ -1,4 +1,4 @@
-"""The ground of a proof: a whole Ramet in one process over a data directory of its own, gone at the end."""
+"""A whole Ramet in one process over a temporary data directory, for proofs."""
 
 import contextlib
 import os

@@ -27,7 +27,7 @@ _KINDS = ("random", "on a commit", "1 us before a commit", "1 us after a commit"
 
 
 def prove_pitr(ground: Ground, parent: Running, ledger: Ledger, results: Results, trials: int) -> None:
-    """Run the trials; kinds of targets take turns. Every fourth trial is one of a service where nobody else commits."""
+    """Run the trials; kinds of targets take turns. Every fourth trial has a service without other transactions."""
     choose = random.Random(results.seed)  # noqa: S311 - a seed must give the same run again
     quiet, acts = Quiet(ground, ground.create("quiet")), itertools.cycle(ACTS)
     kinds = itertools.cycle(_KINDS)

@@ -77,7 +77,7 @@ ACTS: dict[str, Callable[[Session], None]] = {
 
 @dataclass
 class Quiet:
-    """A service of its own for these trials."""
+    """A separate service for these trials."""
 
     ground: Ground
     running: Running

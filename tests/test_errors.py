@@ -1,4 +1,4 @@
-"""The family of errors: what clients print of them is one sentence, with no full stop of its own."""
+"""Errors: what clients print of them is one sentence without a full stop."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A whole Ramet without a host: real SQLite, the memory backend, and a worker that runs when told to."""
+"""A whole Ramet without a host: real SQLite, the memory backend, and a worker that runs when a test calls it."""
 
 from dataclasses import dataclass
 from datetime import timedelta

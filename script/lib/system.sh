@@ -24,7 +24,7 @@ system_packages() {
     have pgbouncer || missing+=(pgbouncer)
     have btrfs || missing+=(btrfs-progs)
     have mkfs.xfs || missing+=(xfsprogs)
-    have faketime || missing+=(faketime)  # only proofs and tests need it: they step the clock of their own processes
+    have faketime || missing+=(faketime)  # only proofs and tests need it: they step the clock of their processes
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
     install_pgvector
     install_browser
@@ -76,10 +76,10 @@ apt_install() {
     say "installing $*"
     quiet_services
     package_lists "$@"
-    # postgresql-common has to be there before a server package, or that one makes and starts a cluster of its own.
+    # postgresql-common has to be there before a server package, or that one creates and starts its own cluster.
     [[ " $* " != *" postgresql "* ]] || without_main_cluster
     apt install "$@" 2>/dev/null || { apt update; apt install "$@"; }
-    # Ramet starts poolers of its own; Debian's unit would start another one at the next boot.
+    # Ramet starts its own poolers; Debian's unit would start another one at the next boot.
     [[ " $* " != *" pgbouncer "* ]] || systemctl --quiet disable pgbouncer 2>/dev/null || true
     restore_system
 }
@@ -111,7 +111,7 @@ cluster_settings=/etc/postgresql-common/createcluster.conf
 policy_is_ours=false
 cluster_settings_kept=
 
-quiet_services() {  # no package may start a service of its own; an existing policy is its owner's and stays
+quiet_services() {  # no package may start its service; an existing policy is its owner's and stays
     trap restore_system EXIT
     [ -e "$policy" ] && return
     policy_is_ours=true

@@ -95,7 +95,7 @@ class Runtime:
         self.worker.stop()
 
     def close(self) -> None:
-        """Close the store. Servers go on."""
+        """Close the store. Servers keep running."""
         self.store.close()
 
 
@@ -167,7 +167,7 @@ def has_store(settings: Settings) -> bool:
 
 
 def _restore_settings(settings: Settings) -> RestoreSettings:
-    """Return what holds for services that have no restore settings of their own."""
+    """Return what holds for services without restore settings."""
     return RestoreSettings(settings.window_days, int(settings.snapshot_seconds), settings.snapshot_wal_mbs * _MIB)
 
 

@@ -223,7 +223,7 @@ def _shown(value: object) -> str:
 
 
 def make_data_dir(directory: Path) -> None:
-    """Make the data directory. As root, the system user of the servers can enter it; nobody else can list it."""
+    """Make the data directory. As root, the system user of the servers can enter it; no other user can list it."""
     directory.mkdir(parents=True, exist_ok=True)
     if directory.stat().st_uid == os.geteuid():
         directory.chmod(0o711 if os.geteuid() == 0 else 0o700)

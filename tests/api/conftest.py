@@ -10,5 +10,5 @@ from tests.api.world import World, open_world
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A world of its own for each test."""
+    """A separate world for each test."""
     yield from open_world(tmp_path)

@@ -128,7 +128,7 @@ def test_a_changed_password_is_known_to_its_server_alone_so_that_no_two_records_
 
 
 @pytest.mark.parametrize("password", ["", "x" * 1001, "a\tb", "a\u0000b"])
-def test_a_password_that_nobody_could_type_is_refused_and_not_repeated(world: World, password: str) -> None:
+def test_a_password_that_cannot_be_typed_is_refused_and_not_repeated(world: World, password: str) -> None:
     service = world.ready()
     answer = world.post(world.path(service["service_id"], "updatePassword"), {"password": password})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_PASSWORD")

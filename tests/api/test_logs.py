@@ -67,7 +67,7 @@ def test_bad_parameters_are_named(world: World, service: JsonObject, query: str)
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ("?search=%20", "Invalid value for search: ' '"),
         ("?severities=", "Invalid value for severities: ''"),
@@ -75,10 +75,10 @@ def test_bad_parameters_are_named(world: World, service: JsonObject, query: str)
     ],
 )
 def test_an_invalid_parameter_is_refused_with_its_value(
-    world: World, service: JsonObject, query: str, told: str
+    world: World, service: JsonObject, query: str, message: str
 ) -> None:
     answer = world.get(world.path(service["service_id"], "logs") + query).json()
-    assert told in answer["message"]
+    assert message in answer["message"]
     assert answer["details"]
 
 

@@ -217,11 +217,11 @@ def test_bad_requests_are_refused(world: World, service: JsonObject, fields: Jso
 
 
 @pytest.mark.parametrize(
-    ("hours", "bucket_seconds", "told"),
+    ("hours", "bucket_seconds", "message"),
     [(-1, 60, "from must be before to"), (24 * 30, 60, "bucket_seconds 60 makes 43200 points")],
 )
 def test_an_invalid_time_range_is_refused_with_its_values(
-    world: World, service: JsonObject, hours: int, bucket_seconds: int, told: str
+    world: World, service: JsonObject, hours: int, bucket_seconds: int, message: str
 ) -> None:
     now = world.clock()
     body = {
@@ -232,7 +232,7 @@ def test_an_invalid_time_range_is_refused_with_its_values(
     }
     refused = world.post(world.path(service["service_id"], "metrics/series"), body)
     assert refused.status_code == 400
-    assert told in refused.json()["message"]
+    assert message in refused.json()["message"]
 
 
 def test_old_samples_are_thinned_and_then_forgotten(world: World, service: JsonObject) -> None:

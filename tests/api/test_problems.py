@@ -1,4 +1,4 @@
-"""Errors to HTTP: each of the family has its status, and what nobody expected shows nothing of the inside."""
+"""Errors to HTTP: each kind has its status, and an unexpected one shows no internals."""
 
 import logging
 

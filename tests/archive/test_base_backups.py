@@ -67,7 +67,7 @@ def test_a_base_backup_comes_back_as_it_was(backups: BaseBackups, tree: Path, tm
     assert (tmp_path / "restored" / "global" / "1").stat().st_mode & 0o777 == 0o600
 
 
-def test_progress_is_told_in_bytes(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:
+def test_progress_is_reported_in_bytes(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:
     uploaded, downloaded = list[tuple[int, int]](), list[int]()
     backups.upload(INFO, tree, lambda done, total: uploaded.append((done, total)))
     assert [total for _, total in uploaded] == [2_100_003] * 3

@@ -21,7 +21,7 @@ BIG_BYTES = 64 * 1024**2
 
 @dataclass
 class Served:
-    """A server of an application of its own, and what a test needs to talk to it."""
+    """A server with its own application, and what a test needs to send requests to it."""
 
     server: Server
     address: tuple[str, int]

@@ -28,7 +28,7 @@ class Said:
 
 
 class Terminal:
-    """A user with a home of their own, and variables."""
+    """A user with a home directory and environment variables."""
 
     def __init__(
         self,

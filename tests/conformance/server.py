@@ -1,4 +1,4 @@
-"""A whole `ramet up` of its own, with real servers, and what a client knows of it."""
+"""A separate `ramet up` with real servers, and what a client knows of it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,7 +84,7 @@ class Ramet:
             "port": str(endpoint.port),
             "user": "tsdbadmin",
             "dbname": "tsdb",
-            "password": self.passwords.get(f"{endpoint.host}:{endpoint.port}", "never told"),
+            "password": self.passwords.get(f"{endpoint.host}:{endpoint.port}", "never returned"),
             "sslmode": "require",
             "connect_timeout": "10",
         }

@@ -1,4 +1,4 @@
-"""What clients decode: strict shapes of their own, written from the rules and not from the code under test."""
+"""What clients decode: strict shapes, written from the rules and not from the code under test."""
 
 from typing import Annotated, Any, Literal
 

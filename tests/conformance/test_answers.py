@@ -11,7 +11,7 @@ from harness.waiting import eventually
 from tests.conformance.server import Ramet
 from tests.conformance.shapes import Error, Operations, Service, decode
 
-NOBODY = "aaaaaaaaaa"
+UNKNOWN = "aaaaaaaaaa"
 
 
 def test_rule_1_accepted_work_answers_202_and_all_else_its_own_status(ramet: Ramet, shop: Service) -> None:
@@ -58,7 +58,7 @@ def test_rule_3_every_error_has_the_one_shape(
     assert ramet.get(shop).status == "READY"
 
 
-@pytest.mark.parametrize("service_id", [NOBODY, "x", "A" * 10, "a" * 11, "%00", "é"])
+@pytest.mark.parametrize("service_id", [UNKNOWN, "x", "A" * 10, "a" * 11, "%00", "é"])
 def test_rule_3_an_unknown_service_is_404_with_the_known_words(ramet: Ramet, service_id: str) -> None:
     error = ramet.call("GET", ramet.path(service_id), 404, Error)
     assert error.message == "no service with that id exists"
@@ -71,7 +71,7 @@ def test_rule_3_missing_or_bad_credentials_are_401_and_another_project_403(ramet
         sent = ramet.http.send(answer, auth=auth or httpx.Auth())
         assert sent.status_code == 401
         assert decode(sent.content, Error).code == "UNAUTHORIZED"
-    other = ramet.http.get(f"/projects/{NOBODY}/services")
+    other = ramet.http.get(f"/projects/{UNKNOWN}/services")
     assert other.status_code == 403
     decode(other.content, Error)
 
@@ -148,10 +148,15 @@ def test_rule_8_ready_means_that_the_password_opens_a_tls_session(ramet: Ramet, 
 
 
 def test_rule_9_create_and_fork_tell_all_at_once_and_the_password_never_again(ramet: Ramet, shop: Service) -> None:
-    fork = ramet.fork(shop, name="told")
+    fork = ramet.fork(shop, name="namesake")
     ready = ramet.wait(fork, "READY")
     assert (ready.endpoint, ready.resources, ready.forked_from) == (fork.endpoint, fork.resources, fork.forked_from)
-    others = [ready, *ramet.services(), ramet.post(ready, "rename", {"name": "told"}, 200), ramet.post(ready, "stop")]
+    others = [
+        ready,
+        *ramet.services(),
+        ramet.post(ready, "rename", {"name": "namesake"}, 200),
+        ramet.post(ready, "stop"),
+    ]
     assert not any(isinstance(other.initial_password, str) for other in others)
     ramet.wait(ready, "PAUSED")
     ramet.delete(ready)

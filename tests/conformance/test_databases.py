@@ -126,32 +126,32 @@ def test_rule_23_clients_before_ready_are_asked_to_retry_and_never_refused_for_t
     ramet: Ramet, shop: Service
 ) -> None:
     fork = ramet.fork(shop, name="knocked at")
-    told = knock(ramet, fork)
+    errors = knock(ramet, fork)
     ramet.wait(fork, "READY")
     ramet.post(fork, "stop")
     ramet.wait(fork, "PAUSED")
     ramet.post(fork, "start")
-    told |= knock(ramet, fork)
-    assert told
-    assert all(any(known in text for known in COME_BACK) for text in told), told
+    errors |= knock(ramet, fork)
+    assert errors
+    assert all(any(known in text for known in COME_BACK) for text in errors), errors
     ramet.wait(fork, "READY")
     ramet.delete(fork)
 
 
 def knock(ramet: Ramet, service: Service) -> set[str]:
     """Try to connect until it succeeds; return the answers until then."""
-    told: set[str] = set()
+    errors: set[str] = set()
 
     def is_in() -> bool:
         try:
             ramet.connect(service).close()
         except psycopg.OperationalError as error:
-            told.add(str(error))
+            errors.add(str(error))
             return False
         return True
 
     eventually(is_in)
-    return told
+    return errors
 
 
 def test_forks_are_independent_of_their_parent_and_of_each_other(ramet: Ramet, shop: Service) -> None:

@@ -101,10 +101,10 @@ def _weight(page: Page, address: str) -> tuple[int, list[str]]:
     tool = page.context.new_cdp_session(page)
     tool.send("Network.enable")
     tool.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    tool.on("Network.requestWillBeSent", lambda told: paths.update({told["requestId"]: told["request"]["url"]}))
+    tool.on("Network.requestWillBeSent", lambda event: paths.update({event["requestId"]: event["request"]["url"]}))
 
-    def count(told: Any) -> None:
-        fetched[told["requestId"]] = fetched.get(told["requestId"], 0) + told["dataLength"]
+    def count(event: Any) -> None:
+        fetched[event["requestId"]] = fetched.get(event["requestId"], 0) + event["dataLength"]
 
     tool.on("Network.dataReceived", count)
     with page.expect_response("**/console/events*"):

@@ -79,7 +79,7 @@ def test_invalid_values_of_a_replica_set_are_reported_at_their_field(visitor: Vi
     answer = visitor.send(path, name=" ", nodes="1", size="500/2")
     assert "printable characters" in _wrong(answer.text, "name")
     answer = visitor.send(path, name="reports", nodes="1", size="shared")
-    assert "size of its own" in _wrong(answer.text, "size")
+    assert "its own size" in _wrong(answer.text, "size")
     assert visitor.named("shop").replica_sets == ()
 
 

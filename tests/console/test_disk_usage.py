@@ -34,7 +34,7 @@ def test_a_failed_measurement_is_cached_too(tmp_path: Path) -> None:
 
     def broken(service_id: str) -> int:
         asked.append(service_id)
-        raise Failed("BROKEN", "It cannot be told")
+        raise Failed("BROKEN", "It cannot be determined")
 
     world.backend.host.disk_usage = broken  # type: ignore[method-assign]
     disk_usage = DiskUsage(world.plane, lambda: 0.0)

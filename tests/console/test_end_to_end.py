@@ -62,14 +62,14 @@ def test_create_load_fork_at_a_point_in_time_and_delete_in_a_browser(host: Insta
     page.get_by_role("link", name="Open shop-fork").click()
     page.get_by_role("link", name="Full report").click()
     story = page.locator("main")
-    for told in (
+    for text in (
         "Everything committed at or before",
         "Last transaction included",
         "First transaction left out",
         "of 1 login role",
         "READY after",
     ):
-        expect(story).to_contain_text(told)
+        expect(story).to_contain_text(text)
     page.set_viewport_size({"width": 360, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.set_viewport_size({"width": 1280, "height": 800})

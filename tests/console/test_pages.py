@@ -251,8 +251,8 @@ def test_a_change_that_is_not_possible_in_this_status_says_so(visitor: Visitor) 
 
 def test_not_found_is_json_for_programs_and_a_page_for_browsers(visitor: Visitor) -> None:
     for path in ("/nowhere", "/console/nowhere", "/public", "/console/services/a/b/c/d"):
-        told = visitor.client.get(path, headers={"Accept": "application/json"})
-        assert (told.status_code, told.json()["code"]) == (404, "NOT_FOUND")
+        response = visitor.client.get(path, headers={"Accept": "application/json"})
+        assert (response.status_code, response.json()["code"]) == (404, "NOT_FOUND")
         seen = visitor.client.get(path, headers={"Accept": "text/html,application/xhtml+xml,application/json;q=0.9"})
         assert (seen.status_code, seen.headers["content-type"].partition(";")[0]) == (404, "text/html")
 

@@ -50,7 +50,7 @@ def test_failed_attempts_are_throttled_and_the_right_key_is_accepted(visitor: Vi
     assert "No services yet" in visitor.see("/console/")
 
 
-def test_forms_and_links_of_other_sites_sign_nobody_in(visitor: Visitor) -> None:
+def test_forms_and_links_of_other_sites_do_not_sign_in(visitor: Visitor) -> None:
     keys = {"public_key": visitor.world.public_key, "secret_key": visitor.world.secret.reveal()}
     here = visitor.origin.removeprefix("http://")
     for headers in (

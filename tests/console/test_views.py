@@ -76,8 +76,8 @@ def test_a_timeline_places_snapshots_wal_volume_and_gaps() -> None:
 
 def test_wal_volume_is_drawn_where_it_was_sampled_and_the_rest_evenly() -> None:
     writes = _writes(Growth(_at(10), _at(20), 3000), Growth(_at(45), _at(55), 500))
-    told = [(one.begins_at, one.ends_at, round(one.size_bytes), one.measured) for one in writes]
-    assert told == [
+    found = [(one.begins_at, one.ends_at, round(one.size_bytes), one.measured) for one in writes]
+    assert found == [
         (_at(0), _at(10), 250, False),
         (_at(10), _at(20), 3000, True),
         (_at(20), _at(50), 750, False),
@@ -215,8 +215,8 @@ def test_consecutive_successful_operations_of_a_kind_are_grouped() -> None:
 
 
 def test_ago_uses_whole_units() -> None:
-    told = [ago_text(seconds) for seconds in (-1, 0, 59.9, 60, 3599, 3600, 86_399, 86_400, 900_000)]
-    assert told == [
+    found = [ago_text(seconds) for seconds in (-1, 0, 59.9, 60, 3599, 3600, 86_399, 86_400, 900_000)]
+    assert found == [
         "0 s ago",
         "0 s ago",
         "59 s ago",

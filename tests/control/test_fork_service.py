@@ -124,7 +124,7 @@ def test_a_fork_of_a_last_snapshot_that_cannot_be_taken_fails_and_hands_over_no_
     assert world.leftovers() == []
 
 
-def test_a_fork_of_a_moment_holds_exactly_the_rows_committed_by_then(world: World) -> None:
+def test_a_fork_to_a_target_time_has_exactly_the_rows_committed_by_then(world: World) -> None:
     parent = world.create()
     rows = [world.backend.commit(parent.id, str(number)) for number in range(3)]
     target = rfc3339(rows[1].committed_at)

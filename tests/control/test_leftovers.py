@@ -96,7 +96,7 @@ def test_a_server_of_a_paused_service_is_left_over(host: Host) -> None:
     assert sentences(host) == [f"The process 12 of {service.id} is left over: its service is paused."]
 
 
-def test_a_mount_and_a_pooler_that_nobody_wants_are_left_over(host: Host) -> None:
+def test_a_mount_and_a_pooler_without_a_service_are_left_over(host: Host) -> None:
     service = host.world.create()
     host.extra += [HostResource(Kind.MOUNT, "", "/srv/x"), HostResource(Kind.POOLER, service.id, service.id)]
     assert len(sentences(host)) == 2

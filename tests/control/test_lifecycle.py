@@ -350,7 +350,7 @@ def test_a_service_that_has_used_up_its_quota_is_read_only_alone(world: World) -
     assert get_service(world.plane, world.project.id, greedy.id).storage_warning is None
 
 
-def test_what_is_held_is_lifted_though_its_server_was_down_when_it_was_told(world: World) -> None:
+def test_writes_are_allowed_again_though_the_server_was_down_at_the_request(world: World) -> None:
     service = world.create()
     volume = world.backend.volumes[service.id]
     world.backend.short_of_room = "The storage has 7 MiB left."

@@ -45,7 +45,7 @@ def test_the_window_reaches_from_the_first_snapshot_to_now(world: World) -> None
     assert window.settings.window_days == 7
 
 
-def test_a_moment_in_a_gap_is_refused_with_the_bounds_of_the_gap(world: World) -> None:
+def test_a_target_time_in_a_gap_is_refused_with_the_bounds_of_the_gap(world: World) -> None:
     service = world.create()
     begins_at, ends_at = (world.backend.commit(service.id, name).committed_at for name in ("before", "after"))
     inside = world.backend.commit(service.id, "later").committed_at

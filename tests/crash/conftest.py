@@ -1,4 +1,4 @@
-"""A whole Ramet in processes of its own."""
+"""A whole Ramet in separate processes."""
 
 from collections.abc import Iterator
 

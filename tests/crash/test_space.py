@@ -1,4 +1,4 @@
-"""What happens where there is no room: the fork fails with its reason, its parent goes on, and then all works again."""
+"""When the disk is full, the fork fails with the reason and its parent keeps running; forks work again afterwards."""
 
 import os
 import subprocess

@@ -37,10 +37,10 @@ def run(*command: str | Path, directory: Path, variables: Mapping[str, str] | No
 
 def check(world: World, printed: str) -> None:
     """Check that the fork was accepted by the server, and its deletion too."""
-    told: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    assert told["deleted"] == 202
+    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    assert result["deleted"] == 202
     with world.client() as client:
-        client.wait_deleted(told["forked"])
+        client.wait_deleted(result["forked"])
         assert [service.name for service in client.list_services()] == ["shop"]
 
 

@@ -92,9 +92,9 @@ def test_version_and_tls_are_read_from_the_programs(
 def test_the_versions_with_tls_and_those_without_are_named(tmp_path: Path) -> None:
     with_tls = _installation(tmp_path, 15)
     without = replace(_installation(tmp_path, 18), has_tls=False)
-    told = Installations((with_tls, without)).describe_tls()
-    assert "PostgreSQL 15 speak TLS" in told
-    assert "18 are without" in told
+    description = Installations((with_tls, without)).describe_tls()
+    assert "PostgreSQL 15 speak TLS" in description
+    assert "18 are without" in description
     assert Installations((with_tls,)).describe_tls() == "Endpoints speak TLS."
     assert "15" not in Installations((without,)).describe_tls()
 

@@ -66,8 +66,8 @@ def test_each_combination_of_labels_is_a_series_and_filters_choose() -> None:
     ]
     chosen = plan("ramet_connections", BEGIN, BEGIN + timedelta(minutes=1), None, None, {"state": "idle"})
     assert [one.points[0][1] for one in series(both, chosen, role="primary")] == [3]
-    nobody = plan("ramet_connections", BEGIN, BEGIN + timedelta(minutes=1), None, None, {"role": "replica"})
-    assert series(both, nobody, role="primary") == []
+    no_samples = plan("ramet_connections", BEGIN, BEGIN + timedelta(minutes=1), None, None, {"role": "replica"})
+    assert series(both, no_samples, role="primary") == []
 
 
 @pytest.mark.parametrize(("window", "bucket"), [(1, 60), (2, 3600), (24 * 31, 86400)])

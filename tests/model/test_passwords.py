@@ -47,7 +47,7 @@ def test_the_verifier_is_the_one_of_rfc_7677() -> None:
     assert base64.b64encode(signature).decode() == "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def test_a_verifier_is_told_from_those_of_other_passwords() -> None:
+def test_a_verifier_is_distinguished_from_those_of_other_passwords() -> None:
     verifier = scram_verifier(Secret("pass\u00e9"))
     assert is_password_of(Secret("pass\u00e9"), verifier)
     assert not is_password_of(Secret("passe"), verifier)

@@ -1,4 +1,4 @@
-"""Connections to the store break again and again: operations go on, and each step still counts once."""
+"""Connections to the store break repeatedly: operations continue, and each step still counts once."""
 
 import threading
 import time

@@ -106,7 +106,7 @@ def test_a_worker_stopped_past_its_lease_changes_nothing_afterwards(store: Store
     before = found(store, ids[0])
     os.kill(sleeper.pid, signal.SIGCONT)
     assert sleeper.stdin is not None
-    sleeper.stdin.write("go on\n")
+    sleeper.stdin.write("continue\n")
     sleeper.stdin.flush()
     assert sleeper.stderr is not None
     assert "another worker has taken over, nothing is recorded" in sleeper.stderr.readline()

@@ -1,4 +1,4 @@
-"""Errors of steps are told in sentences."""
+"""Errors of steps are reported in sentences."""
 
 import errno
 import os
@@ -23,5 +23,5 @@ from ramet.operations.words import in_words
         (KeyError("lost"), "KeyError: 'lost'"),
     ],
 )
-def test_an_error_is_told_in_words(error: Exception, words: str) -> None:
+def test_an_error_is_reported_in_words(error: Exception, words: str) -> None:
     assert in_words(error) == words

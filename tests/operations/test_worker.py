@@ -1,4 +1,4 @@
-"""Workers in threads: all is run, nothing twice, at once when woken, and what is stopped goes on elsewhere."""
+"""Workers in threads run every operation once, at once when woken, and continue what another worker was stopped in."""
 
 import threading
 import time
@@ -177,7 +177,7 @@ def test_a_worker_that_was_never_started_can_be_stopped(store: Store, host: Host
 
 
 @pytest.mark.parametrize("failures", [1, 4])
-def test_a_store_that_is_away_for_a_moment_costs_nothing(
+def test_a_store_that_is_unavailable_for_a_short_time_costs_nothing(
     store: Store, host: Host, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     away = fail_records(monkeypatch, failures)

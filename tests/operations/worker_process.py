@@ -1,4 +1,4 @@
-"""A worker in a process of its own: `python -m tests.operations.worker_process URL MARKS LEASE_SECONDS [HOLD_AT]`.
+"""A worker in a separate process: `python -m tests.operations.worker_process URL MARKS LEASE_SECONDS [HOLD_AT]`.
 
 Each step appends a line to the file MARKS. At step HOLD_AT the process says so on standard output and waits for a line
 on standard input, so that a test can stop or kill it in the midst of that step. It ends when standard input does.

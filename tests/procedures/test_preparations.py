@@ -73,7 +73,7 @@ def snapshot(world: World, service: Service) -> str:
     return known(world, service)[-1]
 
 
-def test_the_first_snapshot_is_prepared_and_later_ones_are_not_while_nobody_forks(
+def test_the_first_snapshot_is_prepared_and_later_ones_are_not_without_forks(
     world: World, backend: PreparingBackend
 ) -> None:
     service = world.create()
@@ -94,7 +94,7 @@ def test_a_fork_has_the_newest_snapshot_of_its_parent_prepared_and_those_that_fo
     assert backend.prepared == {snapshot(world, service)}
 
 
-def test_forks_of_other_moments_and_of_long_ago_have_nothing_prepared(world: World, backend: PreparingBackend) -> None:
+def test_forks_of_other_times_and_of_long_ago_have_nothing_prepared(world: World, backend: PreparingBackend) -> None:
     service = world.create()
     snapshot(world, service)
     past = world.plane.clock().isoformat()

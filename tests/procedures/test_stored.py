@@ -110,12 +110,12 @@ def test_a_stored_operation_is_finished(world: World, case: Case) -> None:
     assert (row.status, row.error) == (
         (OperationStatus.FAILED, operation_of(case)["error"]) if was_undone else (OperationStatus.SUCCEEDED, None)
     )
-    assert (claimed, held, owned_by_nobody(world)) == ([], [], set())
+    assert (claimed, held, without_owner(world)) == ([], [], set())
     if case["service_status"] is not None and found is not None:
         assert status_of(found) == case["service_status"]
 
 
-def owned_by_nobody(world: World) -> set[str]:
+def without_owner(world: World) -> set[str]:
     with world.store.read() as tx:
         alive, sets = services.all_live_services(tx), replica_sets.live_sets(tx)
     return set(world.backend.volumes) - {s.id for s in alive} - {node.id for each in sets for node in each.nodes}

@@ -68,7 +68,7 @@ def test_what_still_holds_a_service_is_not_forgotten(store: Store) -> None:
         assert left(tx) == {holder}
 
 
-def test_what_nobody_asked_for_is_left_out_of_lists_unless_it_went_wrong_or_all_is_wanted(store: Store) -> None:
+def test_operations_that_no_client_requested_are_listed_only_if_they_failed_or_with_all(store: Store) -> None:
     with store.write() as tx:
         project = a_project(tx)
         subject = a_service(tx, project).id

@@ -138,7 +138,7 @@ def test_the_deadline_of_an_operation_whose_worker_was_lost_starts_again(store: 
     assert lease(store)[0].idle_seconds == 0.0
 
 
-def test_what_clients_wait_for_goes_before_what_nobody_asked_for(store: Store) -> None:
+def test_what_clients_wait_for_runs_before_what_no_client_requested(store: Store) -> None:
     known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), low_priority=frozenset({"restart"}))
     with store.write() as tx:
         restarts = [submit(tx, "restart", "boot", f"service{n}", {}) for n in range(4)]
@@ -161,7 +161,7 @@ def test_a_restart_that_a_fork_waits_for_is_not_put_off(store: Store) -> None:
     assert turns == [wanted, fork, other]
 
 
-def test_what_nobody_asked_for_is_put_off_for_a_minute_only(store: Store) -> None:
+def test_what_no_client_requested_is_delayed_for_a_minute_only(store: Store) -> None:
     known = Known(frozenset({"fork.capture", "restart.boot"}), frozenset(), low_priority=frozenset({"restart"}))
     with store.write() as tx:
         restart = submit(tx, "restart", "boot", "service", {})

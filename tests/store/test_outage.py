@@ -1,4 +1,4 @@
-"""A store that is away for a while: requests are told to come again, and operations go on afterwards."""
+"""A store that is unavailable for a while: responses ask clients to retry, and operations continue afterwards."""
 
 import socket
 import time
@@ -49,7 +49,7 @@ def status(world: World, service: JsonObject) -> str:
     return ""
 
 
-def test_requests_are_told_to_come_again_and_the_polled_one_never_with_503(postgresql_url: str, world: World) -> None:
+def test_clients_are_asked_to_retry_and_the_polled_request_never_answers_503(postgresql_url: str, world: World) -> None:
     service = world.ready()
     with outage(postgresql_url):
         for answer in (
@@ -80,7 +80,7 @@ def test_operations_go_on_after_an_outage(postgresql_url: str, world: World) -> 
         eventually(lambda fork=fork: status(world, fork) == "READY")  # type: ignore[misc]
 
 
-def test_a_store_that_does_not_answer_is_given_up_after_a_moment() -> None:
+def test_a_store_that_does_not_answer_is_given_up_after_a_bounded_time() -> None:
     with socket_that_says_nothing() as port, pytest.raises(Unavailable):
         Store.open(f"postgresql+psycopg://ramet@127.0.0.1:{port}/ramet")
 

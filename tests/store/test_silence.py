@@ -22,7 +22,7 @@ def _answering_after(error: Exception) -> Callable[[], None]:
 @pytest.mark.parametrize(
     "error",
     [OperationalError("SELECT 1", {}, Exception("no answer")), OSError(24, "Too many open files"), RuntimeError()],
-    ids=["no answer", "no descriptor", "an error that nobody thought of"],
+    ids=["no answer", "no descriptor", "an unforeseen error"],
 )
 def test_silence_ends_with_the_first_answer_whatever_came_before(error: Exception) -> None:
     watch = Watch(_answering_after(error))

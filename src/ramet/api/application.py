@@ -62,7 +62,7 @@ def create_app(
 ) -> Litestar:
     """Return the ASGI application over these verbs; `version` is what its openapi.json says.
 
-    `beside` are further routes with errors of their own; `refuse_beside` responds to what no route matches.
+    `beside` are further routes with their own errors; `refuse_beside` responds to what no route matches.
     """
     interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects), check_parameters])
     application = Application(

@@ -1,8 +1,8 @@
 """The base backups of one server in the object store: uploaded in parts, resumed after a crash, verified.
 
 A part is a tar file of whole files of the data directory. Which files it holds depends on the tree alone, so an upload
-that was interrupted goes on with the first part that has no checksum yet. `backup.info` is written last: a base backup
-without it does not exist for anybody.
+that was interrupted continues with the first part that has no checksum yet. `backup.info` is written last: without it,
+a base backup does not exist.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ class BaseBackups:
     def upload(
         self, info: BackupInfo, tree: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
     ) -> None:
-        """Upload a data directory that nobody changes during this time, and verify the upload. May run twice.
+        """Upload a data directory that does not change during this time, and verify the upload. May run twice.
 
         `progress` gets the bytes of files that are uploaded, and of all. Raises Failed when a part arrived incomplete.
         """

@@ -35,7 +35,7 @@ class WalArchive:
             raise Failed(
                 "ARCHIVE_CONFLICT",
                 f"The archive {self.bucket.url} has another {path.name} of service {self.server}",
-                "Another installation writes under the same URL: give each installation a URL of its own.",
+                "Another installation writes under the same URL: give each installation its own URL.",
             )
 
     def download(self, name: str) -> bytes:

@@ -22,7 +22,7 @@ class Plane:
     """Store, backend and settings of one process. Safe to share between threads.
 
     `root_key` is the secret that the passwords of repeated requests are derived from. `wake` is called after an
-    operation was submitted. `restore` holds for services that have no restore settings of their own.
+    operation was submitted. `restore` holds for services without restore settings.
     """
 
     store: Store

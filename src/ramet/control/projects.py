@@ -11,7 +11,7 @@ from ramet.model.service import check_name
 from ramet.store import projects
 from ramet.store.database import Store
 
-_NOBODY = "0" * 64
+_NO_DIGEST = "0" * 64
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Projects:
         """Return the key that the credentials belong to. Raises Unauthorized; takes as long for unknown keys."""
         with self.store.read() as tx:
             found = projects.find_key(tx, public_key)
-        key = found or ApiKey(public_key, "", "", _NOBODY, datetime.min.replace(tzinfo=UTC))
+        key = found or ApiKey(public_key, "", "", _NO_DIGEST, datetime.min.replace(tzinfo=UTC))
         if not matches(key, secret):
             raise Unauthorized(
                 "UNAUTHORIZED",

@@ -211,5 +211,5 @@ def _check_nodes(tx: sa.Connection, parent: Service, nodes: int) -> None:
 def _parse_size(plane: Plane, cpu_millis: Amount, memory_gbs: Amount) -> Size:
     size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size())
     if size.shared:
-        raise Invalid("INVALID_SIZE", "A read replica set needs a size of its own, not 'shared'", "Send amounts.")
+        raise Invalid("INVALID_SIZE", "A read replica set needs its own size, not 'shared'", "Send amounts.")
     return size

@@ -150,7 +150,7 @@ def update_password(plane: Plane, project_id: str, service_id: str, password: Se
     """Change the admin's password; from the return on the service accepts only the new one.
 
     Only PostgreSQL stores it: two records could differ. No transaction of the store is open during that: a tenant
-    that locks the role delays nobody else.
+    that locks the role delays no other session.
     """
     verifier = scram_verifier(_check_password(password))
     plane.backend.servers.set_password(server_of(_serving(plane, project_id, service_id, "updatePassword")), verifier)

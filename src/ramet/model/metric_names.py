@@ -45,7 +45,7 @@ def resolved(name: str, function: Function | None) -> Alias:
     if function is not None and (name in _ALIASES or name in NOT_MEASURED):
         raise Invalid(
             "INVALID_REQUEST",
-            f"fn {function} cannot be applied to {name}, which has a function of its own",
+            f"fn {function} cannot be applied to {name}, which has its own function",
             "Leave fn out." if found.name == name else f"Leave fn out, or ask for {found.name}.",
         )
     return found

@@ -69,7 +69,7 @@ def is_password_of(password: Secret, verifier: Secret) -> bool:
     return hmac.compare_digest(scram_verifier(password, salt).reveal().encode(), verifier.reveal().encode())
 
 
-def verifier_of_nobody() -> Secret:
+def unusable_verifier() -> Secret:
     """Return a verifier that no password belongs to."""
     return _verifier(secrets.token_bytes(16), secrets.token_bytes(32), secrets.token_bytes(32))
 

@@ -74,7 +74,7 @@ def newest(snapshots: list[Snapshot]) -> Snapshot | None:
 def rollable(snapshots: list[Snapshot]) -> list[Snapshot]:
     """Return the snapshots whose WAL is kept: from the oldest one on that was not made by hand.
 
-    A manual snapshot that outlived its window is a state of its own; nothing leads on from it.
+    From a manual snapshot that is older than the restore window, no recovery target can be reached.
     """
     automatic = [snapshot.wal_order for snapshot in snapshots if snapshot.kind is not SnapshotKind.MANUAL]
     return [snapshot for snapshot in snapshots if automatic and snapshot.wal_order >= min(automatic)]

@@ -25,7 +25,7 @@ class Listener:
         self._thread = threading.Thread(target=self._listen_until_stopped, name="listener", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen, in a thread of its own."""
+        """Begin to listen, in a separate thread."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -59,7 +59,7 @@ class Worker:
             _log.info("%d operations of an earlier process continue", count)
 
     def start(self) -> None:
-        """Begin to run operations, in threads of its own."""
+        """Begin to run operations, in separate threads."""
         for thread in (self._leaser, *self._threads):
             thread.start()
         if self._listener is not None:
@@ -110,7 +110,7 @@ class Worker:
             except Unavailable as error:
                 _log.warning("no operation is leased: %s", error.__cause__ or error)
                 pause = POLL_SECONDS
-            except Exception:  # noqa: BLE001 - the edge of a thread: it logs and goes on
+            except Exception:  # noqa: BLE001 - the edge of a thread: it logs and continues
                 _log.exception("BUG: no operation is leased")
                 pause = POLL_SECONDS
             woken = self._woken.wait(pause)

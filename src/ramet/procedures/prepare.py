@@ -64,7 +64,7 @@ class Prepare:
             return max(1, services.count_forks(tx, service.id, since, MOST_SPARES))
 
     def _is_wanted(self, work: Work[OneSnapshotState], service: Service) -> bool:
-        """Tell whether nobody wants to change the service, and the snapshot is its newest one."""
+        """Tell whether the service has no operation, and the snapshot is its newest one."""
         with self.tools.store.read() as tx:
             found = newest(snapshots.list_snapshots(tx, work.subject))
         is_newest = found is not None and found.id == work.state.snapshot_id

@@ -23,7 +23,7 @@ from ramet.procedures.servers import Tools
 
 
 def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
-    """Return every procedure; `window` is how far back a service without settings of its own can be restored."""
+    """Return every procedure; `window` is how far back a service without restore settings can be restored."""
     return [
         create.procedure(tools),
         fork.procedure(tools),

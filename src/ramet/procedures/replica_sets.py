@@ -43,7 +43,7 @@ class Replicas:
         return Next("boot")
 
     def join(self, work: Work[Restartable]) -> Outcome:
-        """Boot, and come back until every node follows: nobody waits for the held service before there is a set."""
+        """Start the nodes, and wait until every node receives WAL."""
         booted = self.boot(work)
         inspect = self.tools.backend.servers.inspect
         if isinstance(booted, Next) and not all(inspect(server).follows for server in self._servers(work)):

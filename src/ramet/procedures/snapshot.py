@@ -28,7 +28,7 @@ _FORKED_WITHIN = timedelta(days=7)
 
 
 def procedure(tools: Tools, window: timedelta) -> Procedure:
-    """Return the procedure `snapshot`; `window` is for services without settings of their own."""
+    """Return the procedure `snapshot`; `window` is for services without restore settings."""
     default = RestoreSettings(window_days=window.days)
 
     def take(work: Work[SnapshotState]) -> Outcome:

@@ -40,7 +40,7 @@ def _selected(report: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 
 _whole = _selected(service.c.report)
-_without_report = _selected(sa.null())  # reports are long, and nobody reads those of many services
+_without_report = _selected(sa.null())  # reports are long, and lists do not show them
 _one = _whole.where(service.c.id == sa.bindparam("service_id"))
 _INSERT = service.insert()
 _SAME = service.c.id == sa.bindparam("same_id")
@@ -140,7 +140,7 @@ def finish_operation(tx: sa.Connection, service_id: str, operation_id: str, **co
 def used_ports(tx: sa.Connection) -> set[int]:
     """Return the ports of all services and replica sets that are neither deleted nor failed, and of their poolers.
 
-    Nobody else gets an answer before the transaction ends, so that what is free stays free until it is reserved.
+    No other writer runs before the transaction ends, so a port that is free stays free until it is reserved.
     """
     if tx.dialect.name == "postgresql":
         tx.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _PORTS_LOCK})

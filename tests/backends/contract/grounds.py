@@ -1,6 +1,6 @@
 """Where the contract of a backend is tried: the backend itself, and clients of its services.
 
-Another backend needs a `Ground` of its own, and its row in `GROUNDS`.
+Another backend needs its own `Ground`, and its row in `GROUNDS`.
 """
 
 from collections.abc import Callable, Iterator

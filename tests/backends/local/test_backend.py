@@ -170,8 +170,8 @@ def test_a_fork_that_is_killed_as_its_recovery_ends_holds_what_it_should(
     """PostgreSQL forgets the target before it has left the old timeline."""
     child, captured = captured_between_two_rows(backend, parent)
     assert backend.restore.recover(child, captured, 0.0).facts is None
-    told = paths_of(backend, child).data / "recovery.signal"
-    eventually(lambda: not told.exists())
+    signal_file = paths_of(backend, child).data / "recovery.signal"
+    eventually(lambda: not signal_file.exists())
     time.sleep(pause_seconds)
     assert postgres.kill(paths_of(backend, child), 10)
     assert run_fork(backend, child, captured)["last_commit_time"] is not None

@@ -49,9 +49,9 @@ def place(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Plac
 def test_what_fails_shows_no_part_of_the_verifier(place: Place, name: str, timeout: str | None) -> None:
     with pytest.raises(Failed) as caught:
         make_role(place.uri, NewRole(name, new_password(), statement_timeout=timeout))
-    told = f"{caught.value.message} {caught.value.details}"
-    assert "SCRAM" not in told
-    assert "CREATE ROLE" not in told
+    message = f"{caught.value.message} {caught.value.details}"
+    assert "SCRAM" not in message
+    assert "CREATE ROLE" not in message
     assert caught.value.details
 
 

@@ -1,6 +1,6 @@
 """Forks to a time on an idle service do not contain the WAL between that time and the next commit.
 
-Such records have no transaction's end of their own before their effect: recovery that stops by time replays them.
+No commit record precedes the effect of such a record: recovery to a target time replays it.
 """
 
 from collections.abc import Callable

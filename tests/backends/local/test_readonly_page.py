@@ -224,8 +224,8 @@ def test_a_read_only_role_cannot_write(tenant: Tenant, statement: str, before: s
 @pytest.mark.parametrize("options", ["", "-c tsdb_admin.read_only_role=false"])
 def test_what_every_role_may_is_refused_with_the_module(tenant: Tenant, row: int, statement: str, options: str) -> None:
     column = "with the module" if tenant.has_module else "without the module"
-    told = rows("as a read-only role")[row][column]
-    if told == "refused":
+    shown = rows("as a read-only role")[row][column]
+    if shown == "refused":
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             tenant.run(OFF, statement, user="agent", password="its own", options=options)
     else:

@@ -53,8 +53,8 @@ def test_a_size_that_postgresql_takes_at_its_start_only_asks_for_a_restart(
     assert not instances.resize(resized)
     instances.close(resized)
     assert instances.stop(server, 10)
-    told = [str(entry["message"]) for entry in log_files.entries(instances.paths(server.service_id))]
-    assert not any("without restarting" in message or "contains errors" in message for message in told)
+    messages = [str(entry["message"]) for entry in log_files.entries(instances.paths(server.service_id))]
+    assert not any("without restarting" in message or "contains errors" in message for message in messages)
     instances.start(resized)
     eventually(lambda: instances.await_ready(resized, 0.5).ready)
     instances.open(resized)

@@ -79,10 +79,10 @@ def test_an_invalid_setting_exits_with_3_and_names_its_variable(
 
 
 def test_doctor_describes_the_host_without_changing_it(stranger: Terminal) -> None:
-    told = stranger.made("doctor")
-    assert {"ramet", "data", "process", "storage", "postgresql", "tls", "limits", "poolers"} <= set(told)
-    assert "pooler" not in told
-    assert told["process"] == "Not running."
+    shown = stranger.made("doctor")
+    assert {"ramet", "data", "process", "storage", "postgresql", "tls", "limits", "poolers"} <= set(shown)
+    assert "pooler" not in shown
+    assert shown["process"] == "Not running."
     assert not (stranger.home / "data").exists()
 
 

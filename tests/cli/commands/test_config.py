@@ -40,11 +40,11 @@ def test_the_secret_is_never_shown(stranger: Terminal, world: World) -> None:
 def test_the_origin_of_a_value_is_shown(stranger: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     stranger.ramet("config", "set", "project_id", "rp1pz7uyae")
     monkeypatch.setenv("RAMET_PUBLIC_KEY", "RKENV")
-    told = stranger.made("config", "show")
-    assert told["project_id"] == {"value": "rp1pz7uyae", "from": str(stranger.config / "credentials.json")}
-    assert told["public_key"] == {"value": "RKENV", "from": "RAMET_PUBLIC_KEY"}
-    assert told["base_url"] == {"value": None, "from": "not set"}
-    assert told["output"] == {"value": "table", "from": "default"}
+    shown = stranger.made("config", "show")
+    assert shown["project_id"] == {"value": "rp1pz7uyae", "from": str(stranger.config / "credentials.json")}
+    assert shown["public_key"] == {"value": "RKENV", "from": "RAMET_PUBLIC_KEY"}
+    assert shown["base_url"] == {"value": None, "from": "not set"}
+    assert shown["output"] == {"value": "table", "from": "default"}
     said = stranger.ramet("config", "set", "public_key", "RKFILE")
     assert "RAMET_PUBLIC_KEY is set, and overrides it" in said.err
 
@@ -60,10 +60,10 @@ def test_a_named_file_overrides_all_other_values(
     for words in (["--credentials-file", str(named)], []):
         if not words:
             monkeypatch.setenv("RAMET_CREDENTIALS_FILE", str(named))
-        told = stranger.made("config", "show", *words)
-        assert told["public_key"] == {"value": "RKCI", "from": str(named)}
-        assert told["base_url"] == {"value": "http://ci.example/public/api/v1", "from": str(named)}
-        assert told["secret_key"] == {"value": "***", "from": str(named)}
+        shown = stranger.made("config", "show", *words)
+        assert shown["public_key"] == {"value": "RKCI", "from": str(named)}
+        assert shown["base_url"] == {"value": "http://ci.example/public/api/v1", "from": str(named)}
+        assert shown["secret_key"] == {"value": "***", "from": str(named)}
     assert "RAMET_CREDENTIALS_FILE is set" in stranger.ramet("config", "set", "public_key", "RKFILE").err
 
 
@@ -93,7 +93,7 @@ def test_the_path_of_the_interface_is_optional(stranger: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("base_url", "db.example.com", "'db.example.com' is not the URL of a Ramet server"),
         ("project_id", "P", "project_id must be ten letters a-z and digits (got 'P')"),
@@ -102,9 +102,9 @@ def test_the_path_of_the_interface_is_optional(stranger: Terminal) -> None:
         ("colour", "red", "'colour'"),
     ],
 )
-def test_an_invalid_value_is_refused_and_not_saved(stranger: Terminal, name: str, value: str, told: str) -> None:
+def test_an_invalid_value_is_refused_and_not_saved(stranger: Terminal, name: str, value: str, message: str) -> None:
     said = stranger.ramet("config", "set", name, value)
-    assert (said.code, told in said.err) == (3, True)
+    assert (said.code, message in said.err) == (3, True)
     assert not stranger.config.exists()
 
 

@@ -45,10 +45,10 @@ def test_a_dry_run_shows_the_fork_without_creating_it(terminal: Terminal, world:
 
 
 def test_a_fork_has_a_report(terminal: Terminal) -> None:
-    terminal.made("service", "create", "told")
-    terminal.made("service", "fork", "told", "--now")
-    assert terminal.made("service", "report", "told-fork")["strategy"] == "NOW"
-    said = terminal.ramet("service", "report", "told-fork").out
+    terminal.made("service", "create", "orders")
+    terminal.made("service", "fork", "orders", "--now")
+    assert terminal.made("service", "report", "orders-fork")["strategy"] == "NOW"
+    said = terminal.ramet("service", "report", "orders-fork").out
     assert "cumulative statistics: " in said
     assert all(word in said for word in ("last included", "checked", "capture"))
 

@@ -36,7 +36,7 @@ def look(world: World, service: Service) -> Service:
     return services.get_service(world.plane, world.project.id, service.id)
 
 
-def test_a_drill_proves_the_newest_moment_and_leaves_nothing(world: World) -> None:
+def test_a_drill_verifies_the_newest_restorable_time_and_leaves_nothing(world: World) -> None:
     service = world.create()
     before = datetime.now(UTC)
     proven = drill(world, service)
@@ -53,7 +53,7 @@ def test_a_drill_is_never_listed_and_changes_no_status(world: World) -> None:
     assert (listed.id, listed.activity) == (service.id, None)
 
 
-def test_damage_is_told_in_metadata_and_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_reported_in_metadata_and_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
     world.backend.volumes[service.id].damage = "heap table ledger, block 7: bad"
     with caplog.at_level(logging.ERROR):
@@ -101,7 +101,7 @@ def test_a_service_is_drilled_an_hour_after_its_birth_and_then_daily(world: Worl
     assert look(world, service).last_verified_at == first
 
 
-def test_an_overdue_drill_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_overdue_drill_is_reported(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
     with caplog.at_level(logging.WARNING):
         record_overdue_drills(ahead(world, 2 * DAY + timedelta(minutes=1)))
@@ -109,7 +109,7 @@ def test_an_overdue_drill_is_told(world: World, caplog: pytest.LogCaptureFixture
     assert service.id in caplog.text
 
 
-def test_archiving_that_falls_behind_is_told_and_forgotten(world: World) -> None:
+def test_archiving_that_falls_behind_is_reported_until_it_catches_up(world: World) -> None:
     service = world.create()
     world.backend.volumes[service.id].archive_delay = "Archiving is behind: 70 WAL segments wait."
     maintain_servers(world.plane)

@@ -39,7 +39,7 @@ class Host(Protocol):
     def storage_pressure(self, server: Server | None, *, lasting: bool) -> str | None:
         """Say that so little storage is left that writing servers may go down; None while there is enough.
 
-        Of one server: that it has used up nearly all of its own quota; None without a quota, too.
+        Of one server: that it has used up nearly all of its quota; None without a quota, too.
         `lasting`: that was said before, and it takes more room than that to be over.
         """
 

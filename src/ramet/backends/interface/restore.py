@@ -37,20 +37,20 @@ class Restore(Protocol):
         """Collect the statistics of a serving server; return how that ended, None while it is under way."""
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
-        """Read all data of a throw-away server for damage; None while that goes on, then the complaints, or ""."""
+        """Read all data of a throw-away server for damage; None while it is running, then the complaints, or ""."""
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         """Compare some of the archived WAL with its checksums, from the name `after` on.
 
-        Return the name to go on from, None at the end. Raises Failed there when anything was wrong; it shows in `gaps`
-        too, where nothing else can replace it.
+        Return the name to continue from, None at the end. Raises Failed there when anything was wrong; segments that
+        nothing can replace are in `gaps` too.
         """
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
         """Make a snapshot; None means that the server is not serving now: ask again."""
 
     def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
-        """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
+        """Make the newest snapshot quick to fork; None when it is, a text that changes while it is being prepared.
 
         As many as `spares` forks, 1 to MOST_SPARES, find all done when they come at once. Raises Failed when the
         snapshot cannot be recovered. A backend on which every fork takes as long returns None at once.
@@ -63,7 +63,7 @@ class Restore(Protocol):
         """Remove a snapshot."""
 
     def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
-        """Return the snapshots whose data is there; None where nobody can tell, because all of the service is gone."""
+        """Return the snapshots whose data is there; None when it is unknown, because all of the service is gone."""
 
     def discard_wal(self, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
         """Remove archived WAL that no fork of `oldest` or a later state needs; return the number of files removed."""

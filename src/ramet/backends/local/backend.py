@@ -1,4 +1,4 @@
-"""The backend of this host: each service a PostgreSQL server with a volume, an archive and snapshots of its own."""
+"""The backend of this host: each service is a PostgreSQL server with its own volume, archive and snapshots."""
 
 import time
 from dataclasses import dataclass

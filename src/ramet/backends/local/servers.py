@@ -113,7 +113,7 @@ class LocalServers:
 
         A server that crashed is started once more for that, closed to clients: only what was stopped cleanly can be
         copied as it is. A replica may crash: what it has not written yet it gets from its primary again. Raises
-        Unavailable while it takes longer than usual; asking again goes on.
+        Unavailable while it takes longer than usual; call it again to keep waiting.
         """
         paths, is_primary = self.instances.paths(server.service_id), server.primary is None
         self.poolers.stop_all(server.service_id)
@@ -187,7 +187,7 @@ class LocalServers:
             bound_log(paths, self.instances.account)
             log_files.prune(paths, time.time())
         if is_primary and self._is_due(server, "archive", _ARCHIVE_SECONDS) and digests.record(paths, budget_seconds):
-            self._due_at.pop((server.service_id, "archive"), None)  # there may be more: go on at the next call
+            self._due_at.pop((server.service_id, "archive"), None)  # there may be more: continue at the next call
         return Maintenance(verify.archive_delay(paths) if is_primary else None)
 
     def _is_due(self, server: Server, work: str, every_seconds: float) -> bool:

@@ -63,7 +63,7 @@ class MemoryRestore:
             if not volume.running and not paused:
                 return None
             rows = volume.snapshots.setdefault(snapshot_id, tuple(volume.rows))
-            volume.backups += 1  # each writes WAL of its own
+            volume.backups += 1  # each writes its own WAL
             lsn = _lsn(len(rows) + volume.backups)
             return SnapshotFacts(self._memory.clock(), lsn, lsn, 1, len(rows), len(rows) * ROW_BYTES)
 

@@ -23,7 +23,7 @@ class MemoryServers:
         with self._memory.lock:
             volume = self._memory.volume(server.service_id)
             if clients and not volume.secured:
-                raise AssertionError("BUG: started for clients without credentials of its own")
+                raise AssertionError("BUG: opened to clients before its credentials were set")
             if not volume.running:
                 volume.running, volume.is_open, volume.starts_in = True, clients, self._memory.starts_after
 

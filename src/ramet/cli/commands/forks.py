@@ -27,7 +27,7 @@ _TYPE = click.Choice(ServiceType, case_sensitive=False)
 
 @dataclass(frozen=True)
 class NewService:
-    """What every new service is requested with, and how its command goes on."""
+    """What every new service is requested with, and what its command does afterwards."""
 
     cpu: str | None
     memory: str | None

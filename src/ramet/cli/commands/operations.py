@@ -22,7 +22,10 @@ _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "UNDOING": "red"}
     "-n", "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Largest number of operations."
 )
 @click.option(
-    "--all", "everything", is_flag=True, help="Include operations that nobody requested, such as scheduled snapshots."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Include operations that no client requested, such as scheduled snapshots.",
 )
 @click.option("--steps", is_flag=True, help="Show each step and how long it took.")
 @output_option

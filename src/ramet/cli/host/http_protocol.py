@@ -77,7 +77,7 @@ class BoundedProtocol(HttpToolsProtocol):
             start = end
 
     def on_headers_complete(self) -> None:
-        """Begin with the answer; the body has a timeout of its own. Data after a refusal is dropped."""
+        """Begin with the answer; the body has its own timeout. Data after a refusal is dropped."""
         if self._is_refused:
             return
         super().on_headers_complete()

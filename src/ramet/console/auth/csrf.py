@@ -1,6 +1,6 @@
 """CSRF tokens: a form is accepted only with the token of the session that it was made for.
 
-Litestar's CSRFMiddleware compares a form with a cookie of its own. All ports of a host share cookies, so another server
+Litestar's CSRFMiddleware compares a form with its own cookie. All ports of a host share cookies, so another server
 on it could set that cookie. The tokens here are bound to the session instead, and need no second cookie.
 """
 

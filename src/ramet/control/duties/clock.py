@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_clocks() -> Reading:
-    """Read the clocks of this host. The time since boot goes on while the host is suspended."""
+    """Read the clocks of this host. The time since boot includes the time that the host was suspended."""
     return Reading(_BOOT_ID.read_text().strip(), time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
 
 

@@ -46,7 +46,7 @@ class ScheduledSnapshots:
             return True
         written = written_bytes(self.plane, service, last)
         if written is not None and (self._clock_went_back or last.taken_at > self.plane.clock() + _CLOCK_STEP):
-            return True  # the times from here on occur a second time: they get a base of their own
+            return True  # the times from here on occur a second time: they get their own base backup
         if not written:
             return False
         self._written[service.id] = written

@@ -65,12 +65,12 @@ def test_a_socket_directory_that_others_can_change_is_refused(tmp_path: Path) ->
     directory = tmp_path / "ramet" / "01234567" / "abcdefghij"
     make_private_parents(directory)
     (tmp_path / "ramet").chmod(0o777)
-    with pytest.raises(Failed, match="nobody else can write to"):
+    with pytest.raises(Failed, match="no other user can write to"):
         make_private_parents(directory)
     (tmp_path / "ramet").rename(tmp_path / "real")
     (tmp_path / "real").chmod(0o711)
     (tmp_path / "ramet").symlink_to("real")
-    with pytest.raises(Failed, match="nobody else can write to"):
+    with pytest.raises(Failed, match="no other user can write to"):
         make_private_parents(directory)
 
 

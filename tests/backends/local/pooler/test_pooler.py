@@ -120,7 +120,7 @@ def test_passwords_that_ran_out_and_roles_that_may_not_log_in_are_refused(pooled
 
 @pytest.mark.parametrize("user", ["ramet", "ramet_pooler", "pg_ramet_pooler", "nobody", "without"])
 @pytest.mark.parametrize("password", ["", "x"])
-def test_nobody_gets_in_without_a_password_of_their_own(pooled: Pooled, user: str, password: str) -> None:
+def test_no_role_connects_without_its_own_password(pooled: Pooled, user: str, password: str) -> None:
     with connect(pooled.server, pooled.password) as admin:
         admin.execute("DROP ROLE IF EXISTS without")
         admin.execute("CREATE ROLE without LOGIN")

@@ -63,7 +63,7 @@ def test_many_starts_at_once_make_one_server(instances: Instances, running: Serv
 
 
 def _strangers(instances: Instances, server: Server) -> set[int]:
-    """Return the processes in a data directory that are nobody's child there."""
+    """Return the processes in a data directory that are not children of another process there."""
     found = identity.processes_in(instances.paths(server.service_id).data)
     children = {child for pid in found for child, _ in identity.children_of(pid)}
     return set(found) - children

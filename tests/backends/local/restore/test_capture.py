@@ -162,7 +162,7 @@ def test_a_target_time_before_a_pause_can_be_restored_after_it(backend: LocalBac
     assert rows_of(backend, fork(backend, parent, snapshot_id, after).server) == [1, 2]
 
 
-def test_a_snapshot_of_a_paused_service_is_a_base_for_later_moments(backend: LocalBackend, parent: Server) -> None:
+def test_a_snapshot_of_a_paused_service_is_a_base_for_later_targets(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     backend.servers.stop(parent)
     snapshot_id, _ = snapshot(backend, parent, paused=True)

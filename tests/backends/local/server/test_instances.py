@@ -34,25 +34,25 @@ def test_clients_of_a_closed_server_see_no_authentication_failure(instances: Ins
         connect(server, "any", sslmode="disable")
 
 
-def test_a_server_that_is_resumed_turns_nobody_away(instances: Instances) -> None:
+def test_a_server_that_is_resumed_rejects_no_client(instances: Instances) -> None:
     password = new_password()
     server = new_server(instances, password)
     boot(instances, server)
     instances.secure(server, is_new=True, neutralize=False)
     assert instances.stop(server, 20)
-    told: list[str] = []
+    errors: list[str] = []
 
     def is_in() -> bool:
         try:
             connect(server, password).close()
         except psycopg.OperationalError as error:
-            told.append(str(error))
+            errors.append(str(error))
             return False
         return True
 
     instances.start(server, Phase.OPEN)
     eventually(is_in)
-    assert all("refused" in text or "starting up" in text or "not yet accepting" in text for text in told), told
+    assert all("refused" in text or "starting up" in text or "not yet accepting" in text for text in errors), errors
 
 
 def test_a_stopped_server_starts_again_with_its_data(instances: Instances) -> None:

@@ -1,4 +1,4 @@
-"""Work on a server in the background: begun once on the host, bounded, and told to whoever asks."""
+"""Work on a server in the background: begun once on the host, bounded, and reported to every caller."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -371,7 +371,7 @@ if BUILT:  # which takes a C compiler
         instances.remove(server.service_id, 10)
 
 
-def test_a_mark_in_capitals_locks_nobody_out(instances: Instances) -> None:
+def test_a_mark_in_capitals_locks_no_role_out(instances: Instances) -> None:
     password = new_password()
     server = new_server(instances, password, pg_major=min(one.major for one in find_installations().found))
     boot(instances, server)

@@ -14,7 +14,7 @@ from ramet.backends.local.sql.tenant_code import Allowance
 from tests.backends.local.hosts import boot, new_server
 
 MAJORS = (15, 18)
-LETS_NOBODY_END_IT = """
+CATCHES_CANCELLATION = """
 CREATE OR REPLACE FUNCTION app.twice(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN
     LOOP
@@ -75,7 +75,7 @@ def test_a_function_that_always_fails_is_no_damage_and_hinders_no_other_table(pa
 
 
 def test_a_function_that_no_time_limit_ends_is_ended_with_its_session(paths: ServicePaths) -> None:
-    run(paths, LETS_NOBODY_END_IT)
+    run(paths, CATCHES_CANCELLATION)
     impatient = {"statement_seconds": 0.2, "grace_seconds": 0.2}
     assert read_all(paths, Allowance(**impatient)) == ""
     ended = collect(paths, Allowance(**impatient))

@@ -300,7 +300,7 @@ def test_a_cloned_file_never_replaces_another(driver: Driver, place: Path, sourc
 def test_two_clones_to_one_name_end_with_one_winner(
     driver: Driver, place: Path, source: Path, clone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that was stopped past its lease goes on after the next one is through."""
+    """A worker that was stopped past its lease continues after the next one has finished."""
     wanted = source if clone == "clone_tree" else source / "PG_VERSION"
 
     def overtaken(partial: Path, target: Path) -> None:

@@ -17,7 +17,7 @@ _REMOVAL_SECONDS = 2.0
 
 
 class Limits:
-    """What limits the servers of services to their size. Shared services have no limits of their own."""
+    """What limits the servers of services to their size. Shared services have no limits."""
 
     def describe(self) -> str:
         """Say in a sentence what is enforced."""

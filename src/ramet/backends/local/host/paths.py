@@ -115,6 +115,6 @@ def make_private_parents(directory: Path) -> None:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise Failed(
                 "UNSAFE_SOCKET_DIRECTORY",
-                f"{parent} must be a directory that belongs to user {os.geteuid()} and that nobody else can write to",
+                f"{parent} must be a directory that belongs to user {os.geteuid()} and that no other user can write to",
                 "Remove it, or set XDG_RUNTIME_DIR to a private directory.",
             )

@@ -51,7 +51,7 @@ class LocalArchive:
         return None if self.bucket is None else self.bucket.url
 
     def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
-        """Send new WAL for a moment, begin a base backup when one is due; return how far the archive is."""
+        """Send new WAL for at most one round, begin a base backup when one is due; return how far the archive is."""
         bucket = self._bucket()
         self._check_owner(bucket)
         paths = self.instances.paths(server.service_id)
@@ -92,7 +92,7 @@ class LocalArchive:
         return watch.archived_until(shipping.end_of(progress))
 
     def _back_up(self, server: Server, paths: ServicePaths, bucket: Bucket) -> str | None:
-        """Go on with a base backup that is due; return what went wrong with it."""
+        """Continue a base backup that is due; return what went wrong with it."""
         if not is_due(paths, datetime.now(UTC)):
             return None
         installation = self.instances.installations.of(server.pg_major)

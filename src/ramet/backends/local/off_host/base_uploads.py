@@ -38,7 +38,7 @@ def is_due(paths: ServicePaths, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class BaseUpload:
-    """The upload of the newest snapshot of one service. Runs in a thread of its own, and goes on after a crash."""
+    """The upload of the newest snapshot of one service. Runs in its own thread, and continues after a crash."""
 
     paths: ServicePaths
     driver: Driver

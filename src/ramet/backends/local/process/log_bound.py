@@ -45,7 +45,7 @@ def _bind(pid: int, account: Account) -> None:
             _soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (FILE_BYTES, hard))
     except PermissionError:
-        # Root in a container may lack CAP_SYS_RESOURCE; a process may always limit those of its own user.
+        # Root in a container may lack CAP_SYS_RESOURCE; a process may always limit those of the same user.
         _bind_as(account, pid)
 
 

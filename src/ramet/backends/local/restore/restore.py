@@ -91,7 +91,7 @@ class LocalRestore:
             return None
 
     def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
-        """Make the newest snapshot quick to fork; None when it is, a text that changes while that goes on.
+        """Make the newest snapshot quick to fork; None when it is, a text that changes while it is being prepared.
 
         Where copies cost space, none is made.
         """

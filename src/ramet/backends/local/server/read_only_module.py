@@ -63,14 +63,14 @@ def describe(installations: Installations) -> str:
     """Say in a sentence for which versions the module is built, and how to build it for the others."""
     having = [str(major) for major in installations.by_major if library_of(major).exists()]
     lacking = [str(major) for major in installations.by_major if not library_of(major).exists()]
-    told = f"Read-only sessions of PostgreSQL {', '.join(having)} are enforced by the module. " if having else ""
+    description = f"Read-only sessions of PostgreSQL {', '.join(having)} are enforced by the module. " if having else ""
     if lacking:
-        told += (
+        description += (
             f"The module is not built for PostgreSQL {', '.join(lacking)}; see docs/read-only.md."
             f" To build it: {Path(sys.executable)} -m {__spec__.name}, with a C compiler and the server's headers"
             f" (Debian: postgresql-server-dev-{lacking[0]})."
         )
-    return told.strip()
+    return description.strip()
 
 
 def _compiler() -> str:
@@ -84,14 +84,14 @@ def _compiler() -> str:
 def _headers(installation: Installation) -> Path:
     """Return the directory of the server's headers: the installation's, or those that script/setup fetched."""
     command = [installation.program("pg_config"), "--includedir-server"]
-    told = run(command).strip()
+    reported = run(command).strip()
     fetched = _HOME / "headers" / str(installation.major) / "server"
-    for place in (Path(told), fetched):
+    for place in (Path(reported), fetched):
         if (place / "postgres.h").exists():
             return place
     raise Failed(
         "NO_HEADERS",
-        f"{told} does not contain the headers of the PostgreSQL {installation.major} server",
+        f"{reported} does not contain the headers of the PostgreSQL {installation.major} server",
         f"Debian: apt-get install postgresql-server-dev-{installation.major}",
     )
 

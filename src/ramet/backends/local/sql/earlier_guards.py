@@ -35,7 +35,7 @@ _STATEMENTS_BEFORE = """
 SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 AND state = 'active' AND backend_type = 'client backend' AND query_start < %s LIMIT 1
 """
-_OPEN_TO_NOBODY = "ALTER DATABASE {} WITH ALLOW_CONNECTIONS true CONNECTION LIMIT 0"
+_NO_CONNECTIONS = "ALTER DATABASE {} WITH ALLOW_CONNECTIONS true CONNECTION LIMIT 0"
 
 
 def are_in(connection: Connection) -> bool:
@@ -79,7 +79,7 @@ def entered(paths: ServicePaths, database: connections.Database) -> Iterator[Con
     with connections.connect(paths) as outside:
         row = outside.execute("SELECT datconnlimit FROM pg_database WHERE oid = %s", (database.oid,)).fetchone()
         limit = -1 if row is None else row[0]
-        connections.run(outside, _OPEN_TO_NOBODY, database.name)
+        connections.run(outside, _NO_CONNECTIONS, database.name)
         try:
             with connections.connect(paths, database.name, lock_timeout="1s") as connection:
                 yield connection

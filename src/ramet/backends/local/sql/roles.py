@@ -7,10 +7,10 @@ from ramet.backends.local.sql import connections, read_only_access, service_role
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
-from ramet.model.passwords import Secret, is_password_of, verifier_of_nobody
+from ramet.model.passwords import Secret, is_password_of, unusable_verifier
 
 # On PostgreSQL 15 a role with CREATEROLE may grant any role except superusers, and these three give access to the host.
-# They are deleted: without them nobody can be a member, and a name that begins with pg_ cannot be created.
+# They are deleted: without them no role can be a member, and a name that begins with pg_ cannot be created.
 _HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
 # Not pg_maintain: it permits locking pg_authid, which would lock the platform out.
@@ -47,7 +47,7 @@ def rotate(connection: Connection, verifier: Secret) -> int:
         ([PLATFORM_ROLE, POOLER_ROLE, ADMIN_ROLE],),
     ).fetchall()
     for (name,) in others:
-        _set_verifier(connection, name, verifier_of_nobody())
+        _set_verifier(connection, name, unusable_verifier())
     return len(others) + 1
 
 

@@ -1,8 +1,8 @@
 """The role that poolers log in as, and the removal of roles that earlier releases created.
 
 Replicas stream as the platform's own role, which no tenant can alter. A pooler is exposed to clients, so it logs in as
-a role that can only read verifiers. Its name and oid are in the range that PostgreSQL reserves: nobody can create,
-alter or rename a role called `pg_...`, and nobody can drop one with a pinned oid, not even a tenant with CREATEROLE on
+a role that can only read verifiers. Its name and oid are in the range that PostgreSQL reserves: no role can create,
+alter or rename a role called `pg_...`, and no role can drop one with a pinned oid, not even a tenant with CREATEROLE on
 PostgreSQL 15, who may drop all other roles except superusers.
 """
 

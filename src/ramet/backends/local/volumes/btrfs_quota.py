@@ -28,7 +28,7 @@ _GIB = 1024**3
 
 @dataclass(frozen=True)
 class BtrfsQuotas(Quotas):
-    """A limit for each data directory, which is a subvolume of its own."""
+    """A limit for each data directory, which is a subvolume."""
 
     limit_bytes: int
 

@@ -39,7 +39,7 @@ def allocated_bytes(path: Path, exclusions: Exclusions = NOTHING) -> int:
 def exclusive_bytes(path: Path, exclusions: Exclusions = NOTHING) -> int:
     """Sum the extents under `path` that no other file shares; files that disappear during the walk do not count.
 
-    Inline extents (small files on btrfs) do not count either: they have no blocks of their own.
+    Inline extents (small files on btrfs) do not count either: they have no blocks.
     """
     total = 0
     for name, directory in _files(path, exclusions):

@@ -29,7 +29,7 @@ _BLOCK_BYTES = 512
 _MIB = 1024**2
 _FITRIM = 0xC0185879
 _TRIMMED_BYTES = _MIB  # smaller holes are not worth the time
-# Servers that run as another user enter their own directories; nobody may list the pool.
+# Servers that run as another user enter their own directories; no other user may list the pool.
 _PASS_THROUGH = 0o711
 
 

@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # Of rows that are there nobody knows when run_at was written: that was not later than now.
+    # When run_at of existing rows was written is unknown: not later than now.
     for name in ("run_set_at", "idle_seconds"):
         op.add_column("operation", sa.Column(name, sa.Float(), nullable=False, server_default="0"))
     op.drop_column("operation", "progress_at")
