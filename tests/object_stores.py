@@ -4,19 +4,16 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from moto.server import ThreadedMotoServer
 
+from harness.object_stores import object_store
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.ids import new_id
 
 
 @pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with object_store("moto", tmp_path_factory.mktemp("objects")) as store:
+        yield store.endpoint
 
 
 @pytest.fixture

@@ -1,16 +1,14 @@
 """Real servers whose WAL and base backups go to an S3 server, and are restored from there by Barman's own programs."""
 
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
+from harness.barman import Barman, restored
 from harness.waiting import eventually
 from ramet.archive import layout, owner
 from ramet.archive.base_backups import BaseBackups
@@ -61,55 +59,22 @@ def archived(archive: LocalArchive, server: Server) -> ArchiveState:
 def restored_by_barman(
     backend: LocalBackend, server: Server, bucket: Bucket, backup_id: str = "latest", **settings: str
 ) -> Iterator[Callable[[], list[int]]]:
-    """Restore a service with Barman's programs alone, and recover it from the WAL in the bucket."""
+    """Restore a service with Barman's programs alone; the block gets a function that queries its ledger."""
     account, installation = backend.instances.account, backend.instances.installations.of(server.pg_major)
+    names = sorted(WalArchive(bucket, server.service_id).names())
+    barman = Barman(bucket.url, server.service_id, os.environ)
     root = backend.pool.root / f"barman-{server.service_id}"
-    account.make_directory(root)
-    programs, environment = Path(sys.executable).parent, dict(os.environ)
-    common = ["--endpoint-url", environment["AWS_ENDPOINT_URL"], bucket.url, server.service_id]
-    data = root / "data"
-    subprocess.run([programs / "barman-cloud-restore", *common, backup_id, data], check=True, timeout=300)
-    # The servers' user cannot run Barman: its WAL is fetched beforehand.
-    account.make_directory(root / "wal")
-    for name in WalArchive(bucket, server.service_id).names():
-        subprocess.run(
-            [programs / "barman-cloud-wal-restore", *common, name, root / "wal" / name], check=True, timeout=60
-        )
-    with (data / "postgresql.auto.conf").open("a") as file:
-        wanted = {
-            "restore_command": f"cp {root}/wal/%f %p",
-            "recovery_target_action": "promote",
-            "hot_standby": "off",
-            "archive_mode": "off",
-            "shared_preload_libraries": "",
-            "listen_addresses": "",
-            "unix_socket_directories": str(root),
-        }
-        for name, value in (wanted | settings).items():
-            file.write(f"{name} = '{value}'\n")
-    (data / "recovery.signal").touch()
-    for path in root.rglob("*"):
-        account.own(path)
-    program = installation.program("pg_ctl")
-    identity = {"env": environment, **account.identity()}
-    log = root / "log"
-    start = [program, "-D", data, "-l", log, "-w", "-t", "120", "start"]
-    try:
-        subprocess.run(start, check=True, timeout=150, cwd="/", **identity)  # type: ignore[call-overload]
+    with restored(barman, root, names, installation, account, backup_id, **settings):
 
         def rows() -> list[int]:
             # Empty until the recovery is over.
             psql = [installation.program("psql"), "-h", root, "-U", "ramet", "-d", "postgres", "-Atc"]
             query = [*psql, "SELECT n FROM public.ledger ORDER BY n"]
+            identity = {"env": dict(os.environ), **account.identity()}
             done = subprocess.run(query, check=False, timeout=60, capture_output=True, text=True, cwd="/", **identity)  # type: ignore[call-overload]
             return [int(line) for line in done.stdout.split()]
 
         yield rows
-    finally:
-        stop = [program, "-D", data, "-m", "immediate", "stop"]
-        subprocess.run(stop, check=False, timeout=60, cwd="/", **identity)  # type: ignore[call-overload]
-        print(log.read_text() if log.exists() else "no log")
-        shutil.rmtree(root)
 
 
 def test_barman_restores_every_row_that_was_archived(
