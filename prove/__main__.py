@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from prove import clock, crash, crowd, storm
+from prove import archive, clock, crash, crowd, storm
 from prove.ground import open_ground
 from prove.load import load
 from prove.now import prove_now
@@ -16,6 +16,7 @@ from prove.results import Results
 
 _PROOFS = {"pitr": prove_pitr, "now": prove_now}
 _PROOFS_OF_PROCESSES = {  # with their own arguments
+    "archive": archive.main,
     "clock": clock.main,
     "crash": crash.main,
     "crowd": crowd.main,

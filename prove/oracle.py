@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
-from prove.ground import Running
+import psycopg
 
 _TRANSACTIONS = """
     SELECT xmin::text::bigint FROM ledger WHERE pg_xact_commit_timestamp(xmin) <= %s
@@ -14,6 +15,13 @@ _SUMS = """
     SELECT (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers),
            (SELECT sum(bbalance) FROM pgbench_branches), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)
 """
+
+
+class Database(Protocol):
+    """What can be asked."""
+
+    def connect(self) -> "psycopg.Connection[tuple[object, ...]]":
+        """Connect as the admin."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,7 @@ class Difference:
         return len(self.missing) + len(self.surplus)
 
 
-def transactions_until(parent: Running, restore_time: datetime) -> frozenset[int]:
+def transactions_until(parent: Database, restore_time: datetime) -> frozenset[int]:
     """Return the transactions whose commit timestamp is not after a time, according to the parent."""
     with parent.connect() as connection:
         return frozenset(
@@ -37,7 +45,7 @@ def transactions_until(parent: Running, restore_time: datetime) -> frozenset[int
         )
 
 
-def all_transactions(fork: Running) -> frozenset[int]:
+def all_transactions(fork: Database) -> frozenset[int]:
     """Return all transactions that a fork holds."""
     with fork.connect() as connection:
         return frozenset(int(str(xid)) for (xid,) in connection.execute(_ALL).fetchall())
@@ -48,14 +56,14 @@ def compare(expected: frozenset[int], found: frozenset[int]) -> Difference:
     return Difference(expected - found, found - expected)
 
 
-def sums_agree(fork: Running) -> bool:
+def sums_agree(fork: Database) -> bool:
     """Tell whether pgbench's four sums are the same number."""
     with fork.connect() as connection:
         row = connection.execute(_SUMS).fetchone()
     return row is not None and len(set(row)) == 1
 
 
-def ledger_rows(fork: Running) -> list[int]:
+def ledger_rows(fork: Database) -> list[int]:
     """Return the numbers in the ledger."""
     with fork.connect() as connection:
         return [int(str(n)) for (n,) in connection.execute("SELECT n FROM ledger ORDER BY n").fetchall()]

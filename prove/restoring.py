@@ -1,0 +1,56 @@
+"""Ways to bring a service back from the object store."""
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from harness.barman import Barman, restored
+from harness.instance import connect
+from harness.object_stores import ObjectStore
+from harness.ports import free_port
+from harness.waiting import eventually
+from prove.machine import Busy
+from ramet.archive.object_store import Bucket
+from ramet.archive.wal import WalArchive
+from ramet.backends.local.host.system_user import server_account
+from ramet.machine.installation import find_installations
+
+_HBA = "host all all 127.0.0.1/32 scram-sha-256\nhost all all ::1/128 scram-sha-256\n"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A restored server, asked with the password that the service had."""
+
+    port: int
+    password: str
+
+    def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        """Connect as the admin."""
+        return connect(self.port, self.password)
+
+
+@contextlib.contextmanager
+def restored_by_barman(store: ObjectStore, prefix: str, busy: Busy, root: Path) -> Iterator[Server]:
+    """Restore the newest state of a service by Barman's programs alone, on a server without Ramet."""
+    hba_file = root / f"pg_hba-{secrets.token_hex(4)}.conf"
+    hba_file.write_text(_HBA)
+    server = Server(free_port(), busy.password)
+    url = f"{store.url}/{prefix}"
+    names = sorted(WalArchive(Bucket(url, store.client(prefix)), busy.service_id).names())
+    settings = {"listen_addresses": "localhost", "port": str(server.port), "hba_file": str(hba_file), "ssl": "off"}
+    place, barman = root / f"barman-{busy.service_id}", Barman(url, busy.service_id, store.environment())
+    with restored(barman, place, names, find_installations().default, server_account(), **settings):
+        eventually(lambda: _answers(server), f"the server of {busy.service_id} restored by Barman", 0.1)
+        yield server
+
+
+def _answers(server: Server) -> bool:
+    with contextlib.suppress(psycopg.OperationalError), server.connect() as connection:
+        return not connection.execute("SELECT pg_is_in_recovery()").fetchall()[0][0]
+    return False
