@@ -1,11 +1,14 @@
 """The off-host archive: which services are sent there, and what clients see of it."""
 
+import logging
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from ramet.api.routes.services import service_shape
+from ramet.backends.interface.archive import ArchiveState
+from ramet.backends.interface.values import Server
 from ramet.control import archive, services
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
 from ramet.control.duties.sampling import Sampling
@@ -92,6 +95,37 @@ def test_an_archive_that_is_away_is_reported_and_costs_nothing_but_lag(archiving
     archiving.backend.archive.fault = None
     maintain(archiving)
     assert look(archiving, service).archive_problem is None
+
+
+def test_an_archive_that_has_caught_up_is_said_so(archiving: World, caplog: pytest.LogCaptureFixture) -> None:
+    service = create(archiving)
+    maintain(archiving)
+    archiving.backend.archive.fault = AWAY
+    maintain(archiving)
+    archiving.backend.archive.fault = None
+    with caplog.at_level(logging.INFO):
+        maintain(archiving)
+        maintain(archiving)
+    assert caplog.text.count(f"service {service.id}: the off-host archive has caught up, and has all until") == 1
+
+
+def test_while_the_archive_is_away_services_are_asked_for_in_turn(
+    archiving: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, asked = [create(archiving).id for _ in range(3)], list[str]()
+
+    def away(server: Server, **_options: object) -> ArchiveState:
+        asked.append(server.service_id)
+        raise AWAY
+
+    monkeypatch.setattr(archiving.backend.archive, "maintain", away)
+    duty = OffHostArchive(archiving.plane)
+    for _ in range(4):
+        duty.maintain()
+    assert asked == [*sorted(known), sorted(known)[0]]
+    assert [services.get_service(archiving.plane, archiving.project.id, each).archive_problem for each in known] == [
+        str(AWAY)
+    ] * 3
 
 
 def test_a_service_that_cannot_be_archived_keeps_no_other_from_it(

@@ -23,28 +23,26 @@ class OffHostArchive:
     """The duty. While the archive cannot be reached it is asked for one service a round, the one that comes next."""
 
     plane: Plane
-    _first: int = 0
+    _asked_last: str = ""
 
     def maintain(self) -> None:
         """Send what is new of each archived service that no operation is changing."""
         if self.plane.backend.archive.url() is None:
             return
         due = _archived_services(self.plane)
-        turned = due[self._first % max(1, len(due)) :] + due[: self._first % max(1, len(due))]
-        for service in turned:
+        for service in sorted(due, key=lambda one: (one.id <= self._asked_last, one.id)):
             try:
                 state = self.plane.backend.archive.maintain(
                     server_of(service), paused=service.paused, timeout_seconds=_BUDGET_SECONDS
                 )
             except Unavailable as error:
-                self._first += 1
+                self._asked_last = service.id
                 for each in due:
-                    _record_problem(self.plane, each, str(error))
+                    _record(self.plane, each, _unchanged(each, error))
                 return
             except (Failed, OSError) as error:
-                _record_problem(self.plane, service, str(error))
-            else:
-                _record(self.plane, service, state)
+                state = _unchanged(service, error)
+            _record(self.plane, service, state)
 
 
 def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], datetime]) -> None:
@@ -65,11 +63,18 @@ def _archived_services(plane: Plane) -> list[Service]:
     return [one for one in known if one.ready_at is not None and one.activity is None and is_archived(one)]
 
 
+def _unchanged(service: Service, error: Exception) -> ArchiveState:
+    return ArchiveState(service.archived_until, service.archive_base_at, str(error))
+
+
 def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
     before, after = service.archived_until, state.archived_until
     is_later = after is not None and (before is None or after - before >= _RECORD_EVERY)
-    if state.problem is not None and state.problem != service.archive_problem:
-        _log.warning("service %s: %s", service.id, state.problem)
+    if state.problem != service.archive_problem:
+        if state.problem is not None:
+            _log.warning("service %s: %s", service.id, state.problem)
+        elif after is not None:
+            _log.info("service %s: the off-host archive has caught up, and has all until %s", service.id, after)
     if is_later or state.problem != service.archive_problem or state.base_taken_at != service.archive_base_at:
         with plane.store.write(durable=False) as tx:
             services.update_service(
@@ -79,11 +84,3 @@ def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
                 archive_base_at=state.base_taken_at,
                 archive_problem=state.problem,
             )
-
-
-def _record_problem(plane: Plane, service: Service, problem: str) -> None:
-    if problem == service.archive_problem:
-        return
-    _log.warning("service %s is not archived: %s", service.id, problem)
-    with plane.store.write() as tx:
-        services.update_service(tx, service.id, archive_problem=problem)

@@ -2,15 +2,19 @@
 
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from harness.barman import Barman, restored
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.archive import layout, owner
+from ramet.archive.backup_info import BackupInfo
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
@@ -21,6 +25,7 @@ from ramet.backends.local.off_host.archive import LocalArchive
 from ramet.backends.local.off_host.progress import BaseProgress, write_progress
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Unavailable
+from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
 
 
@@ -112,21 +117,89 @@ def test_rows_of_a_fork_are_restored_on_its_own_timeline(
         eventually(lambda: rows() == [1, 2, 3])
 
 
-def test_a_missing_segment_is_named_and_nothing_later_is_sent(
+def lose_segment(backend: LocalBackend, server: Server, sent: set[str]) -> Path:
+    """Write two segments, and remove the first of them from the local archive before it is sent; return it."""
+    for number in (1, 2):
+        append(backend, server, number)
+        switch(backend, server)
+    new = sorted(path for path in paths_of(backend, server).archive.iterdir() if path.name not in sent)
+    missing = next(path for path in new if layout.is_wal_file(path.name))
+    missing.unlink()
+    return missing
+
+
+def test_after_a_lost_segment_the_archive_goes_on_with_a_new_base_backup(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    snapshot(backend, parent)
+    before = archived(archive, parent).archived_until
+    missing = lose_segment(backend, parent, WalArchive(bucket, parent.service_id).names())
+    backups = BaseBackups(bucket, parent.service_id)
+    for _ in range(3):
+        state = archive.maintain(parent, paused=False, timeout_seconds=60)
+        assert f"WAL segment {missing.name} is missing" in (state.problem or "")
+        assert state.archived_until == before
+    assert len(backups.complete()) == 1  # the snapshot from before the loss is of no use
+    snapshot(backend, parent)
+    append(backend, parent, 3)
+    switch(backend, parent)
+    reached = list[ArchiveState]()
+
+    def is_restorable() -> bool:
+        reached.append(archive.maintain(parent, paused=False, timeout_seconds=60))
+        return reached[-1].archived_until != before
+
+    eventually(is_restorable)
+    assert reached[-1].archived_until is not None
+    assert before is not None
+    assert reached[-1].archived_until > before
+    first, second = backups.complete()
+    assert f"WAL segment {missing.name} was lost" in (reached[-1].problem or "")
+    assert rfc3339(before) in (reached[-1].problem or "")
+    assert rfc3339(second.end_time) in (reached[-1].problem or "")
+    with restored_by_barman(backend, parent, bucket) as rows:
+        eventually(lambda: rows() == [1, 2, 3])
+    archive.discard(parent.service_id, second.end_time + timedelta(microseconds=1))
+    assert backups.complete() == [second]
+    assert first != second
+    assert maintain(archive, parent).problem is None
+
+
+def test_a_segment_that_the_archiver_has_not_reached_is_waited_for(
     backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
 ) -> None:
     snapshot(backend, parent)
     archived(archive, parent)
-    sent = WalArchive(bucket, parent.service_id).names()
-    for number in (1, 2):
-        append(backend, parent, number)
-        switch(backend, parent)
-    new = sorted(path for path in paths_of(backend, parent).archive.iterdir() if path.name not in sent)
-    missing = next(path for path in new if layout.is_wal_file(path.name))
-    missing.unlink()
-    with pytest.raises(Failed, match=f"WAL segment {missing.name} is missing"):
-        archive.maintain(parent, paused=False, timeout_seconds=60)
+    paths, sent = paths_of(backend, parent), WalArchive(bucket, parent.service_id).names()
+    missing = lose_segment(backend, parent, sent)
+    backend.servers.stop(parent)
+    waiting = paths.data / "pg_wal" / "archive_status" / f"{missing.name}.ready"
+    waiting.touch()
+    maintain(archive, parent, paused=True)
     assert WalArchive(bucket, parent.service_id).names() == sent
+    waiting.unlink()
+    assert archive.maintain(parent, paused=True, timeout_seconds=60).problem is not None
+    assert missing.name not in WalArchive(bucket, parent.service_id).names() > sent
+
+
+def test_a_long_upload_does_not_hold_up_other_jobs(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot(backend, parent)
+    began, goes_on, usual = threading.Event(), threading.Event(), BaseBackups.upload
+
+    def upload(backups: BaseBackups, info: BackupInfo, tree: Path) -> None:
+        began.set()
+        assert goes_on.wait(BOUND_SECONDS)
+        usual(backups, info, tree)
+
+    monkeypatch.setattr(BaseBackups, "upload", upload)
+    maintain(archive, parent)
+    assert began.wait(BOUND_SECONDS)
+    jobs = replace(backend.instances, background_jobs=1).jobs
+    assert jobs.run(paths_of(backend, parent), "analyze", lambda: "done", BOUND_SECONDS) == "done"
+    goes_on.set()
+    eventually(lambda: maintain(archive, parent).base_taken_at is not None)
 
 
 def test_a_base_backup_goes_on_after_a_restart_with_the_same_snapshot(

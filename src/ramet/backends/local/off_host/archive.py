@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -23,14 +24,19 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
-from ramet.backends.local.off_host.progress import BaseProgress, WalProgress, read_progress, write_progress
+from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
 from ramet.backends.local.off_host.shipping import Watch
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Error
+from ramet.model.snapshot import lsn_number
+from ramet.model.timestamps import rfc3339
 
 _UPLOAD = "base-backup"
+_UPLOADS_AT_ONCE = 2
+_MANY_SEGMENTS = 8
 _CHECK_SECONDS = 60.0
 
 
@@ -44,7 +50,13 @@ class LocalArchive:
     installation: str
     _watches: dict[str, Watch] = field(default_factory=lambda: defaultdict(Watch))
     _checked: dict[str, float] = field(default_factory=dict)
+    _kept_from: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @cached_property
+    def _uploads(self) -> Jobs:
+        """The uploads of base backups, which may take hours: other jobs do not wait for them."""
+        return Jobs(self.instances.layout.services.parent / "uploads.lock", _UPLOADS_AT_ONCE)
 
     def url(self) -> str | None:
         """Return where the archive is, None without one."""
@@ -55,28 +67,29 @@ class LocalArchive:
         bucket = self._bucket()
         self._check_owner(bucket)
         paths = self.instances.paths(server.service_id)
-        if (lost := self._lost_base(paths, bucket)) is not None:
+        bases = read_progress(paths, BaseProgress)
+        if (lost := self._lost_base(paths, bucket, bases.newest)) is not None:
             return ArchiveState(problem=lost)
         watch = self._watches[server.service_id]
         seen = None if paused else shipping.see(paths)
         if seen is not None:
             watch.add(seen)
-        problem = self._back_up(server, paths, bucket)
         progress = shipping.ship(paths, WalArchive(bucket, server.service_id), timeout_seconds)
-        until = self._until(paths, progress, watch, paused=paused)
         if seen is not None and watch.wants_switch():
             shipping.switch_segment(paths)
-        if until is not None and until != progress.archived_until:
-            progress = replace(progress, archived_until=until)
-            write_progress(paths, progress)
-        base = read_progress(paths, BaseProgress).newest
-        if base is None:
+        problem = self._back_up(server, bucket, bases, progress)
+        if bases.newest is None:
             return ArchiveState(problem=problem)
-        return ArchiveState(progress.archived_until, base.taken_at, problem)
+        waiting = shipping.waiting_segments(paths, progress)
+        advanced = self._advanced(paths, progress, bases.newest, watch if not paused else None, is_complete=not waiting)
+        if advanced != progress:
+            write_progress(paths, advanced)
+        if waiting > _MANY_SEGMENTS:
+            problem = problem or f"The archive {bucket.url} is behind: more than {_MANY_SEGMENTS} WAL segments wait"
+        return ArchiveState(advanced.archived_until, bases.newest.taken_at, problem or _shown_hole(paths, advanced))
 
-    def _lost_base(self, paths: ServicePaths, bucket: Bucket) -> str | None:
+    def _lost_base(self, paths: ServicePaths, bucket: Bucket, newest: Base | None) -> str | None:
         """Say that the newest base backup is gone from the bucket; everything is sent again then."""
-        newest = read_progress(paths, BaseProgress).newest
         if newest is None or not self._is_check_due(paths.service_id):
             return None
         if bucket.read(info_key(paths.service_id, newest.backup_id)) is not None:
@@ -86,18 +99,28 @@ class LocalArchive:
         self._watches.pop(paths.service_id, None)
         return f"The archive {bucket.url} has lost base backup {newest.backup_id}; another one is uploaded"
 
-    def _until(self, paths: ServicePaths, progress: WalProgress, watch: Watch, *, paused: bool) -> datetime | None:
-        if paused:
-            return datetime.now(UTC) if shipping.is_complete(paths, progress) else None
-        return watch.archived_until(shipping.end_of(progress))
+    def _advanced(
+        self, paths: ServicePaths, progress: WalProgress, newest: Base, watch: Watch | None, *, is_complete: bool
+    ) -> WalProgress:
+        """Return the progress with what can be restored by now; `watch` is None for a server that is stopped."""
+        kept = tuple(h for h in progress.holes if h.following > self._kept_from.get(paths.service_id, ""))
+        progress = shipping.bridged(replace(progress, holes=kept), newest)
+        if shipping.open_hole(progress) is not None or shipping.end_of(progress) < lsn_number(newest.end_lsn):
+            return progress
+        if watch is not None:
+            until = watch.archived_until(shipping.end_of(progress))
+        else:
+            until = datetime.now(UTC) if is_complete else None
+        return progress if until is None else replace(progress, archived_until=until)
 
-    def _back_up(self, server: Server, paths: ServicePaths, bucket: Bucket) -> str | None:
+    def _back_up(self, server: Server, bucket: Bucket, bases: BaseProgress, wal: WalProgress) -> str | None:
         """Continue a base backup that is due; return what went wrong with it."""
-        if not is_due(paths, datetime.now(UTC)):
+        if not is_due(bases, wal, datetime.now(UTC)):
             return None
+        paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
         upload = BaseUpload(paths, self.driver, installation, BaseBackups(bucket, server.service_id))
-        return self.instances.jobs.run(paths, _UPLOAD, upload.run, 0) or None
+        return self._uploads.run(paths, _UPLOAD, upload.run, 0) or None
 
     def discard(self, service_id: str, before: datetime) -> None:
         """Remove the base backups and WAL that no time from `before` on needs."""
@@ -109,7 +132,7 @@ class LocalArchive:
         for info in expired:
             backups.delete(info.backup_id)
         if expired:
-            first = known[len(expired)].begin_segment
+            first = self._kept_from[service_id] = known[len(expired)].begin_segment
             bucket.delete(list(_keys_before(service_id, WalArchive(bucket, service_id), first)))
 
     def _bucket(self) -> Bucket:
@@ -146,6 +169,21 @@ def installation_id(secrets: Path) -> str:
         file.flush()
         os.fsync(file.fileno())
     return path.read_text()
+
+
+def _shown_hole(paths: ServicePaths, progress: WalProgress) -> str | None:
+    """Return which times cannot be restored, in a sentence; None when all can."""
+    if (hole := shipping.open_hole(progress)) is not None:
+        since = "" if hole.since is None else f" after {rfc3339(hole.since)}"
+        return (
+            f"WAL segment {hole.first} is missing from the local archive of service {paths.service_id}: nothing{since}"
+            " can be restored from the off-host archive until another base backup is complete"
+        )
+    for hole in progress.holes:
+        if hole.since is not None and hole.until is not None:
+            between = f"between {rfc3339(hole.since)} and {rfc3339(hole.until)}"
+            return f"No time {between} can be restored from the off-host archive: WAL segment {hole.first} was lost"
+    return None
 
 
 def _keys_before(service_id: str, wal: WalArchive, first: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from ramet.archive.layout import backup_id_of
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
-from ramet.backends.local.off_host.shipping import end_of
+from ramet.backends.local.off_host.shipping import end_of, end_of_hole, open_hole
 from ramet.backends.local.restore import base_backup, snapshots
 from ramet.backends.local.restore.single_user import LABEL
 from ramet.backends.local.volumes.driver import Driver
@@ -23,17 +23,21 @@ from ramet.model.snapshot import lsn_number
 
 _DIRECTORY = "upload"
 _LONGEST = timedelta(days=7)
+_WRONG_CLOCK = timedelta(days=1)
 _MOST_WAL_BYTES = 4 * 1024**3
 
 
-def is_due(paths: ServicePaths, now: datetime) -> bool:
-    """Tell whether a base backup is due: none is there, it is a week old, or much WAL would have to be replayed."""
-    progress = read_progress(paths, BaseProgress)
-    base = progress.newest
-    if base is None or progress.snapshot_id is not None:
+def is_due(bases: BaseProgress, wal: WalProgress, now: datetime) -> bool:
+    """Tell whether a base backup is due: none is there, the newest is a week old or before a hole, or much WAL follows.
+
+    One from the future was taken while the clock was wrong, and would keep the next one away.
+    """
+    newest = bases.newest
+    if newest is None or bases.snapshot_id is not None or open_hole(wal) is not None:
         return True
-    wal_bytes = end_of(read_progress(paths, WalProgress)) - lsn_number(base.begin_lsn)
-    return now - base.taken_at > _LONGEST or wal_bytes > _MOST_WAL_BYTES
+    wal_bytes = end_of(wal) - lsn_number(newest.begin_lsn)
+    age = now - newest.taken_at
+    return age > _LONGEST or age < -_WRONG_CLOCK or wal_bytes > _MOST_WAL_BYTES
 
 
 @dataclass(frozen=True)
@@ -46,28 +50,35 @@ class BaseUpload:
     backups: BaseBackups
 
     def run(self) -> str:
-        """Upload a base backup; return "" when it is complete."""
+        """Upload a base backup; return "" when it is complete, or waits for a snapshot."""
         snapshot_id = read_progress(self.paths, BaseProgress).snapshot_id
         if snapshot_id is None or not self._tree(snapshot_id).is_dir():
-            snapshot_id = self._begin()
+            snapshot_id = snapshots.newest(self.paths)
+            if self._is_before_hole(snapshot_id):
+                return ""
+            self._begin(snapshot_id)
         info = self._info(snapshot_id)
         if info.backup_id not in {known.backup_id for known in self.backups.complete()}:
             self.backups.upload(info, self._tree(snapshot_id))
-        base = Base(info.backup_id, info.begin_time.astimezone(UTC), info.begin_lsn)
+        base = Base(info.backup_id, info.begin_time.astimezone(UTC), info.begin_lsn, info.end_lsn)
         write_progress(self.paths, BaseProgress(newest=base))
         self._remove()
         return ""
 
-    def _begin(self) -> str:
-        """Copy the newest snapshot aside, so that nothing removes it during the upload; return its id."""
+    def _is_before_hole(self, snapshot_id: str) -> bool:
+        """Tell whether a snapshot is from before a hole, so that nothing after the hole can be restored with it."""
+        hole = open_hole(read_progress(self.paths, WalProgress))
+        begin = lsn_number(snapshots.base_of(self.paths, snapshot_id).facts.start_lsn)
+        return hole is not None and begin < end_of_hole(hole)
+
+    def _begin(self, snapshot_id: str) -> None:
+        """Copy a snapshot aside, so that nothing removes it during the upload."""
         self._remove()
-        snapshot_id = snapshots.newest(self.paths)
         files.make_directory(self.paths.root, _DIRECTORY)
         source = snapshots.directory_of(self.paths, snapshot_id)
         shutil.copy(source / "base.json", self._directory / f"{snapshot_id}.json")
         self.driver.clone_tree(snapshots.data_of(self.paths, snapshot_id), self._tree(snapshot_id))
         write_progress(self.paths, replace(read_progress(self.paths, BaseProgress), snapshot_id=snapshot_id))
-        return snapshot_id
 
     def _remove(self) -> None:
         self.driver.remove_tree(self._directory)

@@ -9,20 +9,35 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 
 
+class Hole(msgspec.Struct, frozen=True):
+    """WAL that was lost before the archive had it: from segment `first` up to `following`, which the archive has.
+
+    No time between `since` and `until` can be restored. `until` is the time of the first complete base backup after
+    the hole, None as long as there is none.
+    """
+
+    first: str
+    following: str
+    since: datetime | None
+    until: datetime | None = None
+
+
 class WalProgress(msgspec.Struct, frozen=True):
     """Which WAL the archive has: up to a segment, and other files. What was committed by `archived_until` is there."""
 
     segment: str = ""
     other_files: tuple[str, ...] = ()
     archived_until: datetime | None = None
+    holes: tuple[Hole, ...] = ()
 
 
 class Base(msgspec.Struct, frozen=True):
-    """A complete base backup in the archive, and the LSN from which it needs WAL."""
+    """A complete base backup in the archive: the LSN from which it needs WAL, and the one up to which it does."""
 
     backup_id: str
     taken_at: datetime
     begin_lsn: str
+    end_lsn: str = "0/0"
 
 
 class BaseProgress(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""WAL from the local archive of a service to the object store, in order and without gaps."""
+"""WAL from the local archive of a service to the object store, in order; what was lost before leaves a hole."""
 
 import contextlib
 import time
@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from ramet.archive.layout import is_wal_file
 from ramet.archive.wal import WalArchive
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.off_host.progress import WalProgress, read_progress, write_progress
+from ramet.backends.local.off_host.progress import Base, Hole, WalProgress, read_progress, write_progress
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import row
+from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_named, segments_in
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Unavailable
 from ramet.model.snapshot import lsn_number
 
 _QUIET_SEGMENT = timedelta(seconds=45)
@@ -89,14 +90,20 @@ def switch_segment(paths: ServicePaths) -> None:
 def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
     """Send archived WAL files that the store does not have yet, in order, for about `seconds`. May run twice.
 
-    Raises Failed when a segment is missing between two that are there, Unavailable when the store does not answer.
+    Segments that were lost before they were sent leave a hole. Raises Unavailable when the store does not answer.
     """
     progress, deadline = read_progress(paths, WalProgress), time.monotonic() + seconds
     for name in _other_files(paths, progress):
         wal.upload(paths.archive / name)
         progress = replace(progress, other_files=(*progress.other_files, name))
         write_progress(paths, progress)
-    for segment in _segments(paths, progress):
+    for segment in _unsent(paths, progress):
+        missing = _missing_before(segment, progress)
+        if missing is not None and _is_to_come(paths, missing):
+            break
+        if missing is not None:
+            hole = Hole(missing.name, segment.name, progress.archived_until)
+            progress = replace(progress, holes=(*progress.holes, hole))
         wal.upload(paths.archive / segment.name)
         progress = replace(progress, segment=segment.name)
         write_progress(paths, progress)
@@ -105,15 +112,39 @@ def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
     return progress
 
 
-def is_complete(paths: ServicePaths, progress: WalProgress) -> bool:
-    """Tell whether the store has all that the local archive has."""
-    return next(_segments(paths, progress), None) is None
+def waiting_segments(paths: ServicePaths, progress: WalProgress) -> int:
+    """Return how many segments of the local archive the store does not have yet."""
+    return sum(1 for _ in _unsent(paths, progress))
 
 
 def end_of(progress: WalProgress) -> int:
-    """Return the LSN before which the store has all WAL; 0 before the first segment."""
+    """Return the LSN before which the store has all WAL that is not in a hole; 0 before the first segment."""
     segment = segment_named(progress.segment)
     return 0 if segment is None else segment.end
+
+
+def bridged(progress: WalProgress, base: Base) -> WalProgress:
+    """Return the progress once a base backup is complete: nothing is restored across a hole before it any more."""
+    if end_of(progress) < lsn_number(base.end_lsn):
+        return progress
+    begin = lsn_number(base.begin_lsn)
+    holes = (
+        replace(hole, until=base.taken_at) if hole.until is None and begin >= end_of_hole(hole) else hole
+        for hole in progress.holes
+    )
+    # Before the first base backup nothing could be restored anyway.
+    return replace(progress, holes=tuple(hole for hole in holes if hole.until is None or hole.since is not None))
+
+
+def open_hole(progress: WalProgress) -> Hole | None:
+    """Return the newest hole without a base backup after it: the archive ends before it."""
+    return next((hole for hole in reversed(progress.holes) if hole.until is None), None)
+
+
+def end_of_hole(hole: Hole) -> int:
+    """Return the LSN from which a base backup needs no WAL of a hole."""
+    following = segment_named(hole.following)
+    return 0 if following is None else following.start
 
 
 def _other_files(paths: ServicePaths, progress: WalProgress) -> list[str]:
@@ -123,20 +154,26 @@ def _other_files(paths: ServicePaths, progress: WalProgress) -> list[str]:
     )
 
 
-def _segments(paths: ServicePaths, progress: WalProgress) -> Iterator[Segment]:
-    """Yield the segments to send. Raises Failed where one is missing."""
+def _unsent(paths: ServicePaths, progress: WalProgress) -> Iterator[Segment]:
+    """Yield the segments to send, up to one that is being written to the local archive."""
     last = segment_named(progress.segment)
     for segment in segments_in(paths.archive):
         if last is not None and segment <= last:
             continue
-        if last is not None and segment.timeline == last.timeline and segment.number != last.number + 1:
-            missing = Segment(last.timeline, last.number + 1)
-            raise Failed(
-                "ARCHIVE_GAP",
-                f"WAL segment {missing.name} is missing from the local archive of service {paths.service_id}",
-                "Later segments are not sent until a new base backup is complete.",
-            )
         if (paths.archive / segment.name).stat().st_size != SEGMENT_BYTES:
-            return  # it is being linked there
+            return
         yield segment
-        last = segment
+
+
+def _missing_before(segment: Segment, progress: WalProgress) -> Segment | None:
+    """Return the first segment that lacks between the last one that was sent and another one."""
+    last = segment_named(progress.segment)
+    if last is None or segment.number <= last.number + 1:
+        return None
+    return Segment(segment.timeline, last.number + 1)
+
+
+def _is_to_come(paths: ServicePaths, missing: Segment) -> bool:
+    """Tell whether a segment will be in the local archive soon, or is there by now: segments do not come in order."""
+    waiting = paths.data / WAL_DIRECTORY / STATUS_DIRECTORY / f"{missing.name}.ready"
+    return waiting.exists() or (paths.archive / missing.name).exists()
