@@ -1,7 +1,5 @@
 """The off-host archive of the services of this host; obeys ramet.backends.interface.archive.Archive."""
 
-import contextlib
-import os
 import threading
 import time
 import uuid
@@ -31,6 +29,7 @@ from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Error
+from ramet.machine.secret_files import kept_secret
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
@@ -161,14 +160,7 @@ class LocalArchive:
 
 def installation_id(secrets: Path) -> str:
     """Return the identifier of this data directory as the writer of an archive; generated once."""
-    path = secrets / "installation"
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_text()
-    with contextlib.suppress(FileExistsError), path.open("x") as file:
-        file.write(uuid.uuid4().hex)
-        file.flush()
-        os.fsync(file.fileno())
-    return path.read_text()
+    return kept_secret(secrets / "installation", lambda: uuid.uuid4().hex.encode()).decode()
 
 
 def _shown_hole(paths: ServicePaths, progress: WalProgress) -> str | None:
