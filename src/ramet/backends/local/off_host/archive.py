@@ -160,7 +160,7 @@ class LocalArchive:
 
 def installation_id(secrets: Path) -> str:
     """Return the identifier of this data directory as the writer of an archive; generated once."""
-    return kept_secret(secrets / "installation", lambda: uuid.uuid4().hex.encode()).decode()
+    return kept_secret(secrets / "installation", uuid.uuid4().hex.encode).decode()
 
 
 def _shown_hole(paths: ServicePaths, progress: WalProgress) -> str | None:
