@@ -10,11 +10,12 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import forks, lists, many, pitr, stall
+from bench import archive, forks, lists, many, pitr, stall
 from bench.options import Options
 from bench.report import Report
 
 BENCHES: dict[str, Callable[[Options], Report]] = {
+    "archive": archive.bench_archive,
     "fork-idle": forks.bench_idle,
     "fork-loaded": forks.bench_loaded,
     "stall": stall.bench_stall,

@@ -61,9 +61,10 @@ class Api:
             raise RuntimeError(f"{method} {path}: {response.status} {content.decode()}")
         return json.loads(content) if content else None
 
-    def create(self, name: str) -> Timed:
+    def create(self, name: str, environment: str = "DEV") -> Timed:
         """Create a service, and return when it has answered a query."""
-        return self._timed("", {"name": name, "service_type": "POSTGRES", "region_code": "local"})
+        body = {"name": name, "service_type": "POSTGRES", "region_code": "local", "environment_tag": environment}
+        return self._timed("", body)
 
     def fork(self, parent_id: str, strategy: str, target_time: datetime | None = None) -> Timed:
         """Fork a service, and return when the fork has answered a query."""

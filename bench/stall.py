@@ -42,9 +42,9 @@ def bench_stall(options: Options) -> Report:
                     windows.append((strategy.lower(), begun, time.time()))
                     time.sleep(1)
                     api.delete(fork.service_id)
-        transactions = _transactions(Path(logs))
+        transactions = transactions_in(Path(logs))
     for method in ("before", *(strategy.lower() for strategy in _STRATEGIES)):
-        _add(report, method, size_mb, _within(transactions, [w[1:] for w in windows if w[0] == method]))
+        _add(report, method, size_mb, within(transactions, [w[1:] for w in windows if w[0] == method]))
     for strategy in _STRATEGIES:
         name = strategy.lower()
         report.ratio(f"{name}_p99_to_before", report.median(f"{name}:p99"), report.median("before:p99"))
@@ -57,7 +57,7 @@ def _add(report: Report, method: str, size_mb: int, milliseconds: Sequence[float
         report.add(f"{method}:p99", size_mb, [percentile(milliseconds, 0.99)])
 
 
-def _transactions(logs: Path) -> list[tuple[float, float]]:
+def transactions_in(logs: Path) -> list[tuple[float, float]]:
     """Return (end in seconds since the epoch, milliseconds) of each transaction that pgbench has logged."""
     found = []
     for log in logs.iterdir():
@@ -68,5 +68,6 @@ def _transactions(logs: Path) -> list[tuple[float, float]]:
     return found
 
 
-def _within(transactions: Sequence[tuple[float, float]], windows: Sequence[tuple[float, float]]) -> list[float]:
+def within(transactions: Sequence[tuple[float, float]], windows: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the milliseconds of the transactions that ended in one of the windows (seconds since the epoch)."""
     return [taken for end, taken in transactions if any(first <= end <= last for first, last in windows)]

@@ -23,7 +23,7 @@ VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 STORES = ("moto", "versitygw")
 _KEY, _SECRET, _REGION = "archive-key", "archive-secret", "us-east-1"
 _BUILD_SECONDS = 900
-_BUILDS = Path.home() / ".cache" / "ramet-proofs"
+_PROGRAM = Path.home() / ".cache" / "ramet-proofs" / VERSITYGW.rpartition("@")[2] / "versitygw"
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,18 @@ def object_store(name: str, root: Path) -> Iterator[ObjectStore]:
         shutil.rmtree(directory)
 
 
+def stores_here() -> list[str]:
+    """Return the names of the S3 servers that this machine can run, the fastest first."""
+    return [name for name in reversed(STORES) if name != "versitygw" or shutil.which("go") or _PROGRAM.exists()]
+
+
 def versitygw() -> Path:
     """Build the S3 gateway once, from the Go module proxy; return the program. Raises RuntimeError without Go."""
-    program = _BUILDS / VERSITYGW.rpartition("@")[2] / "versitygw"
-    if program.exists():
-        return program
+    if _PROGRAM.exists():
+        return _PROGRAM
     if shutil.which("go") is None:
         raise RuntimeError("versitygw cannot be built: this machine has no Go. Use --store moto.")
-    environment = {**os.environ, "GOBIN": str(program.parent), "GOFLAGS": "-mod=mod -buildvcs=false"}
+    environment = {**os.environ, "GOBIN": str(_PROGRAM.parent), "GOFLAGS": "-mod=mod -buildvcs=false"}
     done = subprocess.run(
         ["go", "install", VERSITYGW],
         env=environment,
@@ -104,7 +108,7 @@ def versitygw() -> Path:
     )
     if done.returncode != 0:
         raise RuntimeError(f"versitygw cannot be built: {done.stderr.strip()[-500:]}")
-    return program
+    return _PROGRAM
 
 
 @contextlib.contextmanager
