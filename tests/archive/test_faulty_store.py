@@ -13,7 +13,7 @@ from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.archive.wal import WalArchive
 from ramet.errors import Unavailable
-from tests.archive.test_base_backups import INFO, content
+from tests.archive.test_base_backups import INFO, content, download
 
 MANY = Faults(seed=7, slow_down=0.1, reset_request=0.1, reset_answer=0.1, truncated=0.1, delay=0.1, delay_seconds=0.01)
 
@@ -40,7 +40,7 @@ def written_objects(store: FaultyStore, bucket: Bucket) -> None:
 
 def downloaded(backups: BaseBackups, tree: Path) -> None:
     shutil.rmtree(tree, ignore_errors=True)
-    backups.download(INFO, tree)
+    download(backups, tree)
 
 
 def test_every_fault_happens_and_none_is_seen_by_the_caller(

@@ -44,10 +44,11 @@ class BaseBackups:
     def complete(self) -> list[BackupInfo]:
         """Return the complete base backups, oldest first."""
         names = filter(layout.is_backup_id, self.bucket.directories(layout.base_prefix(self.server)))
-        found = (self._info(backup_id) for backup_id in sorted(names))
+        found = (self.find(backup_id) for backup_id in sorted(names))
         return [info for info in found if info is not None and info.status == DONE]
 
-    def _info(self, backup_id: str) -> BackupInfo | None:
+    def find(self, backup_id: str) -> BackupInfo | None:
+        """Return what a base backup holds, None when its upload is not complete or it is gone."""
         content = self.bucket.read(layout.info_key(self.server, backup_id))
         return None if content is None else parse_backup_info(backup_id, content)
 
@@ -93,18 +94,50 @@ class BaseBackups:
                     "ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} has {size_bytes} bytes after its upload"
                 )
 
-    def download(self, info: BackupInfo, tree: Path, progress: Callable[[int], None] = lambda _bytes: None) -> None:
-        """Unpack a base backup into a new directory; `progress` gets the bytes that were read so far.
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes in the store of each base backup's parts, by its id; of incomplete ones too."""
+        found = dict[str, int]()
+        for each in self.bucket.objects(layout.base_prefix(self.server)):
+            backup_id = layout.backup_id_of_part(each.key)
+            if backup_id is not None:
+                found[backup_id] = found.get(backup_id, 0) + each.size_bytes
+        return found
 
-        Raises Failed when a part is missing or is not what was uploaded; the directory is then incomplete.
+    def parts(self, backup_id: str) -> list[Checksum]:
+        """Return what each part must be, in order. Raises Failed when parts or checksums are missing."""
+        found = self._checksums(backup_id)
+        keys = {each.key for each in self.bucket.objects(layout.base_prefix(self.server, backup_id))}
+        wanted = {layout.part_key(self.server, backup_id, number) for number in range(len(found))}
+        there = {key for key in keys if layout.backup_id_of_part(key) is not None}
+        for key in sorted(wanted ^ there):
+            what = "is missing from" if key in wanted else "has no checksum in"
+            raise Failed("ARCHIVE_INCOMPLETE", f"{key} {what} the archive {self.bucket.url}")
+        return found
+
+    def unpack(
+        self,
+        backup_id: str,
+        number: int,
+        checksum: Checksum,
+        tree: Path,
+        owner: tuple[int, int],
+        progress: Callable[[int], None] = lambda _bytes: None,
+    ) -> None:
+        """Unpack a part into a directory, for a user and group; one that was unpacked half before is so once more.
+
+        `progress` gets the bytes of each piece; what it raises ends the download. Raises Failed when the part is
+        missing or is not what was uploaded.
         """
-        tree.mkdir(mode=0o700)
-        for number, checksum in enumerate(self._checksums(info.backup_id)):
-            self._unpack(info.backup_id, number, checksum, tree, progress)
+        with self._reading(backup_id, number, checksum) as pieces:
+            source = cast(IO[bytes], _Pieces(pieces, progress))
+            with tarfile.open(fileobj=source, mode="r|gz") as tar:
+                for member in tar:
+                    tar.extract(member, tree, filter=_for_owner(owner))
+            source.read()
 
     def verify(self, info: BackupInfo) -> None:
         """Read a base backup and compare it with its checksums. Raises Failed, naming the part that differs."""
-        for number, checksum in enumerate(self._checksums(info.backup_id)):
+        for number, checksum in enumerate(self.parts(info.backup_id)):
             with self._reading(info.backup_id, number, checksum) as pieces:
                 for _ in pieces:
                     pass
@@ -127,15 +160,6 @@ class BaseBackups:
         content = self.bucket.read(layout.checksum_key(self.server, backup_id, number))
         return None if content is None else msgspec.json.decode(content, type=Checksum)
 
-    def _unpack(
-        self, backup_id: str, number: int, checksum: Checksum, tree: Path, progress: Callable[[int], None]
-    ) -> None:
-        with self._reading(backup_id, number, checksum) as pieces:
-            source = cast(IO[bytes], _Pieces(pieces, progress))
-            with tarfile.open(fileobj=source, mode="r|gz") as tar:
-                tar.extractall(tree, filter="tar")
-            source.read()
-
     @contextlib.contextmanager
     def _reading(self, backup_id: str, number: int, checksum: Checksum) -> Iterator[Iterator[bytes]]:
         """Yield the pieces of a part. Raises Failed at the end when they are not what was uploaded."""
@@ -143,16 +167,17 @@ class BaseBackups:
 
         def pieces() -> Iterator[bytes]:
             nonlocal size_bytes
-            for piece in self.bucket.stream(key):
-                sha256.update(piece)
-                size_bytes += len(piece)
-                yield piece
+            try:
+                for piece in self.bucket.stream(key):
+                    sha256.update(piece)
+                    size_bytes += len(piece)
+                    yield piece
+            except FileNotFoundError as error:
+                raise Failed("ARCHIVE_INCOMPLETE", f"{key} is missing from the archive {self.bucket.url}") from error
 
         try:
             yield pieces()
-        except FileNotFoundError as error:
-            raise Failed("ARCHIVE_INCOMPLETE", f"{key} is missing from the archive {self.bucket.url}") from error
-        except (tarfile.TarError, EOFError, OSError) as error:
+        except (tarfile.TarError, EOFError) as error:
             raise Failed("ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} is damaged: {error}") from error
         if Checksum(size_bytes, sha256.hexdigest()) != checksum:
             raise Failed("ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} is not what was uploaded")
@@ -183,6 +208,17 @@ def _bytes_of(part: list[Path]) -> int:
     return sum(path.lstat().st_size for path in part if path.is_file())
 
 
+def _for_owner(owner: tuple[int, int]) -> Callable[[tarfile.TarInfo, str], tarfile.TarInfo]:
+    """Return a filter for files and directories of another machine, where the same user may have another number."""
+    uid, gid = owner
+
+    def filtered(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+        inside = tarfile.data_filter(member, path)
+        return inside.replace(mode=member.mode & 0o777, uid=uid, gid=gid, uname="", gname="", deep=False)
+
+    return filtered
+
+
 class _Checksumming:
     """A file to write to that computes the checksum of what passes through."""
 
@@ -205,7 +241,6 @@ class _Pieces:
         self._pieces = pieces
         self._progress = progress
         self._rest = b""
-        self._read_bytes = 0
 
     def read(self, size: int = -1) -> bytes:
         found = [self._rest]
@@ -213,8 +248,7 @@ class _Pieces:
         while (size < 0 or length < size) and (piece := next(self._pieces, None)) is not None:
             found.append(piece)
             length += len(piece)
-            self._read_bytes += len(piece)
-            self._progress(self._read_bytes)
+            self._progress(len(piece))
         joined = b"".join(found)
         if size < 0:
             size = length

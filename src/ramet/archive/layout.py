@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 BACKUP_ID_FORMAT = "%Y%m%dT%H%M%S"
 _BACKUP_ID = re.compile(r"\d{8}T\d{6}")
+_PART = re.compile(r"/base/(\d{8}T\d{6})/data(?:_\d{4,})?\.tar\.gz$")
 _WAL_FILE = re.compile(r"[0-9A-F]{24}|[0-9A-F]{8}\.history")
 _SUFFIX = ".gz"
 _DIRECTORY_DIGITS = 16
@@ -46,6 +47,12 @@ def part_key(server: str, backup_id: str, number: int) -> str:
 def checksum_key(server: str, backup_id: str, number: int) -> str:
     """Return the key of the checksum of a part."""
     return f"{base_prefix(server, backup_id)}checksums/{number:04d}.json"
+
+
+def backup_id_of_part(key: str) -> str | None:
+    """Return the id of the base backup that an object is a part of, or None where it is none."""
+    found = _PART.search(key)
+    return None if found is None else found[1]
 
 
 def wal_prefix(server: str) -> str:

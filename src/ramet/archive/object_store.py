@@ -114,10 +114,10 @@ class Bucket:
                 if self.size_bytes(key) is None:
                     raise
 
-    def objects(self, prefix: str) -> Iterator[StoredObject]:
-        """Return the objects below a prefix, which ends in a slash."""
+    def objects(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+        """Return the objects below a prefix, which ends in a slash; with `after` those of later keys only."""
         with self._named(prefix):
-            for page in obstore.list(self._store, prefix, chunk_size=1000):
+            for page in obstore.list(self._store, prefix, offset=after, chunk_size=1000):
                 for found in page:
                     yield StoredObject(found["path"], found["size"], found["last_modified"])
 

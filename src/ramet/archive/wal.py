@@ -21,8 +21,13 @@ class WalArchive:
 
     def names(self) -> set[str]:
         """Return the names of all WAL files that the store has."""
-        found = (layout.wal_name(each.key) for each in self.bucket.objects(layout.wal_prefix(self.server)))
-        return {name for name in found if name is not None}
+        return set(self.sizes())
+
+    def sizes(self, after: str | None = None) -> dict[str, int]:
+        """Return the bytes in the store of each WAL file by its name; with `after` of the segments after that one."""
+        key = None if after is None else layout.wal_key(self.server, after)
+        found = self.bucket.objects(layout.wal_prefix(self.server), key)
+        return {name: each.size_bytes for each in found if (name := layout.wal_name(each.key)) is not None}
 
     def upload(self, path: Path) -> None:
         """Store a complete WAL file. May run twice.
@@ -37,6 +42,10 @@ class WalArchive:
                 f"The archive {self.bucket.url} has another {path.name} of service {self.server}",
                 "Another installation writes under the same URL: give each installation its own URL.",
             )
+
+    def has(self, name: str) -> bool:
+        """Tell whether the store has a WAL file."""
+        return self.bucket.size_bytes(layout.wal_key(self.server, name)) is not None
 
     def download(self, name: str) -> bytes:
         """Return the content of a WAL file. Raises Failed when it is missing or damaged."""

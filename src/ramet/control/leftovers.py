@@ -12,7 +12,8 @@ from ramet.store import consistency
 from ramet.store.consistency import Owners
 from ramet.store.database import Store
 
-_SERVICE_WIDE = (Kind.DIRECTORY, Kind.SOCKETS, Kind.CGROUP, Kind.PROCESS)
+_SERVICE_WIDE = (Kind.DIRECTORY, Kind.SOCKETS, Kind.CGROUP, Kind.PROCESS, Kind.DOWNLOAD)
+_OF_OPERATIONS = (Kind.UNFINISHED, Kind.DOWNLOAD)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _reason(resource: HostResource, owners: Owners) -> str | None:
         return "its service has no pooler"
     if kind is Kind.SNAPSHOT and (service_id, resource.name) not in owners.snapshots:
         return "no row owns it"
-    return "no operation is under way that could need it" if kind is Kind.UNFINISHED else None
+    return "no operation is under way that could need it" if kind in _OF_OPERATIONS else None
 
 
 def _lost(resources: Collection[HostResource], owners: Owners) -> list[Finding]:

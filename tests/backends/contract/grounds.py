@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import psycopg
@@ -92,6 +93,8 @@ class Ground:
     def fork(self, source: Source) -> Server:
         """Fork a service until the fork serves clients."""
         child = self.new_server()
+        if source.base_backup_id is not None:
+            eventually(lambda: self.backend.archive.fetch(child, source, 0.5) is None)
         captured = self.backend.restore.capture(child, source)
         assert captured is not None
         eventually(lambda: self.backend.restore.recover(child, captured, 0.5).facts is not None)
@@ -149,6 +152,7 @@ class PostgresClient:
 def in_memory() -> Iterator[Ground]:
     """Give the backend in memory."""
     backend = MemoryBackend(starts_after=1)
+    backend.archive.location = "memory://"
     yield Ground(backend, MemoryClient(backend), {})
 
 
@@ -156,7 +160,8 @@ def in_memory() -> Iterator[Ground]:
 def on_this_host() -> Iterator[Ground]:
     """Give the backend of this host, over the storage that a host usually has."""
     passwords: dict[str, Secret] = {}
-    with make_backend("copy" if why_impossible("xfs") else "reflink") as backend:
+    driver = "copy" if why_impossible("xfs") else "reflink"
+    with TemporaryDirectory() as directory, make_backend(driver, f"file://{directory}") as backend:
         yield Ground(backend, PostgresClient(passwords), passwords)
 
 

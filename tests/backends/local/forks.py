@@ -14,6 +14,7 @@ from ramet.backends.interface.values import Capture, Server, SnapshotFacts, Sour
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.inventory import LocalInventory
+from ramet.backends.local.restore import fetched
 from ramet.backends.local.sql import connections
 from ramet.ids import new_id
 from tests.backends.local.hosts import data_root, new_server
@@ -21,10 +22,10 @@ from tests.backends.local.pools import make_pool
 
 
 @contextlib.contextmanager
-def make_backend(driver: str) -> Iterator[LocalBackend]:
+def make_backend(driver: str, archive_url: str = "") -> Iterator[LocalBackend]:
     """Open a backend in a fresh data root; at the end all its services are destroyed."""
     with data_root() as root, make_pool(root, driver):
-        backend = open_backend(root)
+        backend = open_backend(root, archive_url=archive_url)
         try:
             yield backend
         finally:
@@ -34,8 +35,9 @@ def make_backend(driver: str) -> Iterator[LocalBackend]:
 
 def services_of(backend: LocalBackend) -> list[str]:
     """Return the ids of the services that have anything in the pool."""
-    services = backend.instances.layout.services
-    return sorted(path.name for path in services.iterdir()) if services.is_dir() else []
+    layout = backend.instances.layout
+    directories = [path.name for path in layout.services.iterdir()] if layout.services.is_dir() else []
+    return sorted({*directories, *fetched.children_with_downloads(layout)})
 
 
 def destroy_all(backend: LocalBackend) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Holdings, Server, Source
 
 
 @dataclass(frozen=True)
@@ -35,3 +35,17 @@ class Archive(Protocol):
 
     def discard(self, service_id: str, before: datetime) -> None:
         """Remove the base backups and WAL that no time from `before` on needs."""
+
+    def holdings(self, service_id: str) -> Holdings:
+        """Return what the archive has of a service, also of one that does not exist any more.
+
+        Raises Unavailable when the archive cannot be reached.
+        """
+
+    def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
+        """Bring what `source` names of the archive to where `restore.capture(child, source)` finds it.
+
+        Watch that for at most `timeout_seconds`; return a text with bytes that changes while it goes on, None when all
+        is there. What was brought is not brought again after a crash; the capture removes it, and so does the
+        destruction of the child. Raises Failed when the archive lacks something, or something in it is damaged: named.
+        """

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     POOLER = "pooler"
     SNAPSHOT = "snapshot"
     UNFINISHED = "unfinished copy"
+    DOWNLOAD = "download from the off-host archive"
     MOUNT = "mount"
 
 

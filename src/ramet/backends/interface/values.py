@@ -1,5 +1,6 @@
 """The values that backends take and return."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -59,12 +60,51 @@ class Source:
     Neither `snapshot_id` nor `target`: the current state of the parent. `snapshot_id` alone: that snapshot.
     Both: that snapshot, rolled forward to the last commit at or before `target`.
     `paused` says that the parent's server is cleanly stopped and stays stopped.
+    With `base_backup_id` all of it comes from the off-host archive, and nothing of the parent is needed: that base
+    backup, rolled forward to the last commit at or before `target`; without one to the last commit that the archive
+    has. The archive is known to have everything that was committed until `target`.
     """
 
     parent: Server
     paused: bool = False
     snapshot_id: str | None = None
     target: datetime | None = None
+    base_backup_id: str | None = None
+
+
+@dataclass(frozen=True)
+class BaseBackup:
+    """A complete base backup in the off-host archive.
+
+    `size_bytes` is what it takes on disk. `download_bytes` and `wal_download_bytes` are what the archive sends for it,
+    and for the WAL from it to the next base backup or, after the last one, to the end.
+    """
+
+    id: str
+    taken_at: datetime
+    start_lsn: str
+    end_lsn: str
+    timeline: int
+    size_bytes: int
+    download_bytes: int
+    wal_download_bytes: int
+
+    @property
+    def wal_order(self) -> WalOrder:
+        """Return what orders the base backups of a service."""
+        return wal_order(self.timeline, self.end_lsn, self.taken_at)
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What the off-host archive has of a service: its complete base backups in the order of the WAL."""
+
+    base_backups: Sequence[BaseBackup]
+
+    def base_for(self, target: datetime | None) -> BaseBackup | None:
+        """Return the last base backup that was complete at `target`; None for `target`: the last one."""
+        fitting = (base for base in self.base_backups if target is None or base.taken_at <= target)
+        return max(fitting, key=lambda base: base.wal_order, default=None)
 
 
 @dataclass(frozen=True)

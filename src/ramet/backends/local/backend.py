@@ -86,5 +86,5 @@ def open_backend(
     )
     sweep_sockets(instances.layout, time.time())
     bucket = open_bucket(archive_url) if archive_url else None
-    archive = LocalArchive(instances, pool.driver, bucket, installation_id(data_root / "secrets") if bucket else "")
+    archive = LocalArchive(instances, pool, bucket, installation_id(data_root / "secrets") if bucket else "")
     return LocalBackend(pool, instances, archive)

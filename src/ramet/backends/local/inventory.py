@@ -11,7 +11,7 @@ from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import title_of
-from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore import fetched, snapshots
 from ramet.backends.local.restore.capture import unfinished_of
 from ramet.backends.local.volumes.mounts import mounts_below, unmount
 from ramet.errors import Unavailable
@@ -29,7 +29,14 @@ class LocalInventory:
 
     def resources(self) -> Sequence[HostResource]:
         """Return all that the host holds for any service of the data root."""
-        return [*self._processes(), *self._directories(), *self._sockets(), *self._groups(), *self._mounts()]
+        return [
+            *self._processes(),
+            *self._directories(),
+            *self._downloads(),
+            *self._sockets(),
+            *self._groups(),
+            *self._mounts(),
+        ]
 
     def discard(self, resource: HostResource) -> None:
         driver, paths = self.backend.pool.driver, self.backend.instances.paths(resource.service_id)
@@ -40,6 +47,8 @@ class LocalInventory:
                 snapshots.drop(driver, paths, resource.name)
             case Kind.UNFINISHED:
                 driver.remove_tree(paths.root / resource.name)
+            case Kind.DOWNLOAD:
+                fetched.discard(driver, self.backend.instances.layout, resource.service_id)
             case Kind.POOLER:
                 self.backend.poolers.stop(resource.service_id)
             case Kind.PROCESS if paths.data.is_dir():
@@ -57,6 +66,10 @@ class LocalInventory:
                 yield HostResource(Kind.POOLER, root.name, root.name)
             for path in sorted(_unfinished(self.backend.instances.paths(root.name))):
                 yield HostResource(Kind.UNFINISHED, root.name, str(path.relative_to(root)))
+
+    def _downloads(self) -> Iterator[HostResource]:
+        for child_id in fetched.children_with_downloads(self.backend.instances.layout):
+            yield HostResource(Kind.DOWNLOAD, child_id, child_id)
 
     def _processes(self) -> Iterator[HostResource]:
         services = self.backend.instances.layout.services

@@ -16,7 +16,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.restore import capture, snapshots, verify
+from ramet.backends.local.restore import capture, fetched, snapshots, verify
 from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
 from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
@@ -135,6 +135,7 @@ class LocalServers:
         self.instances.remove(service_id, _KILL_SECONDS)
         for key in [key for key in self._due_at if key[0] == service_id]:
             self._due_at.pop(key, None)
+        fetched.discard(self.driver, self.instances.layout, service_id)
         self.driver.remove_tree(capture.unfinished_of(paths))
         self.driver.remove_tree(paths.data)
         snapshots.drop_all(self.driver, paths)

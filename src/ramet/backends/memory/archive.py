@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ramet.backends.interface.archive import ArchiveState
-from ramet.backends.interface.values import Server
-from ramet.backends.memory.volumes import Memory
-from ramet.errors import Error
+from ramet.backends.interface.values import BaseBackup, Holdings, Server, Source
+from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row
+from ramet.errors import Error, Failed, Unavailable
 
 
 @dataclass
@@ -17,6 +17,7 @@ class MemoryArchive:
     location: str | None = None
     fault: Error | None = None
     bases: dict[str, list[datetime]] = field(default_factory=dict)
+    rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
 
     def url(self) -> str | None:
         """Return where the archive is."""
@@ -28,6 +29,7 @@ class MemoryArchive:
             raise self.fault
         now = self.memory.clock()
         bases = self.bases.setdefault(server.service_id, [now])
+        self.rows[server.service_id] = tuple(self.memory.volume(server.service_id).rows)
         return ArchiveState(now, bases[-1])
 
     def discard(self, service_id: str, before: datetime) -> None:
@@ -35,3 +37,29 @@ class MemoryArchive:
         bases = self.bases.get(service_id, [])
         older = [base for base in bases if base <= before]
         self.bases[service_id] = [*older[-1:], *bases[len(older) :]]
+
+    def holdings(self, service_id: str) -> Holdings:
+        """Return the base backups."""
+        if self.fault is not None:
+            raise self.fault
+        return Holdings([self._base(service_id, taken_at) for taken_at in self.bases.get(service_id, [])])
+
+    def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
+        """Find all there at the second call."""
+        if isinstance(self.fault, Unavailable):
+            return str(self.fault)
+        if child.service_id in self.memory.fetched:
+            return None
+        parent_id = source.parent.service_id
+        if source.base_backup_id not in [base.id for base in self.holdings(parent_id).base_backups]:
+            raise Failed("ARCHIVE_INCOMPLETE", f"The archive has no base backup {source.base_backup_id}")
+        rows = self.rows[parent_id]
+        self.memory.fetched[child.service_id] = rows
+        return f"{len(rows) * ROW_BYTES / 1e6:.1f} MB from the off-host archive"
+
+    def _base(self, service_id: str, taken_at: datetime) -> BaseBackup:
+        rows = self.rows.get(service_id, ())
+        before = [row for row in rows if row.committed_at <= taken_at]
+        lsn, size_bytes = f"0/{len(before):X}", len(before) * ROW_BYTES
+        base_id = f"{taken_at:%Y%m%dT%H%M%S%f}"
+        return BaseBackup(base_id, taken_at, lsn, lsn, 1, size_bytes, size_bytes, len(rows) * ROW_BYTES)

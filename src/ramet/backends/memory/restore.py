@@ -1,6 +1,7 @@
 """Snapshots and forks in memory: rows are copied."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +24,8 @@ class MemoryRestore:
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Copy the rows that the source names."""
         with self._memory.lock:
+            if source.base_backup_id is not None:
+                return self._capture_fetched(child, source)
             parent = self._memory.volumes[source.parent.service_id]
             if not parent.running and not source.paused:
                 return None
@@ -32,6 +35,19 @@ class MemoryRestore:
             return Capture(
                 source.target, {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows) + parent.backups)}
             )
+
+    def _capture_fetched(self, child: Server, source: Source) -> Capture:
+        """Take the rows that were fetched from the archive."""
+        volumes, fetched = self._memory.volumes, self._memory.fetched.pop(child.service_id, None)
+        if child.service_id not in volumes:
+            if fetched is None:
+                raise Failed("DOWNLOAD_LOST", "What was downloaded for this fork is gone", "Fork once more.")
+            volumes[child.service_id] = Volume(
+                rows=_rows_of(Volume(rows=list(fetched)), replace(source, snapshot_id=None))
+            )
+        rows = volumes[child.service_id].rows
+        facts = {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows))}
+        return Capture(source.target, facts | {"archive": {"base_backup": source.base_backup_id}})
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
         """Prove that no row is from after the target."""

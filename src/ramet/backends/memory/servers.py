@@ -64,6 +64,7 @@ class MemoryServers:
         """Forget the service."""
         with self._memory.lock:
             self._memory.volumes.pop(service_id, None)
+            self._memory.fetched.pop(service_id, None)
 
     def upgrade(self, server: Server) -> bool:
         """Count it; the first ones may leave something to be done."""

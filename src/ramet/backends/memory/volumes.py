@@ -55,6 +55,7 @@ class Memory:
 
     def __init__(self, starts_after: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.volumes: dict[str, Volume] = {}
+        self.fetched: dict[str, tuple[Row, ...]] = {}
         self.short_of_room: str | None = None
         self.short_of_quota: dict[str, str] = {}
         self.jobs: list[str] = []

@@ -31,7 +31,7 @@ from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
 
 @pytest.fixture
 def archive(backend: LocalBackend, bucket: Bucket) -> LocalArchive:
-    return LocalArchive(backend.instances, backend.pool.driver, bucket, "this-installation")
+    return LocalArchive(backend.instances, backend.pool, bucket, "this-installation")
 
 
 def switch(backend: LocalBackend, server: Server) -> None:
@@ -225,7 +225,7 @@ def test_a_base_backup_goes_on_after_a_restart_with_the_same_snapshot(
     uploaded = {found.key for found in bucket.objects(layout.base_prefix(parent.service_id))}
     assert BaseBackups(bucket, parent.service_id).complete() == []
     snapshot(backend, parent)
-    again = LocalArchive(backend.instances, backend.pool.driver, bucket, "this-installation")
+    again = LocalArchive(backend.instances, backend.pool, bucket, "this-installation")
     archived(again, parent)
     (info,) = BaseBackups(bucket, parent.service_id).complete()
     assert uploaded < {found.key for found in bucket.objects(layout.base_prefix(parent.service_id))}
@@ -303,7 +303,7 @@ def test_an_archive_that_was_emptied_is_reported_and_filled_again(
     (lost,) = backups.complete()
     sent = WalArchive(bucket, parent.service_id).names()
     bucket.delete([found.key for found in bucket.objects("")])
-    later = LocalArchive(backend.instances, backend.pool.driver, bucket, "this-installation")
+    later = LocalArchive(backend.instances, backend.pool, bucket, "this-installation")
     state = later.maintain(parent, paused=False, timeout_seconds=60)
     assert state.archived_until is None
     assert f"has lost base backup {lost.backup_id}" in (state.problem or "")

@@ -18,15 +18,17 @@ from ramet.archive.layout import info_key, wal_key
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.archive import ArchiveState
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Holdings, Server, Source
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
+from ramet.backends.local.off_host.fetch import Fetching
+from ramet.backends.local.off_host.holdings import holdings_of
 from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
 from ramet.backends.local.off_host.shipping import Watch
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
-from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Error
 from ramet.machine.secret_files import kept_secret
@@ -44,7 +46,7 @@ class LocalArchive:
     """WAL and base backups in the bucket, each service below its own id."""
 
     instances: Instances
-    driver: Driver
+    pool: Pool
     bucket: Bucket | None
     installation: str
     _watches: dict[str, Watch] = field(default_factory=lambda: defaultdict(Watch))
@@ -118,8 +120,20 @@ class LocalArchive:
             return None
         paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
-        upload = BaseUpload(paths, self.driver, installation, BaseBackups(bucket, server.service_id))
+        upload = BaseUpload(paths, self.pool.driver, installation, BaseBackups(bucket, server.service_id))
         return self._uploads.run(paths, _UPLOAD, upload.run, 0) or None
+
+    def holdings(self, service_id: str) -> Holdings:
+        """Return the base backups of a service, and how much WAL there is from each of them on."""
+        return holdings_of(self._bucket(), service_id)
+
+    def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
+        """Download what `source` names for at most `timeout_seconds`; return how far it is, None when all is there."""
+        return self._fetching.fetch(child, source, timeout_seconds)
+
+    @cached_property
+    def _fetching(self) -> Fetching:
+        return Fetching(self.instances, self.pool, self._bucket())
 
     def discard(self, service_id: str, before: datetime) -> None:
         """Remove the base backups and WAL that no time from `before` on needs."""

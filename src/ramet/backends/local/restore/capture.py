@@ -7,7 +7,7 @@ is valid only until the host is rebooted.
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,16 +18,19 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import snapshots, warm_copy
+from ramet.backends.local.restore import fetched, snapshots, warm_copy
 from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
-from ramet.backends.local.restore.point_in_time import RollForward
+from ramet.backends.local.restore.point_in_time import TO_THE_END, RollForward
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import row
 from ramet.backends.local.volumes.driver import Driver
 from ramet.errors import Failed, Unavailable
 from ramet.machine.processes import boot_id
+from ramet.model.timestamps import rfc3339
 
+# In a capture's facts: what was downloaded from the off-host archive.
+FETCHED = "archive"
 _UNFINISHED = "data.unfinished"
 _NOTE = "capture.json"
 _THE_END = datetime.max.replace(tzinfo=UTC)
@@ -55,11 +58,13 @@ class Capturing:
             try:
                 with ThreadPoolExecutor(1, "prepare") as executor:
                     prepared = executor.submit(self.instances.prepare, child)
-                    made = self._build(source, unfinished)
+                    made = self._build(child, source, unfinished)
                 prepared.result()
             except Unavailable:
                 return None
             self._keep(made, unfinished, paths)
+        if source.base_backup_id is not None:
+            fetched.discard(self.driver, self.instances.layout, child.service_id)
         return capture_of(paths)
 
     def _keep(self, made: Capture, unfinished: Path, paths: ServicePaths) -> None:
@@ -67,7 +72,9 @@ class Capturing:
         files.write(paths.root / _NOTE, json.dumps(note))
         unfinished.rename(paths.data)
 
-    def _build(self, source: Source, data: Path) -> Capture:
+    def _build(self, child: Server, source: Source, data: Path) -> Capture:
+        if source.base_backup_id is not None:
+            return self._copy_fetched(child, source, data)
         parent = self.instances.paths(source.parent.service_id)
         installation = self.instances.installations.of(source.parent.pg_major)
         down = not source.paused and postgres.running(parent) is None
@@ -82,6 +89,25 @@ class Capturing:
             return self._copy_snapshot(parent, source.snapshot_id, data)
         rolling = RollForward(self.driver, installation, parent, source.snapshot_id, source.target, source.paused, down)
         return rolling.into(data)
+
+    def _copy_fetched(self, child: Server, source: Source, data: Path) -> Capture:
+        """Copy what was downloaded from the off-host archive, as of a parent whose server is gone."""
+        place = fetched.place_of(self.instances.layout, child.service_id, source.parent.service_id)
+        state, base_id, target = place.complete(), source.base_backup_id or "", source.target
+        installation = self.instances.installations.of(source.parent.pg_major)
+        extent = fetched.extent_of(place, snapshots.base_of(place.parent, base_id).segments[-1])
+        rolling = RollForward(
+            self.driver, installation, place.parent, base_id, target or _THE_END, paused=False, down=True, extent=extent
+        )
+        made = rolling.into(data)
+        if target is not None and state.is_superseded and TO_THE_END in made.facts:
+            raise Failed(
+                "ARCHIVE_INCOMPLETE",
+                f"The archive {state.url} does not say what service {source.parent.service_id} held"
+                f" at {rfc3339(target)}: its WAL ends before that, and begins again later",
+                "Choose an earlier or a later time.",
+            )
+        return replace(made, facts=made.facts | {FETCHED: fetched.facts_of(state)})
 
     def _copy_serving(self, parent: ServicePaths, data: Path) -> Capture:
         """Copy a running server, or its newest snapshot if nothing was written since."""

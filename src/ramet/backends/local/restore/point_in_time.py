@@ -15,6 +15,7 @@ from ramet.backends.local.restore.recovery_target import (
     RecoveryEnd,
     WalReader,
     commit_beyond,
+    end_in,
     end_on_disk,
     find_recovery_end,
     last_reachable,
@@ -24,7 +25,7 @@ from ramet.backends.local.volumes.driver import Driver, Exclusions
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.digests import recorded_files
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
-from ramet.backends.local.wal.segment import segment_at, segment_before, segments_between
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
 from ramet.errors import Failed
 from ramet.machine.installation import Installation
 from ramet.model.timestamps import rfc3339
@@ -38,11 +39,19 @@ _WITHOUT_WAL = Exclusions(emptied=frozenset((WAL_DIRECTORY,)))
 
 
 @dataclass(frozen=True)
+class Extent:
+    """The WAL of an archive: its last segment before any is missing, and that missing one if others follow it."""
+
+    last: Segment
+    missing: Segment | None
+
+
+@dataclass(frozen=True)
 class RollForward:
     """One capture for one recovery target.
 
     `paused` says that the parent's server was shut down cleanly, `down` that it crashed: then its last state is the end
-    of its WAL.
+    of its WAL. Of a parent that has an archive only, `extent` says which WAL there is.
     """
 
     driver: Driver
@@ -52,6 +61,7 @@ class RollForward:
     target: datetime
     paused: bool
     down: bool = False
+    extent: Extent | None = None
 
     def into(self, data: Path) -> Capture:
         """Fill the new tree `data`; it needs recovery, unless the target is the last state of a paused parent.
@@ -84,6 +94,8 @@ class RollForward:
         if cut.first_excluded is None and not self.down:
             fault = "does not contain the transaction that was committed last"
             raise BrokenChain("WAL_DAMAGED", segment_before(base.facts.timeline, end.read_until), fault)
+        if cut.first_excluded is None and self.extent is not None and self.extent.missing is not None:
+            raise BrokenChain("WAL_MISSING", self.extent.missing, "is missing")
         if cut.first_excluded is not None and cut.recover_to is None and base.clean:
             return self._copy_base(data, end)
         segments = self._place(data, end, source, clock)
@@ -128,6 +140,8 @@ class RollForward:
         return LiveEnd(lambda: self._end_on_disk(reader, bases[-1][1]), None)
 
     def _end_on_disk(self, reader: WalReader, newest: Base) -> str:
+        if self.extent is not None:
+            return end_in(reader, newest, self.extent.last)
         control = self._control_data()
         return end_on_disk(reader, newest, segment_at(control.timeline, control.checkpoint_lsn))
 

@@ -229,18 +229,32 @@ def _still_to_come(parent: ServicePaths, now: datetime, target: datetime) -> Fai
 
 
 def end_on_disk(reader: WalReader, base: Base, at_least: Segment) -> str:
-    """Return the end of the WAL of a server that crashed, by its files from `base` on: after its last transaction.
+    """Return the end of the WAL of a server that is gone, by its files from `base` on.
 
     The server is known to have begun the segment `at_least`. Raises BrokenChain when the end is missing.
     """
     last = reader.source.last_written(base.segments[-1])
     if last < at_least:
         raise BrokenChain("WAL_MISSING", at_least, "is missing")
+    return end_in(reader, base, last)
+
+
+def end_in(reader: WalReader, base: Base, last: Segment) -> str:
+    """Return the end of the WAL from `base` to the segment `last`: after its last transaction."""
     ends = reader.to_the_end(base.facts.timeline, lsn_number(base.facts.end_lsn), last).ends
     known = [base.facts.end_lsn, *(end.end_lsn for end in ends[-1:])]
     if last > base.segments[-1]:
         known.append(shown_lsn(last.start + 1))
     return max(known, key=lsn_number)
+
+
+def ends_after(reader: WalReader, segment: Segment, time: datetime) -> bool:
+    """Tell whether the last transaction that ended in a segment did so after a time; False when none ended there."""
+    try:
+        ends = reader.ends(segment.timeline, segment.start, segment.end)
+    except _Interrupted as interrupted:
+        ends = interrupted.ends
+    return bool(ends) and ends[-1].time > time
 
 
 def last_reachable(reader: WalReader, base: Base, hole: Segment) -> datetime | None:

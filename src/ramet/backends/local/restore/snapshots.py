@@ -45,6 +45,11 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
     return base_of(paths, snapshot_id)
 
 
+def record(paths: ServicePaths, snapshot_id: str, base: Base) -> None:
+    """Write the record of a snapshot whose files are complete: from now on it is one."""
+    files.write(directory_of(paths, snapshot_id) / _NOTE, msgspec.json.encode(base), durable=True)
+
+
 def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
     """Return the record of a snapshot. Raises Failed when its files are missing, or the record is truncated."""
     try:

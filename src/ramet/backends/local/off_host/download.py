@@ -1,0 +1,225 @@
+"""A service as the off-host archive holds it, downloaded for a fork: a base backup, and the WAL up to the target.
+
+It goes on after a crash: parts of the base backup and WAL segments that are complete are not downloaded again.
+`restore.fetched` says where it is, and removes it.
+"""
+
+import contextlib
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from ramet.archive.backup_info import BackupInfo
+from ramet.archive.base_backups import BaseBackups, Checksum
+from ramet.archive.object_store import Bucket
+from ramet.archive.wal import WalArchive
+from ramet.backends.interface.values import SnapshotFacts, Source
+from ramet.backends.local.host import files
+from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore.base_backup import Base
+from ramet.backends.local.restore.fetched import Failure, Place, State
+from ramet.backends.local.restore.recovery_target import WalReader, ends_after
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.volumes.room import check_room
+from ramet.backends.local.volumes.syscalls import sync_tree
+from ramet.backends.local.wal.locate import WalSource
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, fault_of, segment_named
+from ramet.errors import Error, Failed, Unavailable
+from ramet.machine.installation import Installation
+
+_AT_ONCE = 4
+_SEGMENTS_A_LOOK = 16
+_RECORD_EVERY_SECONDS = 0.5
+_RETRY_SECONDS = 5.0
+# WAL is read to this long after the target: until then a clock that is set back may show the target again.
+_CLOCK_STEP = timedelta(minutes=10)
+
+
+class _Ended(Exception):
+    """The download is to end: what it has is being removed."""
+
+
+@dataclass
+class Download:
+    """One download, until it is complete, cannot be completed, or is ended."""
+
+    place: Place
+    source: Source
+    pool: Pool
+    instances: Instances
+    installation: Installation
+    bucket: Bucket
+    _state: State = field(init=False)
+    _began: float = field(default_factory=time.monotonic)
+    _recorded: float = 0.0
+
+    def run(self) -> None:
+        """Download until that is over, one way or the other, unless another process does."""
+        with (
+            contextlib.suppress(TimeoutError, FileNotFoundError, _Ended),
+            files.locked(self.place.lock, timeout_seconds=0),
+        ):
+            self._state = self.place.read() or State(self._backup_id, self.bucket.url)
+            self._began = time.monotonic() - self._state.seconds
+            while not self._attempt():
+                self._pause()
+
+    def _attempt(self) -> bool:
+        """Go on; False when it has to be tried again."""
+        try:
+            self._fetch()
+        except Unavailable as error:
+            self._record(problem=str(error))
+            return False
+        except Error as error:
+            self._record(failure=Failure(error.code, error.message, error.details))
+        except OSError as error:
+            self._check_end()  # its files are being removed
+            message = f"The download of service {self._parent} from {self.bucket.url} failed: {error}"
+            self._record(failure=Failure("DOWNLOAD_FAILED", message, "Fork once more."))
+        return True
+
+    @property
+    def _parent(self) -> str:
+        return self.place.parent.service_id
+
+    @property
+    def _backup_id(self) -> str:
+        return self.source.base_backup_id or ""
+
+    def _fetch(self) -> None:
+        backups = BaseBackups(self.bucket, self._parent)
+        info = backups.find(self._backup_id)
+        if info is None:
+            raise Failed(
+                "ARCHIVE_INCOMPLETE",
+                f"The archive {self.bucket.url} has no base backup {self._backup_id} of service {self._parent}",
+                "It may have expired. Choose a later time.",
+            )
+        base, parts = base_of(info), backups.parts(info.backup_id)
+        wal = _Wal(WalArchive(self.bucket, self._parent), base.segments[0])
+        self._record(
+            problem="",
+            total_bytes=sum(part.size_bytes for part in parts) + sum(wal.sizes.values()),
+            is_bound=self.source.target is not None,
+            is_superseded=wal.is_superseded,
+        )
+        self._check_room(info, len(wal.sizes))
+        self._unpack(backups, info, parts)
+        snapshots.record(self.place.parent, info.backup_id, base)
+        self._follow(wal, base)
+        self._record(is_complete=True)
+
+    def _check_room(self, info: BackupInfo, segments: int) -> None:
+        """Raise Exhausted where there is no room for what is to be downloaded, and for its copy."""
+        if self._state.parts == 0:
+            copies = 1 if self.pool.driver.shares_blocks else 2
+            check_room(self.pool, copies * (info.size_bytes + segments * SEGMENT_BYTES))
+
+    def _unpack(self, backups: BaseBackups, info: BackupInfo, parts: Sequence[Checksum]) -> None:
+        parent, account = self.place.parent, self.instances.account
+        for directory in (parent.root, parent.archive, parent.snapshots, parent.snapshots / info.backup_id):
+            account.make_directory(directory)
+        tree = snapshots.data_of(parent, info.backup_id)
+        if not tree.is_dir():
+            self.pool.driver.create_tree(tree)
+        self._record(done_bytes=sum(part.size_bytes for part in parts[: self._state.parts]))
+        for number in range(self._state.parts, len(parts)):
+            owner = (account.uid, account.gid)
+            backups.unpack(info.backup_id, number, parts[number], tree, owner, self._count)
+            sync_tree(tree)
+            self._record(durable=True, parts=number + 1)
+
+    def _follow(self, wal: "_Wal", base: Base) -> None:
+        """Download WAL segments in order, up to one that was written clearly after the target."""
+        segments = list(wal.sizes) or wal.beyond(None)
+        with ThreadPoolExecutor(_AT_ONCE, "fetch-wal") as executor:
+            while segments:
+                group, segments = segments[:_SEGMENTS_A_LOOK], segments[_SEGMENTS_A_LOOK:]
+                for size_bytes in executor.map(lambda segment: self._segment(wal, segment, base), group):
+                    self._count(size_bytes)
+                if self._is_past_target(group[-1], base):
+                    return
+                segments = segments or wal.beyond(group[-1])
+
+    def _segment(self, wal: "_Wal", segment: Segment, base: Base) -> int:
+        """Download a segment unless it is there, verify it, and return its bytes in the store."""
+        self._check_end()
+        path = self.place.parent.archive / segment.name
+        if not path.exists() or fault_of(path, segment, base.system_identifier) is not None:
+            files.write(path, wal.archive.download(segment.name))
+            fault = fault_of(path, segment, base.system_identifier)
+            if fault is not None:
+                path.unlink()
+                raise Failed(
+                    "ARCHIVE_DAMAGED",
+                    f"WAL segment {segment.name} of service {self._parent} in the archive {self.bucket.url} {fault}",
+                )
+        return wal.sizes.get(segment, 0)
+
+    def _is_past_target(self, segment: Segment, base: Base) -> bool:
+        target = self.source.target
+        if target is None:
+            return False
+        source = WalSource(self.pool.driver, [self.place.parent.archive], base.system_identifier)
+        return ends_after(WalReader(source, self.installation.program("pg_waldump")), segment, target + _CLOCK_STEP)
+
+    def _count(self, size_bytes: int) -> None:
+        self._check_end()
+        self._state = replace(self._state, done_bytes=self._state.done_bytes + size_bytes)
+        if time.monotonic() - self._recorded > _RECORD_EVERY_SECONDS:
+            self._record()
+
+    def _record(self, *, durable: bool = False, **changes: Any) -> None:
+        self._recorded = time.monotonic()
+        seconds = round(self._recorded - self._began, 3)
+        self._state = replace(self._state, seconds=seconds, **changes)
+        self.place.write(self._state, durable=durable)
+
+    def _check_end(self) -> None:
+        if self.place.is_ending:
+            raise _Ended
+
+    def _pause(self) -> None:
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while time.monotonic() < deadline:
+            self._check_end()
+            time.sleep(0.1)
+
+
+class _Wal:
+    """The WAL of a timeline in the archive from a segment on: the bytes in the store of each segment, in order."""
+
+    def __init__(self, archive: WalArchive, first: Segment) -> None:
+        self.archive = archive
+        self._before = Segment(first.timeline, first.number - 1)
+        listed = {
+            segment: size for name, size in archive.sizes(self._before.name).items() if (segment := segment_named(name))
+        }
+        self.sizes = {segment: listed[segment] for segment in sorted(listed) if segment.timeline == first.timeline}
+        self.is_superseded = any(segment.timeline > first.timeline for segment in listed)
+
+    def beyond(self, last: Segment | None) -> list[Segment]:
+        """Return the segment after the last that was listed, where it is there: a listing may be behind."""
+        known = last or self._before
+        following = Segment(known.timeline, known.number + 1)
+        return [following] if self.archive.has(following.name) else []
+
+
+def base_of(info: BackupInfo) -> Base:
+    """Return the record of a base backup in the archive, as that of a snapshot."""
+    facts = SnapshotFacts(
+        taken_at=info.end_time.astimezone(UTC),
+        start_lsn=info.begin_lsn,
+        end_lsn=info.end_lsn,
+        timeline=info.timeline,
+        next_xid=0,
+        size_bytes=info.size_bytes,
+    )
+    return Base(facts, info.system_identifier, clean=not info.label, seconds={})
