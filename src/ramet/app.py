@@ -179,7 +179,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("clock", 60.0, trusted.watch),
         Duty("health", 1.0, Health(plane).inspect),
         Duty("upgrades", 60.0, Upgrades(plane).apply),
-        Duty("maintenance", 1.0, partial(maintain_servers, plane)),
+        Duty("maintenance", 1.0, partial(maintain_servers, plane, trusted.now)),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
         Duty("snapshots", min(5.0, settings.snapshot_seconds), ScheduledSnapshots(plane).take_due),

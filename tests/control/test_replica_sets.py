@@ -310,7 +310,7 @@ def test_the_logs_of_services_and_of_all_nodes_are_kept_within_bounds(world: Wor
     known = [world.backend.volumes[each] for each in (service.id, *(node.id for node in made.nodes))]
     for volume in known:
         volume.log += [LogEntry(world.plane.clock(), "LOG", str(n)) for n in range(KEPT_ENTRIES + 1)]
-    maintain_servers(world.plane)
+    maintain_servers(world.plane, world.plane.clock)
     assert [len(volume.log) for volume in known] == [KEPT_ENTRIES] * 3
     assert known[0].log[-1].message == str(KEPT_ENTRIES)
 

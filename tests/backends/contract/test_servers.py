@@ -1,5 +1,7 @@
 """What every backend does with servers."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from ramet.errors import Failed, Unavailable
@@ -119,6 +121,6 @@ def test_up_to_date_extensions_are_not_updated(ground: Ground) -> None:
 def test_a_server_is_maintained_whether_it_runs_or_not(ground: Ground) -> None:
     server, servers = ground.create("one"), ground.backend.servers
     for _ in range(2):
-        assert servers.maintain(server, 0.5).archive_delay is None
+        assert servers.maintain(server, 0.5, datetime.now(UTC)).archive_delay is None
     servers.stop(server)
-    assert servers.maintain(server, 0.5).archive_delay is None
+    assert servers.maintain(server, 0.5, datetime.now(UTC)).archive_delay is None

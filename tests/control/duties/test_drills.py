@@ -112,10 +112,10 @@ def test_an_overdue_drill_is_reported(world: World, caplog: pytest.LogCaptureFix
 def test_archiving_that_falls_behind_is_reported_until_it_catches_up(world: World) -> None:
     service = world.create()
     world.backend.volumes[service.id].archive_delay = "Archiving is behind: 70 WAL segments wait."
-    maintain_servers(world.plane)
+    maintain_servers(world.plane, world.plane.clock)
     assert "70 WAL segments" in (restore_warning(look(world, service)) or "")
     world.backend.volumes[service.id].archive_delay = None
-    maintain_servers(world.plane)
+    maintain_servers(world.plane, world.plane.clock)
     assert restore_warning(look(world, service)) is None
 
 

@@ -1,6 +1,7 @@
 """The life of a PostgreSQL server, from its empty volume to its removal."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
@@ -64,9 +65,9 @@ class Servers(Protocol):
     def set_read_only(self, server: Server, *, read_only: bool) -> None:
         """Make the sessions of a serving server read-only, ending those that write, or lift that again."""
 
-    def maintain(self, server: Server, budget_seconds: float) -> Maintenance:
+    def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
         """Do the regular work on a server, which may be stopped, for about `budget_seconds`; call it every second.
 
         Afterwards the roles that tenants marked as read-only have no rights to write, what the archive has got since
-        the last call has checksums, and the server's own log is within its bounds.
+        the last call has checksums, and the server's own log is within its bounds; `now` tells how old its files are.
         """

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -178,7 +179,7 @@ class LocalServers:
         else:
             read_only_storage.set_writable(paths)
 
-    def maintain(self, server: Server, budget_seconds: float) -> Maintenance:
+    def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
         """Do the regular work on a server; the log and the archive are checked every few seconds only."""
         paths = self.instances.paths(server.service_id)
         is_primary = server.primary is None
@@ -186,7 +187,7 @@ class LocalServers:
             self.instances.read_only_roles.enforce(paths)
         if self._is_due(server, "log", _LOG_SECONDS):
             bound_log(paths, self.instances.account)
-            log_files.prune(paths, time.time())
+            log_files.prune(paths, now.timestamp())
         if is_primary and self._is_due(server, "archive", _ARCHIVE_SECONDS) and digests.record(paths, budget_seconds):
             self._due_at.pop((server.service_id, "archive"), None)  # there may be more: continue at the next call
         return Maintenance(verify.archive_delay(paths) if is_primary else None)

@@ -1,6 +1,7 @@
 """The life of servers in memory."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
@@ -100,7 +101,7 @@ class MemoryServers:
         self._memory.volume(server.service_id).held = read_only
         self._memory.running(server.service_id)
 
-    def maintain(self, server: Server, budget_seconds: float) -> Maintenance:
+    def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
         """Keep the newest entries of the log; return what a test has set."""
         volume = self._memory.volume(server.service_id)
         del volume.log[:-KEPT_ENTRIES]

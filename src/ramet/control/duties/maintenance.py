@@ -1,7 +1,8 @@
 """Regular work on each server; how far archiving falls behind is recorded where clients see it."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from ramet.backends.interface.values import Server
 from ramet.control.plane import Plane
@@ -17,11 +18,14 @@ _BUDGET_SECONDS = 0.1
 _log = logging.getLogger(__name__)
 
 
-def maintain_servers(plane: Plane) -> None:
-    """Let the backend maintain each server that no operation is changing; record how far archiving is behind."""
+def maintain_servers(plane: Plane, now: Callable[[], datetime]) -> None:
+    """Let the backend maintain each server that no operation is changing; record how far archiving is behind.
+
+    `now` is the trusted time (`ramet.control.duties.clock`).
+    """
     for service, server in _servers(plane):
         try:
-            delay = plane.backend.servers.maintain(server, _BUDGET_SECONDS).archive_delay
+            delay = plane.backend.servers.maintain(server, _BUDGET_SECONDS, now()).archive_delay
         except (Failed, Unavailable, OSError) as error:
             _log.warning("server %s could not be maintained: %s", server.service_id, error)
             continue

@@ -6,7 +6,6 @@ Other modules fill its data directory (restore) and its databases (sql).
 import contextlib
 import logging
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -105,7 +104,6 @@ class Instances:
         paths = self.paths(server.service_id)
         if postgres.running(paths) is not None:
             return
-        log_files.prune(paths, time.time())
         self._limit_storage(paths)
         self.prepare(server)
         self.write_configuration(server, phase)
