@@ -1,7 +1,9 @@
 """Extensions are updated as the platform, and states of before an update are refused where they need what is gone."""
 
+import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,11 +16,12 @@ from ramet.backends.interface.values import ExtensionUpdate, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, extensions
-from ramet.errors import Invalid
+from ramet.errors import Invalid, Unavailable
 from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, data_root, new_server, restart
 
+GATE = 12  # an advisory lock
 SINCE = 18  # extension_control_path: an extension need not be in the installation
 MAJORS = [one.major for one in find_installations().found if one.major >= SINCE]
 # PostgreSQL looks into a library when a function is created, so that one that is gone takes a change afterwards.
@@ -46,6 +49,14 @@ class Stepping:
 
     def update(self, name: str | None = None) -> list[ExtensionUpdate]:
         return extensions.update(self.instances.paths(self.server.service_id), name)
+
+    @contextlib.contextmanager
+    def gate_closed(self) -> Iterator[Callable[[], bool]]:
+        """Keep the scripts that take the lock GATE waiting in database second; yields whether one is."""
+        waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND NOT granted)"
+        with connections.connect(self.instances.paths(self.server.service_id), "second") as platform:
+            platform.execute("SELECT pg_advisory_lock(%s)", (GATE,))
+            yield lambda: platform.execute(waiting, (GATE,)).fetchone() == (True,)
 
     def check(self, restore_time: datetime) -> None:
         paths = self.instances.paths(self.server.service_id)
@@ -119,6 +130,23 @@ def test_a_failing_update_script_changes_nothing_and_is_reported(stepping: Stepp
     (stepping.share / "extension" / "stepping--1.0--2.0.sql").write_text("SELECT no_such_function();")
     assert ["no_such_function" in str(one.problem) for one in stepping.update()] == [True, True]
     assert stepping.versions() == ["1.0", "1.0"]
+
+
+def test_a_second_update_at_the_same_time_is_refused_and_the_record_of_the_first_stays(stepping: Stepping) -> None:
+    before = datetime.now(UTC)
+    stepping.offer("2.0", "1.0--2.0")
+    script = stepping.share / "extension" / "stepping--1.0--2.0.sql"
+    script.write_text(f"SELECT pg_advisory_xact_lock({GATE}); {FUNCTION}")
+    with ThreadPoolExecutor(1) as executor:
+        with stepping.gate_closed() as is_waited_at:
+            first = executor.submit(stepping.update)
+            eventually(is_waited_at)
+            with pytest.raises(Unavailable, match="Another request is updating extensions"):
+                stepping.update()
+        assert [one.problem for one in first.result()] == [None, None]
+    with pytest.raises(Invalid, match=r"stepping 1\.0"):
+        stepping.check(before)
+    assert stepping.update() == []
 
 
 def test_states_of_before_an_update_are_refused_while_their_library_is_missing(stepping: Stepping) -> None:

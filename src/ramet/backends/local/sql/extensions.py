@@ -5,6 +5,7 @@ that uses the extension fails. So the update is the first statement of its sessi
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from ramet.backends.interface.values import ExtensionUpdate
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
-from ramet.errors import Invalid
+from ramet.errors import Invalid, Unavailable
 from ramet.machine.installation import Installation
 from ramet.model.timestamps import rfc3339
 
 _RECORD = "extensions.json"
+_LOCK = "extensions.lock"
 _UPDATE_LIMIT = timedelta(minutes=10)
 _OUTDATED = """
 SELECT e.extname, e.extversion, a.default_version,
@@ -43,10 +45,28 @@ class _Updated(msgspec.Struct, frozen=True):
 
 
 def update(paths: ServicePaths, wanted: str | None) -> list[ExtensionUpdate]:
-    """Update one extension, or all, to the installed version in every database; return all attempts."""
-    with connections.connect(paths) as connection:
-        databases = ["template1", *(each.name for each in connections.databases(connection) if each.is_open)]
-    return [made for database in databases for made in _update_in(paths, database, wanted)]
+    """Update one extension, or all, to the installed version in every database; return all attempts.
+
+    Raises Unavailable while another call updates extensions of the same server.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(paths.sockets / _LOCK, timeout_seconds=0))
+        except (TimeoutError, FileNotFoundError) as error:
+            raise _not_now(paths, error) from error
+        with connections.connect(paths) as connection:
+            databases = ["template1", *(each.name for each in connections.databases(connection) if each.is_open)]
+        return [made for database in databases for made in _update_in(paths, database, wanted)]
+
+
+def _not_now(paths: ServicePaths, error: Exception) -> Unavailable:
+    if isinstance(error, FileNotFoundError):
+        return Unavailable("SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running")
+    return Unavailable(
+        "EXTENSIONS_UPDATING",
+        f"Another request is updating extensions of service {paths.service_id}",
+        "Wait until it has ended, then try again.",
+    )
 
 
 def _update_in(paths: ServicePaths, database: str, wanted: str | None) -> Iterable[ExtensionUpdate]:
