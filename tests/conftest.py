@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ramet.machine.installation import find_installations
 from tests.lanes import Watch, starts_servers
+from tests.servers import installations
 
 _IS_ROOT = os.geteuid() == 0
 _RARE = {
-    "timescaledb": lambda: any(one.has_extension("timescaledb") for one in find_installations().found),
+    "timescaledb": lambda: any(one.has_extension("timescaledb") for one in installations().found),
     "xfs_quota": Path("/proc/fs/xfs/xqm").exists,
 }
 _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")

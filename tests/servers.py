@@ -1,5 +1,6 @@
-"""A throw-away PostgreSQL server for the tests, on a free port of the loopback interface."""
+"""The PostgreSQL of this host, and a throw-away server for the tests on a free port of the loopback interface."""
 
+import functools
 import os
 import shutil
 import signal
@@ -14,8 +15,12 @@ import pytest
 
 from harness.ports import free_port
 from harness.waiting import BOUND_SECONDS, eventually
+from ramet.machine.installation import find_installations
 
 BIN = Path("/usr/lib/postgresql/15/bin")
+installations = functools.cache(find_installations)
+"""The installations of this host: to ask each of them takes long, and several modules do so when they are imported."""
+
 _OPTIONS = ("fsync=off", "listen_addresses=127.0.0.1", "max_connections=200", "logging_collector=off")
 
 

@@ -19,7 +19,7 @@ python_environment() {
     say "installing requirements.lock"
     trust_system_certificates
     export UV_LINK_MODE=${UV_LINK_MODE:-copy} VIRTUAL_ENV=$root/.venv
-    "$uv" pip sync --quiet --require-hashes requirements.lock
+    "$uv" pip sync --quiet --compile-bytecode --require-hashes requirements.lock
     "$uv" pip install --quiet --no-deps --no-build-isolation --editable .
     echo "$wanted" >.venv/.stamp
     say "ready: .venv ($(.venv/bin/python --version))"

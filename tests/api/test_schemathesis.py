@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.parameters import ParameterLocation
+from schemathesis.generation.hypothesis.builder import HypothesisTestConfig, HypothesisTestMode, create_test
+from schemathesis.schemas import APIOperation, BaseSchema
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -19,12 +21,19 @@ from schemathesis.specs.openapi.checks import (
 
 from ramet import __version__
 from ramet.api.application import BASE_PATH, openapi_json
+from tests.api.test_openapi import CHECKED_IN
 from tests.api.world import World, open_world
 
-_SCHEMA = schemathesis.openapi.from_dict(msgspec.json.decode(openapi_json(__version__)))
+_METHODS = ("get", "put", "post", "patch", "delete")
 _CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 _HARMLESS = ("forkService", "getService")
 """Operations that leave the service they are about as it is."""
+
+
+def _operations() -> list[str]:
+    """Return the method and the path of each documented operation."""
+    paths = msgspec.json.decode(CHECKED_IN.read_bytes())["paths"]
+    return [f"{method.upper()} {path}" for path, item in paths.items() for method in item if method in _METHODS]
 
 
 @pytest.fixture(scope="module")
@@ -35,25 +44,43 @@ def inhabited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-@_SCHEMA.parametrize()
-@settings(
-    max_examples=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
-def test_documented_operations_answer_as_documented(case: schemathesis.Case[Any], inhabited: World) -> None:
-    if "project_id" in case.path_parameters:
-        case.path_parameters["project_id"] = inhabited.tenant.project.id
-    if case.operation.definition.raw["operationId"] in _HARMLESS:
-        case.path_parameters["service_id"] = inhabited.listed()[0]["service_id"]
-    answer = _send(inhabited, case.as_transport_kwargs(base_url=f"http://testserver.local{BASE_PATH}"))
-    case.validate_response(answer, checks=_CHECKS)
-    body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
-    if body is not None and body.mode is GenerationMode.NEGATIVE and not _holds_null(case.body):
-        assert 400 <= answer.status_code < 500, answer.text
+@pytest.fixture(scope="module")
+def schema() -> BaseSchema:
+    return schemathesis.openapi.from_dict(msgspec.json.decode(openapi_json(__version__)))
+
+
+@pytest.fixture(params=_operations())
+def operation(request: pytest.FixtureRequest, schema: BaseSchema) -> APIOperation[Any, Any, Any, Any]:
+    method, path = request.param.split(" ")
+    return schema[path][method]
+
+
+def test_documented_operations_answer_as_documented(
+    operation: APIOperation[Any, Any, Any, Any], inhabited: World
+) -> None:
+    """Generate the cases here: `parametrize` would generate those of all operations in each worker of pytest."""
+
+    @settings(
+        max_examples=10,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def is_answered_as_documented(case: schemathesis.Case[Any]) -> None:
+        if "project_id" in case.path_parameters:
+            case.path_parameters["project_id"] = inhabited.tenant.project.id
+        if case.operation.definition.raw["operationId"] in _HARMLESS:
+            case.path_parameters["service_id"] = inhabited.listed()[0]["service_id"]
+        answer = _send(inhabited, case.as_transport_kwargs(base_url=f"http://testserver.local{BASE_PATH}"))
+        case.validate_response(answer, checks=_CHECKS)
+        body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
+        if body is not None and body.mode is GenerationMode.NEGATIVE and not _holds_null(case.body):
+            assert 400 <= answer.status_code < 500, answer.text
+
+    config = HypothesisTestConfig(operation.schema.config, list(HypothesisTestMode))
+    create_test(operation=operation, test_func=is_answered_as_documented, config=config)()
 
 
 def _holds_null(body: Any) -> bool:

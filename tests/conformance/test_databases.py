@@ -8,9 +8,9 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.local.server import read_only_module
-from ramet.machine.installation import find_installations
 from tests.conformance.server import Ramet
 from tests.conformance.shapes import Service
+from tests.servers import installations
 
 COME_BACK = ("refused", "starting up", "not yet accepting", "server does not support SSL", "shutting down")
 
@@ -80,7 +80,7 @@ def test_a_resize_up_or_down_is_in_force_when_the_service_is_ready_again(ramet: 
 
 def test_rule_22_read_only_sessions_and_roles_really_cannot_write(ramet: Ramet, shop: Service) -> None:
     options = "-c tsdb_admin.read_only_connection=true"
-    installation = find_installations().default
+    installation = installations().default
     if not read_only_module.library_of(installation.major).exists() and installation.major < 17:
         options += " -c default_transaction_read_only=on"
     assert ramet.rows(shop, "SELECT count(*) FROM orders", options=options) == [(1000,)]

@@ -19,11 +19,11 @@ from ramet.backends.local.host.paths import layout_of
 from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.server.instances import Instances
 from ramet.ids import new_id
-from ramet.machine.installation import find_installations
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
+from tests.servers import installations
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def make_servers(pool: Path | None = None) -> Iterator[Instances]:
         instances = Instances(
             layout=layout_of(root, pool or root),
             account=server_account(),
-            installations=find_installations(),
+            installations=installations(),
             authority=open_authority(root / "secrets"),
             limits=open_limits(root.name),
             temp_file_mbs=64,

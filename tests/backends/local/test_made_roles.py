@@ -11,9 +11,9 @@ from ramet.backends.local.server.instances import Instances
 from ramet.cli.commands.roles import NewRole, make_role
 from ramet.cli.commands.schema import dump_schema
 from ramet.errors import Failed
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.servers import installations
 
 
 class Place:
@@ -34,7 +34,7 @@ class Place:
             return cursor.fetchall() if cursor.description else []
 
 
-@pytest.fixture(scope="module", params=[one.major for one in find_installations().found])
+@pytest.fixture(scope="module", params=[one.major for one in installations().found])
 def place(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Place]:
     password = new_password()
     server = new_server(instances, password, pg_major=request.param)

@@ -11,9 +11,9 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.instances import Instances
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.servers import installations
 
 PAGE = Path(__file__).parents[3] / "docs" / "read-only.md"
 READ_ONLY = "-c tsdb_admin.read_only_connection=true"
@@ -78,7 +78,7 @@ ESCAPES = (
     ["DO $$BEGIN ROLLBACK; SET TRANSACTION READ WRITE; DELETE FROM orders; END$$"],
     ["CALL escape()"],
 )
-IS_BUILT = {one.major: read_only_module.library_of(one.major).exists() for one in find_installations().found}
+IS_BUILT = {one.major: read_only_module.library_of(one.major).exists() for one in installations().found}
 PLACES = [(major, has) for major, built in IS_BUILT.items() for has in ((False, True) if built else (False,))]
 
 

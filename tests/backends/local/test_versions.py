@@ -9,12 +9,12 @@ from harness.waiting import eventually
 from ramet.backends.local.server import configuration, sessions
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server, restart
 from tests.backends.local.test_tenant_bounds import HOST_ROLES
+from tests.servers import installations
 
-MAJORS = sorted(find_installations().by_major)
+MAJORS = sorted(installations().by_major)
 
 ATTEMPTS = (
     "COPY (SELECT 1) TO PROGRAM 'cat'",

@@ -14,10 +14,10 @@ from ramet.backends.local.process import log_files
 from ramet.backends.local.server import log_reader
 from ramet.backends.local.server.instances import Instances
 from ramet.errors import Invalid
-from ramet.machine.installation import find_installations
 from ramet.model.logs import LogEntry, LogQuery
 from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.servers import installations
 
 BEGIN = datetime(2026, 1, 15, 10, 0, 0, tzinfo=UTC)
 SECRET = "hunter2-S3cret"
@@ -150,7 +150,7 @@ def test_a_real_servers_errors_are_read_and_its_secrets_are_not(instances: Insta
     instances.remove(server.service_id, 10)
 
 
-@pytest.mark.parametrize("major", sorted(find_installations().by_major))
+@pytest.mark.parametrize("major", sorted(installations().by_major))
 def test_statements_that_fail_do_not_show_the_passwords_in_them(instances: Instances, major: int) -> None:
     password = new_password()
     server = new_server(instances, password, pg_major=major)

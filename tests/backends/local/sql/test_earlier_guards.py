@@ -13,11 +13,11 @@ from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.earlier_guards import drop_event_trigger
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local import forks
 from tests.backends.local.earlier_guards import guard_table, install_guards
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.servers import installations
 
 DATABASES = ("template1", "tsdb", "second", "closed")
 # Nothing whose name tells of the platform may be left, but what read-only.md names.
@@ -54,7 +54,7 @@ class Older:
             return [str(row[0]) for row in platform.execute(REMAINS.encode()).fetchall()]
 
 
-@pytest.fixture(params=[one.major for one in find_installations().found])
+@pytest.fixture(params=[one.major for one in installations().found])
 def older(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Older]:
     password = new_password()
     server = new_server(instances, password, pg_major=request.param)

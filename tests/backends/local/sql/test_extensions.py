@@ -17,13 +17,13 @@ from ramet.backends.local.host import files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, extensions
 from ramet.errors import Invalid, Unavailable
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, data_root, new_server, restart
+from tests.servers import installations
 
 GATE = 12  # an advisory lock
 SINCE = 18  # extension_control_path: an extension need not be in the installation
-MAJORS = [one.major for one in find_installations().found if one.major >= SINCE]
+MAJORS = [one.major for one in installations().found if one.major >= SINCE]
 # PostgreSQL looks into a library when a function is created, so that one that is gone takes a change afterwards.
 FUNCTION = "CREATE OR REPLACE FUNCTION answer() RETURNS int LANGUAGE c AS '$libdir/plpgsql', 'plpgsql_validator';"
 GONE = "UPDATE pg_proc SET probin = '$libdir/stepping-1.0' WHERE proname = 'answer'"

@@ -11,9 +11,9 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import value
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server, restart
+from tests.servers import installations
 
 CHANGES_OF_ROLES = (
     "ALTER ROLE tsdbadmin PASSWORD 'x'",
@@ -25,7 +25,7 @@ CHANGES_OF_ROLES = (
 )
 
 
-@pytest.fixture(scope="module", params=sorted(find_installations().by_major))
+@pytest.fixture(scope="module", params=sorted(installations().by_major))
 def server(instances: Instances, request: pytest.FixtureRequest) -> Iterator[Server]:
     made = new_server(instances, pg_major=request.param)
     boot(instances, made)

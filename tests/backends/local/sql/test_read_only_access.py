@@ -14,14 +14,14 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.renewal import renew_access
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.servers import installations
 
 OFF = "SET default_transaction_read_only = off"
 CREATE = "SELECT timescale_functions.create_bare_readonly_role('{}', '{}')"
 LET_READ = "SELECT timescale_functions.grant_tsdbadmin_to_role('{}')"
-BUILT = [one.major for one in find_installations().found if read_only_module.library_of(one.major).exists()]
+BUILT = [one.major for one in installations().found if read_only_module.library_of(one.major).exists()]
 MARK = "ALTER ROLE {} SET tsdb_admin.read_only_role = true"
 
 
@@ -53,7 +53,7 @@ class Tenant:
         return True
 
 
-@pytest.fixture(scope="module", params=[one.major for one in find_installations().found])
+@pytest.fixture(scope="module", params=[one.major for one in installations().found])
 def tenant(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Tenant]:
     """The admin of a service without the module: what holds, holds by privileges."""
     password = new_password()
@@ -373,7 +373,7 @@ if BUILT:  # which takes a C compiler
 
 def test_a_mark_in_capitals_locks_no_role_out(instances: Instances) -> None:
     password = new_password()
-    server = new_server(instances, password, pg_major=min(one.major for one in find_installations().found))
+    server = new_server(instances, password, pg_major=min(one.major for one in installations().found))
     boot(instances, server)
     instances.secure(server, is_new=True, neutralize=False)
     instances.open(server)

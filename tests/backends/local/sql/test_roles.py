@@ -12,10 +12,10 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, roles
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.servers import installations
 
 ODD_NAMES = ("Robert'); DROP ROLE x;--", 'quo"te', "back\\slash", "%s {} {verifier}", "naïve ✓", "-c x")
 
@@ -98,7 +98,7 @@ def test_has_password_reflects_a_change_by_anybody(instances: Instances, server:
     assert not roles.admin_has(paths, second)
 
 
-@pytest.mark.parametrize("major", sorted(find_installations().by_major))
+@pytest.mark.parametrize("major", sorted(installations().by_major))
 @pytest.mark.parametrize("whose", ["ROLE tsdbadmin", "DATABASE tsdb", "ROLE tsdbadmin IN DATABASE tsdb"])
 def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_reported(
     instances: Instances, major: int, whose: str

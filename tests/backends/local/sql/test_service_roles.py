@@ -10,11 +10,11 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
-from ramet.machine.installation import find_installations
 from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.servers import installations
 
-MAJORS = sorted(find_installations().by_major)
+MAJORS = sorted(installations().by_major)
 ATTEMPTS = (
     "DROP ROLE pg_ramet_pooler",
     "ALTER ROLE pg_ramet_pooler RENAME TO mine",

@@ -9,8 +9,8 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, session_settings
-from ramet.machine.installation import find_installations
 from tests.backends.local.hosts import boot, new_server
+from tests.servers import installations
 
 HARMFUL = (
     "idle_session_timeout = '1ms'",
@@ -36,7 +36,7 @@ FROM pg_settings WHERE context = 'user' AND NOT 'NO_RESET_ALL' = ANY(pg_settings
 """
 
 
-@pytest.fixture(params=sorted(find_installations().by_major))
+@pytest.fixture(params=sorted(installations().by_major))
 def server(instances: Instances, request: pytest.FixtureRequest) -> Iterator[Server]:
     made = new_server(instances, pg_major=request.param)
     boot(instances, made)
