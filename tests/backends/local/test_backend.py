@@ -14,12 +14,14 @@ from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.backends.local.backend import LocalBackend, open_backend
+from ramet.backends.local.host.cgroups import NoLimits
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import find_server
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.mounts import mounted_at
 from ramet.errors import Exhausted, Failed, Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
+from ramet.model.size import Size
 from tests.backends.local.forks import (
     append,
     create,
@@ -266,10 +268,13 @@ def test_the_host_is_described(backend: LocalBackend) -> None:
 def test_a_data_root_is_closed_and_opened_again_with_its_services() -> None:
     with data_root() as root:
         backend = open_backend(root)
-        server = new_server(backend.instances, verifier=scram_verifier(new_password()))
+        server = new_server(backend.instances, verifier=scram_verifier(new_password()), size=Size(500, 2))
         backend.servers.initialize(server)
         run(backend, server)
+        limits = backend.instances.limits
+        assert limits.names() == ([] if isinstance(limits, NoLimits) else [server.service_id])
         backend.host.stop_all()
+        assert limits.names() == []
         assert find_server(paths_of(backend, server)) is None
         assert mounted_at(backend.pool.path) is None
         assert not backend.instances.layout.sockets.exists()

@@ -1,6 +1,7 @@
 """Which psql `ramet db connect` runs if there is none in PATH."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from ramet.cli.commands.databases import find_psql
 from ramet.errors import Failed
 from ramet.machine.installation import find_installations
+from tests.cli.terminal import Terminal
 
 SERVER_PROGRAMS = ("postgres", "initdb", "pg_config", "pg_controldata")
 
@@ -30,6 +32,15 @@ def test_psql_of_another_installation_is_found(without_client: Path) -> None:
     program = find_psql(needs_tls=False)
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     assert said.stdout.startswith("psql (PostgreSQL)")
+
+
+def test_psql_that_is_not_in_path_finds_itself(without_client: Path, terminal: Terminal) -> None:
+    """psql looks for itself by the name that it is called with: with a name alone it ends with an error."""
+    assert terminal.ramet("service", "create", "found").code == 0
+    command = [sys.executable, "-m", "ramet", "db", "connect", "found", "--", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("psql (PostgreSQL)")
 
 
 def test_psql_without_tls_is_not_used_for_an_endpoint_that_requires_it(without_client: Path) -> None:

@@ -72,6 +72,14 @@ def test_the_least_important_column_is_dropped_first() -> None:
     }
 
 
+@pytest.mark.parametrize("state", ["status", "outcome", "result", "revoked"])
+@pytest.mark.parametrize("room", [20, 40, 60])
+def test_the_state_of_a_row_is_the_last_column_that_is_dropped(state: str, room: int) -> None:
+    columns = ("public key", "database", "name", "set", "operation", "reason", "from", "to", "created", state)
+    layout = lay_out(dict.fromkeys(columns, 19), room)
+    assert layout.widths[state] == 19
+
+
 @given(st.dictionaries(st.sampled_from([*NATURAL, "reason", "name", "took"]), st.integers(1, 60), min_size=1))
 def test_a_layout_fits_the_terminal_or_has_one_column(natural: dict[str, int]) -> None:
     widths = lay_out(natural, 60).widths

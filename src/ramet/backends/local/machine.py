@@ -41,7 +41,7 @@ class LocalHost:
 
     @cached_property
     def reserve(self) -> Reserve:
-        """Room of the storage that is kept for a shortage."""
+        """Room of the storage that is kept for when the storage is nearly full."""
         below = [] if self.pool.image is None else [self.pool.root]
         return Reserve([self.pool.path, *below])
 
@@ -92,14 +92,14 @@ class LocalHost:
             self.reserve.release()
         elif room.is_ample and not lasting:
             self.reserve.fill(room.reserve_bytes)
-        return room.shortage(lasting=lasting)
+        return room.pressure(lasting=lasting)
 
     def _quota_pressure(self, server: Server, lasting: bool) -> str | None:
         try:
             free = self.instances.quotas.free_bytes(place_of(self.instances.paths(server.service_id)))
         except FileNotFoundError:
             return None
-        return None if free is None else read_only_storage.quota_shortage(free, lasting=lasting)
+        return None if free is None else read_only_storage.quota_pressure(free, lasting=lasting)
 
     def discard_free_blocks(self) -> None:
         """Give the disk below a storage image the blocks back that no service uses."""
@@ -130,6 +130,8 @@ class LocalHost:
                     f"{len(waiting)} servers take longer than {_STOP_SECONDS:g} s to stop",
                     ", ".join(paths.service_id for paths in waiting),
                 )
+        for paths in found:
+            self.instances.limits.remove(paths.service_id)
         shutil.rmtree(self.instances.layout.sockets, ignore_errors=True)
         close_pool(self.pool)
 

@@ -90,7 +90,7 @@ def connect(
         )
     program = find_psql(needs_tls=speaks_tls(endpoint))
     environ = {**os.environ, **password_variables(endpoint), **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
-    os.execve(program, ["psql", connection_string(endpoint, role=role), *psql_arguments], environ)  # noqa: S606 - no shell is meant
+    os.execve(program, [program, connection_string(endpoint, role=role), *psql_arguments], environ)  # noqa: S606 - no shell is meant
 
 
 def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoint:

@@ -32,25 +32,25 @@ class StorageGuard:
 
         Without space for WAL their servers go down.
         """
-        shortage = self.plane.backend.host.storage_pressure(None, lasting=self._is_short)
+        pressure = self.plane.backend.host.storage_pressure(None, lasting=self._is_short)
         now = time.monotonic()
-        is_new = (shortage is not None) is not self._is_short
+        is_new = (pressure is not None) is not self._is_short
         if not is_new and self._checked_at is not None and now - self._checked_at < _CHECK_SERVICES_SECONDS:
             return
         self._checked_at = now
         known = serving_services(self.plane.store)
-        quota = self._quota_shortages(known)
-        if shortage is None and not self._is_short and any(s.storage_warning and s.id not in quota for s in known):
-            shortage = self.plane.backend.host.storage_pressure(
+        quota = self._quota_pressure(known)
+        if pressure is None and not self._is_short and any(s.storage_warning and s.id not in quota for s in known):
+            pressure = self.plane.backend.host.storage_pressure(
                 None, lasting=True
             )  # another process has made them read-only
-        reasons = {service.id: shortage or quota.get(service.id) for service in known}
+        reasons = {service.id: pressure or quota.get(service.id) for service in known}
         concerned = [service for service in known if reasons[service.id] or service.storage_warning]
         self._warn([service for service in concerned if service.storage_warning is None], reasons)
         left = self._set_all(concerned, reasons)
-        self._is_short = shortage is not None or bool(left)
+        self._is_short = pressure is not None or bool(left)
 
-    def _quota_shortages(self, known: Sequence[Service]) -> Mapping[str, str]:
+    def _quota_pressure(self, known: Sequence[Service]) -> Mapping[str, str]:
         """Return why services have nearly used up their own quotas, by id."""
         found = {}
         for service in known:
@@ -61,7 +61,7 @@ class StorageGuard:
         return found
 
     def _warn(self, services_: Sequence[Service], reasons: Reasons) -> None:
-        """Record the shortage before a service is made read-only: otherwise it might stay so for good."""
+        """Record the pressure before a service is made read-only: otherwise it might stay so for good."""
         if not services_:
             return
         with self.plane.store.write() as tx:

@@ -23,22 +23,22 @@ MIB, GIB = 1024**2, 1024**3
     ("free_mib", "lasting", "is_short"),
     [(127, False, True), (128, False, False), (255, True, True), (256, True, False)],
 )
-def test_a_shortage_begins_at_a_limit_and_ends_at_twice_as_much(free_mib: int, lasting: bool, is_short: bool) -> None:
-    assert (Room(0, free_mib * MIB, GIB).shortage(lasting=lasting) is not None) is is_short
+def test_pressure_begins_at_a_limit_and_ends_at_twice_as_much(free_mib: int, lasting: bool, is_short: bool) -> None:
+    assert (Room(0, free_mib * MIB, GIB).pressure(lasting=lasting) is not None) is is_short
 
 
 @pytest.mark.parametrize(("before_mib", "is_short"), [(200, False), (210, False), (260, True), (900, True)])
 def test_free_space_that_decreases_fast_is_short_before_the_limit(before_mib: int, is_short: bool) -> None:
     room = Room(10, before_mib * MIB, GIB).then(11, 190 * MIB, GIB)
-    assert (room.shortage(lasting=False) is not None) is is_short
+    assert (room.pressure(lasting=False) is not None) is is_short
 
 
 def test_an_old_measurement_of_free_space_is_not_extrapolated() -> None:
-    assert Room(10, 900 * MIB, GIB).then(1000, 190 * MIB, GIB).shortage(lasting=False) is None
+    assert Room(10, 900 * MIB, GIB).then(1000, 190 * MIB, GIB).pressure(lasting=False) is None
 
 
 def test_free_space_is_never_short_by_its_decrease_alone() -> None:
-    assert Room(10, 900 * GIB, 1000 * GIB).then(11, 700 * GIB, 1000 * GIB).shortage(lasting=False) is None
+    assert Room(10, 900 * GIB, 1000 * GIB).then(11, 700 * GIB, 1000 * GIB).pressure(lasting=False) is None
 
 
 def test_a_reserve_is_created_once_and_removed(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Read-only roles hold by privileges: those of the functions, and those that the admin marks."""
 
+import _sqlite3
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,7 +12,9 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server import read_only_module
+from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.read_only_module import Modules
 from ramet.backends.local.server.renewal import renew_access
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
@@ -380,6 +384,32 @@ def test_a_mark_in_capitals_locks_no_role_out(instances: Instances) -> None:
     tenant = Tenant(instances, server, password)
     tenant.run("""ALTER ROLE tsdbadmin SET "TSDB_ADMIN.READ_ONLY_ROLE" = 'false'""")
     assert tenant.run("SHOW transaction_read_only") == [("off",)]
+    instances.remove(server.service_id, 10)
+
+
+@pytest.mark.parametrize("build", [b"", b"no library", None], ids=["empty", "text", "another library"])
+def test_a_module_that_cannot_be_loaded_lets_clients_in(
+    instances: Instances, tmp_path: Path, build: bytes | None
+) -> None:
+    """The third one is a library of this host that is no module of PostgreSQL."""
+    broken = tmp_path / "broken.so"
+    broken.write_bytes(Path(_sqlite3.__file__).read_bytes() if build is None else build)
+    password = new_password()
+    server = new_server(instances, password)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read_only_module, "library_of", lambda major: broken)
+        boot(instances, server)
+        instances.secure(server, is_new=True, neutralize=False)
+        instances.open(server)
+        assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
+        patch.setitem(vars(instances), "read_only_modules", Modules())
+        eventually(lambda: instances.stop(server, 10))
+        instances.start(server, Phase.OPEN)
+        eventually(lambda: instances.await_ready(server, 0.5).ready)
+        eventually(lambda: Tenant(instances, server, password).run("SELECT 1") == [(1,)])
+        patch.setitem(vars(instances), "read_only_modules", Modules())
+        renew_access(instances, server)
+        assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
     instances.remove(server.service_id, 10)
 
 

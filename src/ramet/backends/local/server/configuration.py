@@ -20,6 +20,7 @@ DEFAULT_TEMP_FILE_MBS = 1024
 _MB_PER_GB = 1024
 _MOST_CONNECTIONS = 500
 _MOST_CORES = 64
+_MODULES = "session_preload_libraries"
 _HAS_WORKERS = "timescaledb"
 _TIMESCALEDB_JOBS = 16
 # The number of databases is rounded up, so that few new databases require a restart.
@@ -81,6 +82,11 @@ def closing(text: str) -> str:
     The server would log each setting that needs a restart at the reload.
     """
     return _OPENED.sub(r"\1 = 'off'", text)
+
+
+def without_module(text: str) -> str:
+    """Return the configuration without the module for read-only sessions."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(f"{_MODULES} = "))
 
 
 def pg_hba_conf(features: Features, phase: Phase) -> str:
@@ -335,7 +341,7 @@ def _behaviour(server: Server, features: Features, phase: Phase) -> dict[str, st
         "cron.launch_active_jobs": "on" if phase is Phase.OPEN else "off",
     }
     if features.read_only_module is not None:
-        settings["session_preload_libraries"] = f'"{features.read_only_module}"'
+        settings[_MODULES] = f'"{features.read_only_module}"'
     if "pg_stat_statements" in features.preload:
         settings["pg_stat_statements.max"] = "1000" if server.size.shared else "5000"
     if "timescaledb" in features.preload:

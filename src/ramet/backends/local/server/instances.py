@@ -26,9 +26,10 @@ from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.server import configuration, probe, read_only_module
+from ramet.backends.local.server import configuration, probe
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
+from ramet.backends.local.server.read_only_module import Modules
 from ramet.backends.local.sql import connections, neutralization, read_only_access, roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
@@ -63,6 +64,11 @@ class Instances:
     def jobs(self) -> Jobs:
         """The background jobs on these servers."""
         return Jobs(self.layout.services.parent / "turns.lock", self.background_jobs)
+
+    @cached_property
+    def read_only_modules(self) -> Modules:
+        """The modules for read-only sessions of these servers."""
+        return Modules()
 
     @cached_property
     def read_only_roles(self) -> ReadOnlyRoles:
@@ -117,7 +123,16 @@ class Instances:
         if readiness.ready:
             self._limit_all(server, paths)
             bound_log(paths, self.account)
+            self._leave_out_unusable_module(server, paths)
         return readiness
+
+    def _leave_out_unusable_module(self, server: Server, paths: ServicePaths) -> None:
+        """Remove a module from a server that has just started if the server cannot load it."""
+        if self.read_only_modules.provide(paths, server.pg_major) is None:
+            in_force = paths.config_file.read_text()
+            self._put(paths.config_file, configuration.without_module(in_force))
+            if paths.config_file.read_text() != in_force:
+                postgres.reload(paths)
 
     def open(self, server: Server) -> None:
         """Open the server to clients, and return when the endpoint asks them for their password."""
@@ -247,7 +262,7 @@ class Instances:
         """Write the configuration files of a server, which the next start or reload reads."""
         paths = self.paths(server.service_id)
         self.make_sockets(paths)
-        found = read_only_module.provide(paths, server.pg_major)
+        found = self.read_only_modules.provide(paths, server.pg_major)
         features = replace(self.features(server), read_only_module=found, databases=_count_databases(paths))
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         for path, text in (

@@ -6,14 +6,21 @@ module is removed. The source is native/ramet_read_only.c; docs/read-only.md des
 `python -m ramet.backends.local.server.read_only_module` builds it for each PostgreSQL found here.
 """
 
+import hashlib
+import logging
 import os
 import shutil
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import psycopg
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.errors import Failed
+from ramet.backends.local.process import postgres
+from ramet.backends.local.sql import connections
+from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation, Installations, find_installations
 from ramet.machine.programs import complete, run
 
@@ -21,6 +28,7 @@ _SOURCE = Path(__file__).parent / "native" / "ramet_read_only.c"
 _HOME = Path(sys.prefix) / "lib" / "ramet"
 _NAME = "ramet_read_only.so"
 _COMPILE_SECONDS = 120
+_log = logging.getLogger(__name__)
 
 
 def library_of(major: int) -> Path:
@@ -48,8 +56,43 @@ def build(installation: Installation) -> bool:
     return True
 
 
-def provide(paths: ServicePaths, major: int) -> Path | None:
-    """Copy the module to a service's configuration; return its path there, None when there is no module."""
+@dataclass(frozen=True)
+class Modules:
+    """The modules that servers load, without builds that a server could not load: those would end every login."""
+
+    _is_loadable: dict[tuple[int, bytes], bool] = field(default_factory=dict)
+
+    def provide(self, paths: ServicePaths, major: int) -> Path | None:
+        """Copy the module to a service's configuration; return its path there, None when there is no usable module.
+
+        A server that accepts connections loads each build once, as a test.
+        """
+        module = _copy(paths, major)
+        if module is None:
+            return None
+        build = (major, hashlib.sha256(module.read_bytes()).digest())
+        if build not in self._is_loadable and postgres.is_ready(paths):
+            is_loadable = _try_to_load(paths, module)
+            if is_loadable is None:
+                return module
+            self._is_loadable[build] = is_loadable
+        return module if self._is_loadable.get(build, True) else None
+
+
+def _try_to_load(paths: ServicePaths, module: Path) -> bool | None:
+    """Load the module in a session of the platform, which otherwise never does; None if there is no session."""
+    try:
+        with connections.connect(paths) as connection:
+            connection.execute(psycopg.sql.SQL("LOAD {}").format(str(module)))
+    except Unavailable:
+        return None
+    except psycopg.Error as error:
+        _log.warning("services run without the module for read-only sessions, which cannot be loaded: %s", error)
+        return False
+    return True
+
+
+def _copy(paths: ServicePaths, major: int) -> Path | None:
     copy, built = paths.conf / _NAME, library_of(major)
     if built.exists():
         content = built.read_bytes()

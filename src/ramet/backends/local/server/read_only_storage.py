@@ -69,7 +69,7 @@ class Room:
         """Tell whether a reserve can be created without filling the storage."""
         return self.free_bytes >= 3 * self.limit_bytes
 
-    def shortage(self, *, lasting: bool) -> str | None:
+    def pressure(self, *, lasting: bool) -> str | None:
         """Return a sentence when too little space is free, else None; with `lasting`, twice as much must be free.
 
         The limit is reached earlier when free space decreases fast.
@@ -99,7 +99,7 @@ class FreeSpace:
         return self._last
 
 
-def quota_shortage(free_bytes: int, *, lasting: bool) -> str | None:
+def quota_pressure(free_bytes: int, *, lasting: bool) -> str | None:
     """Return a sentence when little of a service's quota is left; a server that cannot write its WAL shuts down."""
     if free_bytes >= (2 * _LEAST_BYTES if lasting else _LEAST_BYTES):
         return None
