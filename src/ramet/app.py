@@ -194,6 +194,11 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
     ]
 
 
+def installation_of(settings: Settings) -> str:
+    """Return the identifier of this installation as the writer of an archive; made once."""
+    return installation_id(settings.data_dir / "secrets")
+
+
 def recovery_key(settings: Settings) -> RecoveryKey:
     """Return the key that encrypts the secrets in the catalogue of the archive; made once unless a file is named."""
     if settings.archive_key_file is not None:
@@ -208,7 +213,7 @@ def _catalogue_duty(settings: Settings, plane: Plane) -> list[Duty]:
     catalogue = PublishCatalogue(
         plane.store,
         open_bucket(settings.archive_url),
-        installation_id(secrets_directory),
+        installation_of(settings),
         secrets_directory,
         recovery_key(settings),
     )

@@ -30,6 +30,7 @@ from ramet.model.status import Status
 from ramet.operations.procedure import Outcome, Procedure, Step, Undo, Work
 from ramet.operations.worker import Worker
 from ramet.store import services
+from tests.recovery.losses import lose_and_recover
 from tests.worlds import World, make_world
 
 PAGE = Path(__file__).parents[2] / "docs" / "states.md"
@@ -82,6 +83,7 @@ Submit = Callable[[World, str], str]
 VERBS: dict[str, tuple[Status | None, Submit]] = {
     "create": (None, lambda w, _: create_service(w.plane, w.project.id, CreateRequest("new")).service.id),
     "fork": (None, lambda w, parent: fork_service(w.plane, w.project.id, parent, NOW).service.id),
+    "recover": (None, lose_and_recover),
     "stop": (Status.READY, lambda w, service: stop_service(w.plane, w.project.id, service).id),
     "start": (Status.PAUSED, lambda w, service: start_service(w.plane, w.project.id, service).id),
     "resize": (Status.READY, _resize),

@@ -36,6 +36,7 @@ from ramet.procedures.servers import Tools
 from ramet.store import services
 from ramet.store.tables import hold
 from tests import procedure_laws as laws
+from tests.recovery.losses import lose_and_recover
 from tests.worlds import World, make_world
 
 Case = Callable[[World, str], str]
@@ -140,6 +141,7 @@ def submit_set_pooler(world: World, parent: str) -> str:
 CASES: dict[str, tuple[Case, Status | None]] = {
     "create": (submit_create, Status.READY),
     "fork": (submit_fork, Status.READY),
+    "recover": (lose_and_recover, Status.READY),
     "stop": (submit_stop, Status.PAUSED),
     "start": (submit_start, Status.READY),
     "restart": (submit_restart, Status.READY),
@@ -227,7 +229,7 @@ def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, 
     subject, status = run(world, name, lambda p: laws.undone_twice(laws.failing(p, step, after=after)))
     assert nothing_is_held(world)
     assert world.leftovers() == []
-    if name in ("create", "fork"):
+    if name in ("create", "fork", "recover"):
         assert status is Status.UNSTABLE
         assert "Injected" in (get_service(world.plane, world.project.id, subject).failure or "")
     elif name in ("start", "restart"):

@@ -81,6 +81,15 @@ def volume_of(kept: dict[str, Any]) -> Volume:
     )
 
 
+def fill_archive(backend: MemoryBackend, service_id: str, kept: dict[str, Any]) -> None:
+    archive, rows = backend.archive, tuple(Row(datetime.fromisoformat(at), value) for at, value in kept["rows"])
+    archive.location = "memory://archive"
+    archive.bases[service_id] = [datetime.fromisoformat(taken_at) for taken_at in kept["bases"]]
+    archive.rows[service_id] = rows
+    if kept["fetched"]:
+        archive.memory.fetched[service_id] = rows
+
+
 @pytest.fixture(params=CASES, ids=name_of)
 def case(request: pytest.FixtureRequest) -> Case:
     found: Case = request.param
@@ -93,6 +102,8 @@ def world(tmp_path: Path, case: Case, empty_store: Path) -> Iterator[World]:
     insert_rows(Path(shutil.copy(empty_store, tmp_path)), case)
     backend = MemoryBackend()
     backend.volumes = {service_id: volume_of(kept) for service_id, kept in case["volumes"].items()}
+    for service_id, kept in case.get("archive", {}).items():
+        fill_archive(backend, service_id, kept)
     made = make_world(tmp_path, backend)
     with closing(made.store):
         yield made

@@ -18,6 +18,7 @@ class ProcedureName(StrEnum):
 
     CREATE = "create"
     FORK = "fork"
+    RECOVER = "recover"
     STOP = "stop"
     START = "start"
     RESTART = "restart"
@@ -96,6 +97,23 @@ _SPECS = (
         creates=True,
     ),
     Spec(
+        ProcedureName.RECOVER,
+        "Recover from the archive",
+        {
+            "choose": "Choose the base backup",
+            "fetch": "Download from the archive",
+            "capture": "Create the volume",
+            "recover": "Recover to the restore point",
+            "boot": "Start the server for the first time",
+            "stop": "Stop it",
+            "start": _BOOT,
+            "open": _OPEN,
+        },
+        Status.CONFIGURING,
+        creates=True,
+        deadline_seconds=_DAY_SECONDS,
+    ),
+    Spec(
         ProcedureName.STOP,
         "Pause",
         {"settle": "Wait for other operations", "stop": "Stop the server"},
@@ -126,7 +144,7 @@ _SPECS = (
         "Delete",
         {"settle": "Wait for other operations", "destroy": "Remove its data"},
         Status.DELETING,
-        interrupts=frozenset({ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.RESTART}),
+        interrupts=frozenset({ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.RECOVER, ProcedureName.RESTART}),
     ),
     Spec(
         ProcedureName.OPTIMIZE,

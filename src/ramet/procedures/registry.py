@@ -15,6 +15,7 @@ from ramet.procedures import (
     optimize,
     pooler,
     prepare,
+    recover,
     replica_sets,
     resize,
     snapshot,
@@ -27,6 +28,7 @@ def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
     return [
         create.procedure(tools),
         fork.procedure(tools),
+        recover.procedure(tools),
         lifecycle.stop(tools),
         lifecycle.start(tools),
         lifecycle.restart(tools),

@@ -63,6 +63,13 @@ class ForkState(RecoveryState, frozen=True, kw_only=True):
     neutralised: dict[str, Any] = {}
 
 
+class RecoverState(RecoveryState, frozen=True, kw_only=True):
+    """`base_backup_id` is a base backup of the archive; `paused`: the lost service was, and is paused afterwards."""
+
+    paused: bool
+    base_backup_id: str | None = None
+
+
 class DrillState(RecoveryState, frozen=True, kw_only=True):
     """`drill_id` names the throw-away server; the archive is verified up to the segment `at`."""
 
@@ -119,6 +126,7 @@ class OneSnapshotState(Struct, frozen=True, kw_only=True):
 STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.CREATE: CreateState,
     ProcedureName.FORK: ForkState,
+    ProcedureName.RECOVER: RecoverState,
     ProcedureName.STOP: Interrupting,
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,

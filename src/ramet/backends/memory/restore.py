@@ -43,7 +43,8 @@ class MemoryRestore:
             if fetched is None:
                 raise Failed("DOWNLOAD_LOST", "What was downloaded for this fork is gone", "Fork once more.")
             volumes[child.service_id] = Volume(
-                rows=_rows_of(Volume(rows=list(fetched)), replace(source, snapshot_id=None))
+                rows=_rows_of(Volume(rows=list(fetched)), replace(source, snapshot_id=None)),
+                secured=child.service_id == source.parent.service_id,
             )
         rows = volumes[child.service_id].rows
         facts = {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows))}

@@ -50,6 +50,7 @@ _COMMANDS = {
     "doctor": "host.doctor:doctor",
     "backup": "host.backup:backup",
     "archive": "host.archive_key:archive_group",
+    "recover": "host.recover:recover",
     "settings": "host.doctor:show_settings",
     "service": "commands:service_group",
     "db": "commands:database_group",

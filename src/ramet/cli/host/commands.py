@@ -36,7 +36,7 @@ def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | 
       ramet up
       ramet up --data /srv/ramet --port 0 --credentials-file ramet.json
     """
-    settings = _begin(data_dir, **arguments)
+    settings = begin(data_dir, **arguments)
     with instance.alone(settings.data_dir):
         _running().run_all(settings, credentials_file)
 
@@ -52,7 +52,7 @@ def serve_only(data_dir: Path | None, **arguments: str | None) -> None:
     Example:
       RAMET_DATABASE_URL=postgresql+psycopg://ramet@db/ramet ramet serve --port 8080
     """
-    settings = _begin(data_dir, **arguments)
+    settings = begin(data_dir, **arguments)
     with instance.shared(settings.data_dir):
         _running().run_http(settings)
 
@@ -67,7 +67,7 @@ def work_only(data_dir: Path | None, worker_threads: str | None) -> None:
     Example:
       RAMET_DATABASE_URL=postgresql+psycopg://ramet@db/ramet ramet worker
     """
-    settings = _begin(data_dir, worker_threads=worker_threads)
+    settings = begin(data_dir, worker_threads=worker_threads)
     with instance.shared(settings.data_dir):
         _running().run_operations(settings)
 
@@ -85,7 +85,8 @@ def down(data_dir: Path | None) -> None:
     _running().end_all(data_dir)
 
 
-def _begin(data_dir: Path | None, **arguments: str | None) -> Settings:
+def begin(data_dir: Path | None, **arguments: str | None) -> Settings:
+    """Return the settings, and prepare this process and the data directory for them."""
     settings = load_settings(data_dir=data_dir, **arguments)
     start_logging(settings.log_level)
     os.umask(0o077)

@@ -17,6 +17,7 @@ from ramet.errors import NotFound
 from ramet.model.procedures import ProcedureName
 
 _OPERATIONS = 60
+_CREATIONS = (ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.RECOVER)
 _GROUPS = 12
 _SNAPSHOTS = 12
 
@@ -57,7 +58,7 @@ def service_page(
         groups=grouped(operations, _GROUPS),
         settings_text=settings_text(past.settings),
         report=None if service.report is None else report_view(fork_report(plane, service.project_id, service.id)),
-        creation=next((one for one in operations if one.procedure in (ProcedureName.CREATE, ProcedureName.FORK)), None),
+        creation=next((one for one in operations if one.procedure in _CREATIONS), None),
     )
 
 

@@ -1,0 +1,148 @@
+"""Recover a service from the off-host archive, on a host that has nothing of it.
+
+step     leaves behind                                          undo
+choose   the base backup to begin with                          -
+fetch    base backup and WAL, staged beside the volume          destroy
+capture  the volume; what was staged is removed                 (destroy)
+recover  the wanted state, cleanly stopped, on a new timeline   (destroy)
+boot     a server, closed to clients; its files are flushed     (destroy)
+stop     a stopped server; PAUSED, if it was paused             (destroy)
+start    a server with all its jobs, closed to clients          (destroy)
+open     an open endpoint: READY                                -
+
+Roles and passwords stay as they are, and nothing is neutralized: the service takes the place of the lost one.
+The first snapshot, of which the next base backup is uploaded, and the read replica sets follow in the last transaction.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.backends.interface.values import Source
+from ramet.errors import Failed, Unavailable
+from ramet.model.procedures import ProcedureName
+from ramet.model.snapshot import SnapshotKind
+from ramet.model.timestamps import rfc3339
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.replicas import submit_for_set
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Tools,
+    boot,
+    finish,
+    recover,
+    retry_if_server_killed,
+    submit_snapshot,
+)
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import RecoverState, Restartable
+from ramet.store import replica_sets
+
+_Outcome = TypeVar("_Outcome")
+_NO_ARCHIVE = Wait(1.0, "RAMET_ARCHIVE_URL is not set, and must name the archive")
+
+
+@dataclass(frozen=True)
+class Recover:
+    """The steps of `recover`."""
+
+    tools: Tools
+
+    def choose(self, work: Work[RecoverState]) -> Outcome:
+        archive, target = self.tools.backend.archive, work.state.target
+        if archive.url() is None:
+            return _NO_ARCHIVE
+        try:
+            base = archive.holdings(work.subject).base_for(target)
+        except Unavailable as error:
+            return Wait(1.0, str(error))
+        if base is None:
+            when = "" if target is None else f" from before {rfc3339(target)}"
+            raise Failed("ARCHIVE_INCOMPLETE", f"The archive has no base backup of service {work.subject}{when}")
+        return Next("fetch", replace(work.state, base_backup_id=base.id))
+
+    def fetch(self, work: Work[RecoverState]) -> Outcome:
+        archive = self.tools.backend.archive
+        if archive.url() is None:
+            return _NO_ARCHIVE
+        progress = archive.fetch(self.tools.server(work), self._source(work), PATIENCE_SECONDS)
+        return Next("capture") if progress is None else Wait(0, progress)
+
+    def capture(self, work: Work[RecoverState]) -> Outcome:
+        captured = self.tools.backend.restore.capture(self.tools.server(work), self._source(work))
+        if captured is None:
+            return Wait(0.2, "what was fetched cannot be read now")
+        return Next("recover", replace(work.state, capture=captured))
+
+    def recover(self, work: Work[RecoverState]) -> Outcome:
+        return _or_again_after_reboot(work, lambda: recover(self.tools, work, self.tools.server(work)))
+
+    def boot_server(self, work: Work[RecoverState]) -> Outcome:
+        server = self.tools.server(work)
+        booting = _or_again_after_reboot(work, lambda: boot(self.tools, work, server, first=True))
+        return booting or Next("stop")
+
+    def stop(self, work: Work[RecoverState]) -> Outcome:
+        """Stop the server, whose first start has held its jobs back."""
+        self.tools.backend.servers.stop(self.tools.server(work))
+        if work.state.paused:
+            return Done(changes=lambda tx: self._record(tx, work))
+        return Next("start")
+
+    def start(self, work: Work[RecoverState]) -> Outcome:
+        return boot(self.tools, work, self.tools.server(work)) or Next("open")
+
+    def open_server(self, work: Work[RecoverState]) -> Outcome:
+        server = self.tools.server(work)
+        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="start")
+        return killed or Done(changes=lambda tx: self._record(tx, work))
+
+    def _record(self, tx: sa.Connection, work: Work[RecoverState]) -> None:
+        finish(tx, work, ready_at=self.tools.clock(), paused=work.state.paused, down_reason=None)
+        submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
+        for each in replica_sets.live_sets(tx, work.subject):
+            submit_for_set(tx, each, ProcedureName.CREATE_REPLICAS, Restartable())
+
+    def destroy(self, work: Work[RecoverState]) -> None:
+        self.tools.backend.servers.destroy(work.subject)
+
+    def mark_failed(self, tx: sa.Connection, work: Work[RecoverState], error: str) -> None:
+        finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        for each in replica_sets.live_sets(tx, work.subject):
+            replica_sets.update_set(tx, each.id, deleted_at=self.tools.clock())
+
+    def _source(self, work: Work[RecoverState]) -> Source:
+        return Source(self.tools.server(work), target=work.state.target, base_backup_id=work.state.base_backup_id)
+
+
+def _or_again_after_reboot(work: Work[RecoverState], act: Callable[[], _Outcome]) -> _Outcome | Next:
+    """Continue; after a reboot of the host, which may have lost what was captured, begin with fetching again."""
+    try:
+        return act()
+    except Failed as error:
+        if error.code != "INTERRUPTED_BY_REBOOT":
+            raise
+        return Next("fetch", replace(work.state, capture=None, recovery=None))
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `recover`."""
+    steps = Recover(tools)
+    return procedure_of(
+        ProcedureName.RECOVER,
+        {
+            "choose": steps.choose,
+            "fetch": steps.fetch,
+            "capture": steps.capture,
+            "recover": steps.recover,
+            "boot": steps.boot_server,
+            "stop": steps.stop,
+            "start": steps.start,
+            "open": steps.open_server,
+        },
+        {"fetch": steps.destroy},
+        on_failed=steps.mark_failed,
+    )

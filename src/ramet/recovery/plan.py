@@ -1,0 +1,167 @@
+"""What can be recovered on this host, and as what: checked before anything is changed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from ramet.control.plane import Plane
+from ramet.control.ports import reserve_ports
+from ramet.errors import Error, Exhausted, Failed, Invalid
+from ramet.model.timestamps import rfc3339
+from ramet.recovery.catalogue import ReplicaSetEntry, ServiceEntry
+from ramet.recovery.contents import Holding
+from ramet.store import services
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A service that cannot be recovered here, and why."""
+
+    entry: ServiceEntry
+    error: Error
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The services to recover, as they will be here; those that cannot; and what else will differ, in sentences."""
+
+    entries: tuple[ServiceEntry, ...]
+    refused: tuple[Refused, ...]
+    differences: tuple[str, ...]
+
+
+def make_plan(plane: Plane, holdings: Sequence[Holding], target: datetime | None, *, new_ports: bool) -> Plan:
+    """Check services against this host. Raises Invalid when ports are taken, unless they may be replaced."""
+    with plane.store.read() as tx:
+        is_known = {each.entry.id: services.get_service(tx, each.entry.id) is not None for each in holdings}
+    entries, refused, differences = list[ServiceEntry](), list[Refused](), list[str]()
+    for each in holdings:
+        error = None if is_known[each.entry.id] else _refusal(plane, each, target)
+        if error is not None:
+            refused.append(Refused(each.entry, error))
+            continue
+        entry, differing = _adapted(plane, each.entry)
+        entries.append(entry)
+        differences += differing
+    fresh = [entry for entry in entries if not is_known[entry.id]]
+    taken = {port: name for entry in fresh for port, name in _ports(entry) if not plane.backend.host.port_is_free(port)}
+    if taken and not new_ports:
+        raise _ports_taken(taken)
+    if taken:
+        entries = _with_new_ports(plane, entries, set(taken))
+        differences += [f"{name}: port {port} is in use here, and another one is taken" for port, name in taken.items()]
+    return Plan(tuple(entries), tuple(refused), tuple(differences))
+
+
+def _refusal(plane: Plane, holding: Holding, target: datetime | None) -> Error | None:
+    """Return why a service cannot be recovered; None when it can."""
+    entry = holding.entry
+    if holding.oldest is None or holding.newest is None:
+        why = "its first base backup was not complete" if entry.archived else "it was not archived off the host"
+        return Failed("NO_BASE_BACKUP", f"The archive has no base backup of {entry.name}: {why}")
+    if target is not None and not holding.oldest <= target <= holding.newest:
+        return Invalid(
+            "OUTSIDE_RESTORE_WINDOW",
+            f"--to {rfc3339(target)} must be between {rfc3339(holding.oldest)} and {rfc3339(holding.newest)}",
+            "Leave --to out for the newest state.",
+        )
+    try:
+        plane.backend.host.check_service_type(entry.service_type, entry.pg_major)
+        plane.placement.check_tls(entry.pg_major, has_tls=plane.backend.host.has_tls(entry.pg_major))
+    except (Invalid, Failed) as error:
+        return error
+    return None
+
+
+def _adapted(plane: Plane, entry: ServiceEntry) -> tuple[ServiceEntry, list[str]]:
+    """Return a service as this host can have it, and what differs from the lost one."""
+    differences = list[str]()
+    largest = plane.backend.host.size()
+    if _exceeds(entry.cpu_millis, largest.cpu_millis) or _exceeds(entry.memory_gbs, largest.memory_gbs):
+        entry = replace(
+            entry,
+            cpu_millis=_least(entry.cpu_millis, largest.cpu_millis),
+            memory_gbs=_least(entry.memory_gbs, largest.memory_gbs),
+        )
+        differences.append(
+            f"{entry.name}: this host is smaller, so it gets {entry.cpu_millis} millis of CPU and {entry.memory_gbs} GB"
+        )
+    obstacles = {each.id: _obstacle(plane, entry, each) for each in entry.replica_sets}
+    differences += [
+        f"{entry.name}: its read replica set {each.name} is not made again: {obstacles[each.id]}"
+        for each in entry.replica_sets
+        if obstacles[each.id] is not None
+    ]
+    kept = tuple(each for each in entry.replica_sets if obstacles[each.id] is None)
+    return replace(entry, replica_sets=kept), differences
+
+
+def _obstacle(plane: Plane, entry: ServiceEntry, replica_set: ReplicaSetEntry) -> str | None:
+    """Say why a read replica set is not made again; None when it is."""
+    if entry.paused:
+        return "the service is paused"
+    if len(replica_set.nodes) > 1 or replica_set.pooler_port is not None:
+        try:
+            plane.backend.poolers.check()
+        except (Invalid, Failed) as error:
+            return str(error)
+    return None
+
+
+def _exceeds(wanted: int | None, largest: int | None) -> bool:
+    return wanted is not None and largest is not None and wanted > largest
+
+
+def _least(wanted: int | None, largest: int | None) -> int | None:
+    return wanted if wanted is None or largest is None else min(wanted, largest)
+
+
+def _ports(entry: ServiceEntry) -> Iterable[tuple[int, str]]:
+    """Yield each port of a service, with the name of what has it."""
+    yield entry.port, entry.name
+    if entry.pooler_port is not None:
+        yield entry.pooler_port, f"the pooler of {entry.name}"
+    for each in entry.replica_sets:
+        pooler = () if each.pooler_port is None else (each.pooler_port,)
+        for port in dict.fromkeys((each.port, *pooler, *(port for _, port in each.nodes))):
+            yield port, f"read replica set {each.name} of {entry.name}"
+
+
+def _ports_taken(taken: dict[int, str]) -> Invalid:
+    listed = ", ".join(f"{port} ({name})" for port, name in taken.items())
+    return Invalid(
+        "PORT_IN_USE",
+        f"Ports of services are in use on this host: {listed}",
+        "Stop what listens there, or give --new-ports to let these services have others.",
+    )
+
+
+def _with_new_ports(plane: Plane, entries: list[ServiceEntry], taken: set[int]) -> list[ServiceEntry]:
+    """Return the services with other ports in place of those that are taken."""
+    wanted = {port for entry in entries for port, _ in _ports(entry)} - taken
+    with plane.store.read() as tx:
+        free = reserve_ports(plane, tx, min(len(plane.placement.ports), len(taken) + len(wanted)))
+    chosen = [port for port in free if port not in wanted]
+    if len(chosen) < len(taken):
+        raise Exhausted("NO_FREE_PORT", f"{len(taken)} new ports are needed", "Widen RAMET_PORT_RANGE.")
+    new = dict(zip(sorted(taken), chosen, strict=False))
+    return [_renumbered(entry, new) for entry in entries]
+
+
+def _renumbered(entry: ServiceEntry, new: dict[int, int]) -> ServiceEntry:
+    def of(port: int) -> int:
+        return new.get(port, port)
+
+    sets = [
+        replace(
+            each,
+            port=of(each.port),
+            pooler_port=None if each.pooler_port is None else of(each.pooler_port),
+            nodes=tuple((node_id, of(port)) for node_id, port in each.nodes),
+        )
+        for each in entry.replica_sets
+    ]
+    pooler_port = None if entry.pooler_port is None else of(entry.pooler_port)
+    return replace(entry, port=of(entry.port), pooler_port=pooler_port, replica_sets=tuple(sets))

@@ -1,0 +1,170 @@
+"""A machine is lost with all its files; another one brings its services back from the object store."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from harness.instance import Instance, connect, open_instance
+from harness.waiting import eventually
+from ramet.archive.object_store import Bucket
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def ready(instance: Instance, service_id: str) -> dict[str, Any]:
+    path = f"/services/{service_id}"
+    eventually(lambda: instance.ask("GET", path)["status"] == "READY", f"{service_id} READY", 0.1)
+    found: dict[str, Any] = instance.ask("GET", path)
+    return found
+
+
+def archived_now(instance: Instance, service_id: str) -> None:
+    """Wait until the archive has all that was committed before this call."""
+    begun = datetime.now(UTC)
+
+    def is_archived() -> bool:
+        until = instance.ask("GET", f"/services/{service_id}/archive")["archived_until"]
+        return until is not None and datetime.fromisoformat(until) > begun
+
+    eventually(is_archived, f"the archive of {service_id}", 0.2)
+
+
+class Lost:
+    """What was known of a machine before it was lost."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.passwords: dict[str, str] = {}
+        self.ids: dict[str, str] = {}
+
+    def create(self, name: str) -> None:
+        key = {"Idempotency-Key": f"key-of-{name}"}
+        made = self.request("POST", "/services", {"name": name, "environment_tag": "PROD"}, key)
+        self.ids[name], self.passwords[name] = made["service_id"], made["initial_password"]
+        ready(self.instance, self.ids[name])
+
+    def request(self, method: str, path: str, body: object, headers: dict[str, str]) -> Any:
+        return request(self.instance, self.instance.credentials, method, path, body, headers)
+
+    def port(self, name: str) -> int:
+        return int(self.instance.ask("GET", f"/services/{self.ids[name]}")["endpoint"]["port"])
+
+
+def request(
+    instance: Instance, key: dict[str, str], method: str, path: str, body: object = None, headers: Any = None
+) -> Any:
+    """Send a request with an API key of the lost machine."""
+    url = f"{instance.credentials['base_url']}/projects/{key['project_id']}{path}"
+    auth = (key["public_key"], key["secret_key"])
+    answer = httpx.request(method, url, json=body, headers=headers, auth=auth, timeout=60, trust_env=False)
+    assert answer.status_code < 300, answer.text
+    return answer.json() if answer.content else None
+
+
+@pytest.fixture
+def machines(bucket: Bucket) -> Iterator[tuple[Instance, Instance]]:
+    """Two machines with the same object store."""
+    variables = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(open_instance()) for _ in range(2))
+        first.environment.update(variables | {"RAMET_ARCHIVE_URL": bucket.url})
+        second.environment.update(variables)
+        yield first, second
+
+
+def lose(instance: Instance) -> None:
+    """Kill all processes, and remove every file."""
+    root = instance.root
+    instance.remove()
+    root.mkdir()  # the fixture removes it again
+
+
+def recover(instance: Instance, bucket: Bucket, *options: str) -> "subprocess.CompletedProcess[str]":
+    return instance.run("recover", "--data", str(instance.data), "--from", bucket.url, "-o", "json", *options)
+
+
+def recovered(answer: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, Any]]:
+    assert answer.returncode == 0, answer.stderr
+    return {one["name"]: one for one in json.loads(answer.stdout)["services"]}
+
+
+def up_again(instance: Instance, bucket: Bucket) -> None:
+    instance.environment["RAMET_ARCHIVE_URL"] = bucket.url
+    instance.up()
+
+
+def saved_key(instance: Instance, directory: Path) -> Path:
+    shown = instance.run("archive", "key", "--data", str(instance.data))
+    path = directory / "archive.key"
+    path.write_text(shown.stdout)
+    return path
+
+
+def test_everything_comes_back_on_another_machine(
+    machines: tuple[Instance, Instance], bucket: Bucket, tmp_path: Path
+) -> None:
+    first, second = machines
+    first.up()
+    lost = Lost(first)
+    for name in ("shop", "paused"):
+        lost.create(name)
+    with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
+        connection.execute("CREATE TABLE entry (number int PRIMARY KEY)")
+        connection.execute("INSERT INTO entry SELECT generate_series(1, 1000)")
+        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'a password of a tenant'")
+        connection.execute("GRANT SELECT ON entry TO reader")
+    first.ask("PUT", f"/services/{lost.ids['shop']}/restoreSettings", {"window_days": 3})
+    for name in lost.ids:
+        archived_now(first, lost.ids[name])
+    first.ask("POST", f"/services/{lost.ids['paused']}/stop")
+    eventually(lambda: first.ask("GET", f"/services/{lost.ids['paused']}")["status"] == "PAUSED", "PAUSED", 0.1)
+    archived_now(first, lost.ids["paused"])
+    key, credentials = saved_key(first, tmp_path), first.credentials
+    before = {name: first.ask("GET", f"/services/{service_id}") for name, service_id in lost.ids.items()}
+    authority = (first.data / "secrets" / "ca.crt").read_bytes()
+    eventually(lambda: catalogue_says(second, bucket, "paused", paused=True), "the catalogue", 0.2)
+    lose(first)
+
+    answer = recover(second, bucket, "--all", "--take-over", "--archive-key-file", str(key))
+    ended = recovered(answer)
+    assert {name: one["status"] for name, one in ended.items()} == {"shop": "READY", "paused": "PAUSED"}
+    assert "MB" in answer.stderr
+    up_again(second, bucket)
+    for name, was in before.items():
+        found = request(second, credentials, "GET", f"/services/{was['service_id']}")
+        same = ("service_id", "name", "endpoint", "created", "environment_tag", "status", "resources")
+        assert {field: found.get(field) for field in same} == {field: was.get(field) for field in same}, name
+    restore = request(second, credentials, "GET", f"/services/{lost.ids['shop']}/restoreWindow")
+    assert restore["window_days"] == 3
+    assert (second.data / "secrets" / "ca.crt").read_bytes() == authority
+
+    port = int(before["shop"]["endpoint"]["port"])
+    verifying = {"sslmode": "verify-ca", "sslrootcert": str(second.data / "secrets" / "ca.crt")}
+    with connect(port, lost.passwords["shop"], **verifying) as connection:
+        assert connection.execute("SELECT count(*), sum(number) FROM entry").fetchone() == (1000, 500_500)
+    with connect(port, "a password of a tenant", user="reader") as connection:
+        assert connection.execute("SELECT count(*) FROM entry").fetchone() == (1000,)
+    body = {"name": "shop", "environment_tag": "PROD"}
+    again = request(second, credentials, "POST", "/services", body, {"Idempotency-Key": "key-of-shop"})
+    assert (again["service_id"], again["initial_password"]) == (lost.ids["shop"], lost.passwords["shop"])
+
+    with connect(port, lost.passwords["shop"]) as connection:
+        connection.execute("INSERT INTO entry VALUES (1001)")
+    second.credentials_file.write_text(json.dumps(credentials | {"base_url": second.credentials["base_url"]}))
+    archived_now(second, lost.ids["shop"])
+    assert second.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
+    second.await_idle()
+    assert second.leftovers() == []
+
+
+def catalogue_says(instance: Instance, bucket: Bucket, name: str, *, paused: bool) -> bool:
+    listed = json.loads(recover(instance, bucket).stdout)
+    return any(one["name"] == name and one["paused"] is paused for one in listed["services"])
