@@ -1,6 +1,7 @@
 """What the platform logs in as beside its own sessions: no tenant can take it, alter it, or get its rights."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -9,8 +10,9 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.roles import rotate
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
-from ramet.model.passwords import new_password
+from ramet.model.passwords import new_password, unusable_verifier
 from tests.backends.local.hosts import boot, connect, new_server
 from tests.servers import installations
 
@@ -24,6 +26,15 @@ ATTEMPTS = (
     "ALTER ROLE tsdbadmin RENAME TO pg_ramet_replica",
     "CREATE ROLE pg_ramet_replica",
     "DROP OWNED BY pg_ramet_pooler",
+)
+
+LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
+TAKE_OVER = (
+    "GRANT pg_ramet_pooler TO tsdbadmin",
+    "SET ROLE pg_ramet_pooler",
+    "ALTER ROLE CURRENT_USER SET local_preload_libraries = 'nonexistent'",
+    "ALTER ROLE CURRENT_USER IN DATABASE tsdb SET search_path = 'mine'",
+    "ALTER ROLE CURRENT_USER PASSWORD 'x'",
 )
 
 
@@ -51,6 +62,29 @@ def test_tenants_cannot_alter_or_drop_the_role_of_poolers(instances: Instances, 
             " WHERE rolname = 'pg_ramet_pooler'"
         )
         assert found.fetchall() == [(True, False, False, True)]
+
+
+@pytest.mark.parametrize(
+    "undo", [ensure_pooler_role, partial(rotate, verifier=unusable_verifier())], ids=["ensure", "fork"]
+)
+def test_what_a_tenant_does_as_a_member_of_the_role_of_poolers_is_undone(
+    instances: Instances, admin: tuple[Server, Any], undo: Callable[[Any], object]
+) -> None:
+    server, client = admin
+    if server.pg_major <= LAST_MAJOR_THAT_GRANTS_ANYTHING:
+        for statement in TAKE_OVER:
+            client.execute(statement)
+    else:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            client.execute(TAKE_OVER[0])
+    with connections.connect(instances.paths(server.service_id)) as platform:
+        undo(platform)
+        assert (
+            platform.execute("SELECT FROM pg_auth_members WHERE roleid = 'pg_ramet_pooler'::regrole").fetchall() == []
+        )
+        assert platform.execute("SELECT setconfig FROM pg_db_role_setting").fetchall() == []
+        found = platform.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'pg_ramet_pooler'").fetchall()
+        assert found == [(None,)]
 
 
 def test_a_role_that_a_tenant_names_as_earlier_releases_did_gets_nothing(

@@ -41,6 +41,7 @@ def rotate(connection: Connection, verifier: Secret) -> int:
     The admin of a fork can log in, whatever tenants of its parent did to the role.
     """
     service_roles.retire_earlier_roles(connection)
+    service_roles.ensure_pooler_role(connection)
     _ensure_admin(connection, verifier)
     others = connection.execute(
         "SELECT rolname FROM pg_authid WHERE rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)",

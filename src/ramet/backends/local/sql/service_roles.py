@@ -3,7 +3,8 @@
 Replicas stream as the platform's own role, which no tenant can alter. A pooler is exposed to clients, so it logs in as
 a role that can only read verifiers. Its name and oid are in the range that PostgreSQL reserves: no role can create,
 alter or rename a role called `pg_...`, and no role can drop one with a pinned oid, not even a tenant with CREATEROLE on
-PostgreSQL 15, who may drop all other roles except superusers.
+PostgreSQL 15, who may drop all other roles except superusers. There such a tenant may also become a member of it, and
+as this role give it settings with which poolers cannot log in any more: `ensure_pooler_role` undoes that.
 """
 
 import contextlib
@@ -21,6 +22,12 @@ INSERT INTO pg_authid (oid, rolname, rolsuper, rolinherit, rolcreaterole, rolcre
     rolbypassrls, rolconnlimit)
 SELECT %s, %s, false, true, false, false, true, false, false, -1 WHERE NOT EXISTS (SELECT FROM pg_authid WHERE oid = %s)
 """
+# From PostgreSQL 16 on tenants cannot make any of these changes.
+_UNDO_CHANGES = (
+    "DELETE FROM pg_auth_members WHERE roleid = %s",
+    "DELETE FROM pg_db_role_setting WHERE setrole = %s",
+    "UPDATE pg_authid SET rolpassword = NULL WHERE rolpassword IS NOT NULL AND oid = %s",
+)
 _READS_VERIFIERS = "SELECT pg_has_role(%s::name, 'pg_read_all_data', 'USAGE')"
 # Tenants cannot set REPLICATION, and their grants have another grantor than the platform's role.
 _MADE_BY_EARLIER_RELEASES = """
@@ -31,8 +38,10 @@ OR rolname = 'ramet_pooler' AND EXISTS (SELECT FROM pg_auth_members m
 
 
 def ensure_pooler_role(connection: Connection) -> None:
-    """Create the role of poolers unless it exists, and let it read verifiers; may run again."""
+    """Create the role of poolers, or undo what tenants did to it, and let it read verifiers; may run again."""
     connection.execute(_MAKE_POOLER, (_POOLER_OID, POOLER_ROLE, _POOLER_OID))
+    for statement in _UNDO_CHANGES:
+        connection.execute(statement.encode(), (_POOLER_OID,))
     if connection.execute(_READS_VERIFIERS, (POOLER_ROLE,)).fetchone() != (True,):
         connections.run(connection, "GRANT pg_read_all_data TO {}", POOLER_ROLE)
 
