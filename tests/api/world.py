@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 from litestar.testing import TestClient
@@ -118,9 +118,41 @@ def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
     plane = Plane(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
     projects = Projects(store)
     worker = Worker(store, all_procedures(Tools(store, backend, clock, rest=timedelta(0)), timedelta(days=7)))
-    with TestClient(create_app(plane, projects, version="1"), raise_server_exceptions=False) as client:
+    application = _idle.pop() if _idle else _Application()
+    application.serve(plane, projects)
+    with TestClient(application.app, raise_server_exceptions=False) as client:
         yield World(store, backend, plane, projects, worker, client, clock, new_tenant(projects, "main"))
+    _idle.append(application)
     store.close()
+
+
+class _Current:
+    """Stands for the object of the world that an application serves at present."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+        self.found: object = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # Litestar checks the types of what it injects
+        return self._kind
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.found, name)
+
+
+class _Application:
+    """An application for one world after the other: to register its routes takes longer than most tests."""
+
+    def __init__(self) -> None:
+        self._plane, self._projects = _Current(Plane), _Current(Projects)
+        self.app = create_app(cast("Plane", self._plane), cast("Projects", self._projects), version="1")
+
+    def serve(self, plane: Plane, projects: Projects) -> None:
+        self._plane.found, self._projects.found = plane, projects
+
+
+_idle: list[_Application] = []
 
 
 def new_tenant(projects: Projects, name: str) -> Tenant:
