@@ -111,6 +111,20 @@ class Instance:
             command, env=environ, input=answer, capture_output=True, text=True, timeout=_SECONDS, check=False
         )
 
+    def run_until(self, seconds: float, *words: str) -> bool:
+        """Run a command and kill it after a time; return False when it had ended before."""
+        with self.log_file.open("ab") as log:
+            process = subprocess.Popen(
+                [*self.program, *words], env=self._environ(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return True
+        return False
+
     def terminate(self) -> int:
         """End the process by SIGTERM and return its exit code."""
         process, self.process = self.process, None

@@ -6,8 +6,7 @@ confirmed, so the commit record lies between the two: that orders the transactio
 
 import hashlib
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,12 +76,6 @@ class Writers:
         for thread in self._threads:
             thread.join(60)
 
-    def noted(self) -> "Noted":
-        """Return what the file says."""
-        lines = msgspec.json.Decoder(Sent | Done).decode_lines(self.file.read_bytes()) if self.file.exists() else []
-        sent = {line.key for line in lines if isinstance(line, Sent)}
-        return Noted(frozenset(sent), {line.key: line for line in lines if isinstance(line, Done)})
-
     def _run(self, writer: int) -> None:
         numbers = iter(range(self.first, 2**60))
         with self.file.open("ab") as file:
@@ -143,10 +136,17 @@ class Noted:
             newest[writer] = max(newest.get(writer, 0), number)
         return [one.key for one in missing if one.after <= last or one.key[1] < newest.get(one.key[0], 0)]
 
-    def lost_seconds(self, rows: Mapping[Key, str], lost_at: datetime) -> float:
+    def lost_seconds(self, rows: Container[Key], lost_at: datetime) -> float:
         """Return how long before the loss of the machine the first row was confirmed that is missing."""
         first = min((one.at for key, one in self.done.items() if key not in rows), default=lost_at)
         return max(0.0, (lost_at - first).total_seconds())
+
+
+def read_notes(file: Path) -> Noted:
+    """Return what a file of notes says."""
+    lines = msgspec.json.Decoder(Sent | Done).decode_lines(file.read_bytes()) if file.exists() else []
+    sent = {line.key for line in lines if isinstance(line, Sent)}
+    return Noted(frozenset(sent), {line.key: line for line in lines if isinstance(line, Done)})
 
 
 def _fault(keys: "frozenset[Key] | list[Key]", what: str) -> list[str]:
@@ -157,12 +157,3 @@ def rows_of(connection: "psycopg.Connection[tuple[object, ...]]") -> dict[Key, s
     """Return the rows of a service."""
     found = connection.execute("SELECT writer, n, content FROM ledger").fetchall()
     return {(int(str(writer)), int(str(n))): str(content) for writer, n, content in found}
-
-
-def await_rows(writers: Writers, count: int, seconds: float = 120.0) -> None:
-    """Wait until so many rows are confirmed. Raises TimeoutError."""
-    deadline = time.monotonic() + seconds
-    while len(writers.noted().done) < count:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{count} rows were not confirmed within {seconds:g} s")
-        time.sleep(0.05)

@@ -3,7 +3,9 @@
 import contextlib
 import os
 import subprocess
+import tempfile
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +15,13 @@ import httpx
 import psycopg
 
 from harness.instance import Instance, connect
+from harness.ports import service_ports
 from harness.waiting import eventually
-from prove.acknowledged import TABLE, Key, Writers
+from prove.acknowledged import TABLE, Key, Noted, Writers, read_notes, rows_of
 from ramet.machine.installation import find_installations
 
 _POLL_SECONDS = 0.2
+_PROMISE_SECONDS = 300.0
 
 
 @dataclass
@@ -37,6 +41,11 @@ class Busy:
     _writers: Writers | None = None
     _pgbench: "subprocess.Popen[bytes] | None" = None
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the load appends to."""
+        return ("ledger", "pgbench_history") if self.scale else ("ledger",)
+
     def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
         """Connect as the admin."""
         return connect(self.port, self.password)
@@ -46,12 +55,17 @@ class Busy:
         """What was confirmed before this time survives: the latest time that was announced."""
         return max(self.announced, default=None)
 
-    @property
-    def writers(self) -> Writers:
-        """The clients that append rows."""
-        if self._writers is None:
-            raise AssertionError("BUG: the load has not begun")
-        return self._writers
+    def noted(self) -> Noted:
+        """Return what the clients have noted."""
+        return read_notes(self.notes)
+
+    def recovered(self, notes: Path, port: int) -> "Busy":
+        """Return the same service on the next machine: with what it holds now, and numbers that were never sent."""
+        sent = self.noted().sent
+        first = 1 + max((number for _, number in sent | self.kept), default=0)
+        with connect(port, self.password) as connection:
+            kept = frozenset(rows_of(connection))
+        return Busy(self.name, self.service_id, port, self.password, notes, self.scale, first, kept)
 
     def fill(self) -> None:
         """Make the tables of pgbench and of the clients."""
@@ -87,48 +101,106 @@ class Busy:
         return {"PATH": os.environ.get("PATH", ""), "PGPASSWORD": self.password}
 
 
-@dataclass
 class Machine:
-    """The instance, its services, and who listens to what it announces."""
+    """The instance, its services, and who listens to what it announces. `root` and what is there outlive it."""
 
-    instance: Instance
-    notes: Path
-    services: list[Busy] = field(default_factory=list)
-    lags: list[float] = field(default_factory=list)
-    _lost: threading.Event = field(default_factory=threading.Event)
-    _listener: threading.Thread | None = None
+    def __init__(self, root: Path, variables: Mapping[str, str], services: range | None = None) -> None:
+        self.root, self.variables = root, dict(variables)
+        place = Path(tempfile.mkdtemp(prefix="machine-", dir=root))
+        place.chmod(0o711)
+        self.instance = Instance(place, self.variables, services=services or service_ports())
+        self.services = list[Busy]()
+        self.lags = list[float]()
+        self.began_at = datetime.now(UTC)
+        self.was_interrupted = False
+        self._lost = threading.Event()
+        self._listener: threading.Thread | None = None
+
+    @property
+    def key_file(self) -> Path:
+        """The recovery key of the installation, kept outside."""
+        return self.root / f"{self.variables['RAMET_ARCHIVE_URL'].rpartition('/')[2]}.key"
+
+    @property
+    def ports(self) -> str:
+        """The ports of services."""
+        return f"{self.instance.services.start}-{self.instance.services.stop - 1}"
+
+    def install(self) -> None:
+        """Start Ramet for the first time, and keep its recovery key outside."""
+        self.instance.up()
+        done = self.instance.run("archive", "key", "--data", str(self.instance.data))
+        if done.returncode != 0:
+            raise AssertionError(f"ramet archive key ended with {done.returncode}: {done.stderr}")
+        self.key_file.write_text(done.stdout)
+
+    def adopt(self, lost: "Machine") -> None:
+        """Take the services of a lost machine as they are here; what is not there is left out."""
+        for busy in lost.services:
+            if self.instance.call("GET", f"/services/{busy.service_id}").status_code == 200:
+                self.await_ready(busy.service_id)
+                self.services.append(busy.recovered(self._notes(busy.service_id), self._port(busy.service_id)))
 
     def create(self, name: str, scale: int = 0) -> Busy:
         """Make a service that is archived, with its tables."""
         made = self.instance.ask("POST", "/services", {"name": name, "environment_tag": "PROD"})
-        return self._add(name, made, scale)
+        busy = self._add(name, made, scale)
+        busy.fill()
+        return busy
 
     def fork(self, parent: Busy) -> Busy:
         """Fork a service as of now, archive the fork, and wait until it is READY."""
-        path = f"/services/{parent.service_id}/forkService"
-        name = f"{parent.name}-fork"
+        path, name = f"/services/{parent.service_id}/forkService", f"{parent.name}-fork"
         made = self.instance.ask("POST", path, {"name": name, "fork_strategy": "NOW", "environment_tag": "PROD"})
         return self._add(name, made, 0)
 
     def _add(self, name: str, made: dict[str, Any], scale: int) -> Busy:
         service_id = made["service_id"]
         self.await_ready(service_id)
-        notes = self.notes / f"{service_id}.jsonl"
-        port = self.instance.ask("GET", f"/services/{service_id}")["endpoint"]["port"]
-        busy = Busy(name, service_id, port, made["initial_password"], notes, scale)
-        busy.fill()
-        self.services.append(busy)
+        port, notes = self._port(service_id), self._notes(service_id)
+        self.services.append(busy := Busy(name, service_id, port, made["initial_password"], notes, scale))
         return busy
+
+    def _port(self, service_id: str) -> int:
+        return int(self.instance.ask("GET", f"/services/{service_id}")["endpoint"]["port"])
+
+    def _notes(self, service_id: str) -> Path:
+        return self.instance.root.with_suffix(f".{service_id}.jsonl")
 
     def await_ready(self, service_id: str) -> None:
         """Wait until a service is READY."""
         path = f"/services/{service_id}"
         eventually(lambda: self.instance.ask("GET", path)["status"] == "READY", f"{service_id} READY", 0.05)
 
-    def listen(self) -> None:
-        """Begin to note what Ramet announces of each service."""
+    def begin(self, rate: int) -> None:
+        """Begin the load, and note what Ramet announces of each service."""
+        for busy in self.services:
+            busy.begin(rate)
+        self.began_at = datetime.now(UTC)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+
+    def await_promises(self) -> None:
+        """Wait until a time after the beginning of the load is announced as archived, of every service."""
+
+        def are_promised() -> bool:
+            return all(busy.promised is not None and busy.promised > self.began_at for busy in self.services)
+
+        def what() -> str:
+            state = [(busy.name, busy.promised, busy.problems[-1:]) for busy in self.services]
+            return f"an archived_until after {self.began_at} of every service ({state})"
+
+        eventually(are_promised, what, 0.1, seconds=_PROMISE_SECONDS)
+
+    def snapshot(self, busy: Busy) -> None:
+        """Take a snapshot, and wait until it is there."""
+        path = f"/services/{busy.service_id}/snapshots"
+        made = self.instance.ask("POST", path, {})["id"]
+
+        def is_available() -> bool:
+            return any(one["id"] == made and one["status"] == "AVAILABLE" for one in self.instance.ask("GET", path))
+
+        eventually(is_available, "a snapshot", 0.05)
 
     def _listen(self) -> None:
         while not self._lost.wait(_POLL_SECONDS):
@@ -144,7 +216,10 @@ class Machine:
             busy.problems.append(archive["problem"])
 
     def lose(self) -> datetime:
-        """Kill all processes and remove every file; return when that was. What was announced until then counts."""
+        """Kill all processes and remove every file; return when that was. What was announced until then counts.
+
+        May run twice.
+        """
         self._lost.set()
         self.instance.kill()
         lost_at = datetime.now(UTC)
@@ -152,5 +227,6 @@ class Machine:
             self._listener.join()
         for busy in self.services:
             busy.end()
-        self.instance.remove()
+        if self.instance.root.exists():
+            self.instance.remove()
         return lost_at

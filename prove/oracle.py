@@ -1,16 +1,16 @@
 """What a fork must hold, asked of the databases themselves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import LiteralString, Protocol
 
 import psycopg
+from psycopg import sql
 
-_TRANSACTIONS = """
-    SELECT xmin::text::bigint FROM ledger WHERE pg_xact_commit_timestamp(xmin) <= %s
-    UNION ALL SELECT xmin::text::bigint FROM pgbench_history WHERE pg_xact_commit_timestamp(xmin) <= %s
-"""
-_ALL = "SELECT xmin::text::bigint FROM ledger UNION ALL SELECT xmin::text::bigint FROM pgbench_history"
+_TABLES = ("ledger", "pgbench_history")
+_TRANSACTIONS = "SELECT xmin::text::bigint FROM {} WHERE pg_xact_commit_timestamp(xmin) <= %s"
+_ALL = "SELECT xmin::text::bigint FROM {}"
 _SUMS = """
     SELECT (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers),
            (SELECT sum(bbalance) FROM pgbench_branches), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)
@@ -37,18 +37,23 @@ class Difference:
         return len(self.missing) + len(self.surplus)
 
 
-def transactions_until(parent: Database, restore_time: datetime) -> frozenset[int]:
+def transactions_until(parent: Database, restore_time: datetime, tables: Sequence[str] = _TABLES) -> frozenset[int]:
     """Return the transactions whose commit timestamp is not after a time, according to the parent."""
-    with parent.connect() as connection:
-        return frozenset(
-            int(str(xid)) for (xid,) in connection.execute(_TRANSACTIONS, (restore_time, restore_time)).fetchall()
-        )
+    return _transactions(parent, _TRANSACTIONS, tables, (restore_time,))
 
 
-def all_transactions(fork: Database) -> frozenset[int]:
+def all_transactions(fork: Database, tables: Sequence[str] = _TABLES) -> frozenset[int]:
     """Return all transactions that a fork holds."""
-    with fork.connect() as connection:
-        return frozenset(int(str(xid)) for (xid,) in connection.execute(_ALL).fetchall())
+    return _transactions(fork, _ALL, tables, ())
+
+
+def _transactions(
+    database: Database, query: LiteralString, tables: Sequence[str], values: Sequence[object]
+) -> frozenset[int]:
+    with database.connect() as connection, connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        queries = [sql.SQL(query).format(sql.Identifier(table)) for table in tables]
+        return frozenset(int(str(xid)) for one in queries for (xid,) in connection.execute(one, values).fetchall())
 
 
 def compare(expected: frozenset[int], found: frozenset[int]) -> Difference:

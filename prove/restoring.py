@@ -1,9 +1,10 @@
-"""Ways to bring a service back from the object store."""
+"""Ways to bring services back from the object store: on the next machine by `ramet recover`, or by Barman."""
 
 import contextlib
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from harness.instance import connect
 from harness.object_stores import ObjectStore
 from harness.ports import free_port
 from harness.waiting import eventually
-from prove.machine import Busy
+from prove.machine import Busy, Machine
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.local.host.system_user import server_account
@@ -33,6 +34,36 @@ class Server:
     def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
         """Connect as the admin."""
         return connect(self.port, self.password)
+
+
+def recover(lost: Machine, target: datetime | None = None, kill_after_seconds: float | None = None) -> Machine:
+    """Recover all services of a lost machine on the next one, start Ramet there, and return it.
+
+    With `kill_after_seconds` the recovery is killed after that time, and begun again.
+    """
+    machine = Machine(lost.root, lost.variables, lost.instance.services)
+    words = ["recover", "--from", lost.variables["RAMET_ARCHIVE_URL"], "--all", "--take-over"]
+    words += [
+        "--archive-key-file",
+        str(lost.key_file),
+        "--data",
+        str(machine.instance.data),
+        "--port-range",
+        lost.ports,
+    ]
+    words += ["--to", target.isoformat()] if target is not None else []
+    try:
+        if kill_after_seconds is not None:
+            machine.was_interrupted = machine.instance.run_until(kill_after_seconds, *words)
+        done = machine.instance.run(*words)
+        if done.returncode != 0:
+            raise AssertionError(f"ramet recover ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
+        machine.instance.up()
+        machine.adopt(lost)
+    except BaseException:
+        machine.lose()
+        raise
+    return machine
 
 
 @contextlib.contextmanager
