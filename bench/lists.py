@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import click
 import msgspec
 import psycopg
 
@@ -38,6 +39,9 @@ _SECONDS = 3.0
 _WARM = 3
 _TURNS = 200
 _LONGEST_SECONDS = 30.0
+_FEWEST_TURNS = 10
+_QUICK_COUNTS = (1000,)
+_QUICK_LONGEST_SECONDS = 6.0
 _KB = 1024
 _PAGES = {"console": "/console/", "console_search": "/console/?q=shop-99", "console_lineage": "/console/lineage"}
 _PAGE_TURNS = 50
@@ -72,30 +76,35 @@ def _measure(report: Report, options: Options, url: str, name: str) -> None:
     store = Store.open(url)
     try:
         key, have = _make_key(store), 0
-        for count in options.sizes or (_COUNTS[:2] if options.quick else _COUNTS):
+        for count in options.sizes or (_QUICK_COUNTS if options.quick else _COUNTS):
+            click.echo(f"list: {count} services on {name}", err=True)
             _insert(store, key.project_id, have, count)
             have = count
             with _serving(options.data, url) as server:
-                _alone(report, f"{name}:", count, key, url, options.data)
+                _alone(report, options, f"{name}:", count, key, url)
                 _crowded(report, f"{name}:", count, key)
-                _pages(report, f"{name}:", count, key, url, options.data)
+                _pages(report, options, f"{name}:", count, key, url)
                 report.ratios[f"{name}_{count}_memory_mb"] = round(_memory_mb(server), 1)
     finally:
         store.close()
 
 
-def _alone(report: Report, prefix: str, count: int, key: _Key, url: str, data: Path) -> None:
+def _longest_seconds(options: Options) -> float:
+    return _QUICK_LONGEST_SECONDS if options.quick else _LONGEST_SECONDS
+
+
+def _alone(report: Report, options: Options, prefix: str, count: int, key: _Key, url: str) -> None:
     """Measure one connection and the floor in turns, so that both see the same machine."""
     listed: list[float] = []
     floor: list[float] = []
-    lister, deadline = _lister(key), time.monotonic() + _LONGEST_SECONDS
-    with _reader(url, data) as connection:
+    lister, deadline = _lister(key), time.monotonic() + _longest_seconds(options)
+    with _reader(url, options.data) as connection:
         for turn in range(_WARM + _TURNS):
             taken = lister.read(), _floor(connection, key.project_id)
             if turn >= _WARM:
                 listed.append(taken[0])
                 floor.append(taken[1])
-            if time.monotonic() > deadline:
+            if len(listed) >= _FEWEST_TURNS and time.monotonic() > deadline:
                 break
     _add(report, f"{prefix}floor", count, floor)
     _add(report, f"{prefix}1_connections", count, listed)
@@ -104,14 +113,16 @@ def _alone(report: Report, prefix: str, count: int, key: _Key, url: str, data: P
     report.ratios[f"{name}_at_1_per_second"] = round(1000 * len(listed) / sum(listed), 1)
 
 
-def _pages(report: Report, prefix: str, count: int, key: _Key, url: str, data: Path) -> None:
+def _pages(report: Report, options: Options, prefix: str, count: int, key: _Key, url: str) -> None:
     """Measure pages of the console and the floor in turns."""
     cookie = _sign_in(key)
     pages = {name: _Reader(path, {"Cookie": cookie}) for name, path in _PAGES.items()}
     taken: dict[str, list[float]] = {name: [] for name in ("floor", *pages)}
-    deadline = time.monotonic() + _LONGEST_SECONDS
-    with _reader(url, data) as connection:
-        while len(taken["floor"]) < _PAGE_TURNS and time.monotonic() < deadline:
+    deadline = time.monotonic() + _longest_seconds(options)
+    with _reader(url, options.data) as connection:
+        while len(taken["floor"]) < _FEWEST_TURNS or (
+            len(taken["floor"]) < _PAGE_TURNS and time.monotonic() < deadline
+        ):
             taken["floor"].append(_floor(connection, key.project_id))
             for name, page in pages.items():
                 taken[name].append(page.read())
@@ -127,7 +138,8 @@ def _crowded(report: Report, prefix: str, count: int, key: _Key) -> None:
     deadline = time.monotonic() + _SECONDS
 
     def client(_: int) -> list[float]:
-        lister, taken = _lister(key), []
+        lister = _lister(key)
+        taken = [lister.read()]
         while time.monotonic() < deadline:
             taken.append(lister.read())
         return taken
