@@ -9,13 +9,15 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.sql import connections
-from ramet.backends.local.wal.segment import Segment
+from ramet.backends.local.wal.segment import PAGE_BYTES, Segment
 from ramet.errors import Failed
 from ramet.model.size import Size
 from tests.backends.local.borders import commit_across_border
 from tests.backends.local.forks import append, committed_until, fork, paths_of, rows_of, run, snapshot, writing
 from tests.backends.local.hosts import new_server
+from tests.backends.local.segments import overwrite
 
+TORN_AT = 512  # a sector: what a disk writes whole
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -64,6 +66,26 @@ def test_a_last_commit_that_crosses_segments_is_in_forks_of_a_crashed_parent(
     commit_across_border(backend, parent)
     kill(backend, parent)
     assert len(rows_of(backend, fork(backend, parent).server)) == 3001
+
+
+@pytest.mark.parametrize("is_begun", [False, True], ids=["segment-missing", "page-torn"])
+def test_a_record_that_is_torn_between_two_segments_is_the_end_of_the_wal(
+    backend: LocalBackend, parent: Server, is_begun: bool
+) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    append(backend, parent, 1)
+    commit_across_border(backend, parent)
+    with connections.connect(paths_of(backend, parent)) as connection:
+        name = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone()
+    kill(backend, parent)
+    assert name is not None
+    second = paths_of(backend, parent).data / "pg_wal" / str(name[0])
+    if is_begun:
+        overwrite(second, TORN_AT, bytes(PAGE_BYTES - TORN_AT))
+    else:
+        second.unlink()
+    assert rows_of(backend, fork(backend, parent).server) == [1]
+    assert rows_of(backend, fork(backend, parent, snapshot_id, datetime.now(UTC)).server) == [1]
 
 
 def test_wal_of_several_segments_is_followed_to_its_end(backend: LocalBackend, parent: Server) -> None:
