@@ -95,9 +95,7 @@ class Transfers:
 
 def restore(backups: BaseBackups, info: BackupInfo, target: Path) -> None:
     """Download and unpack a base backup."""
-    target.mkdir()
-    for number, checksum in enumerate(backups.parts(info.backup_id)):
-        backups.unpack(info.backup_id, number, checksum, target, (os.getuid(), os.getgid()))
+    backups.download(info, target)
 
 
 def _timed(act: Callable[[], object]) -> float:

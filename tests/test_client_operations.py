@@ -23,6 +23,7 @@ SAMPLES: dict[str, object] = {
     "strategy": ForkStrategy.NOW,
     "environment": Environment.DEV,
     "password": Secret("x"),
+    "source_password": Secret("x"),
     "begin": NOW,
     "end": NOW,
     "replica_count": 0,

@@ -30,7 +30,15 @@ _LIMIT_BYTES = 150_000
 def _pages(service_id: str) -> list[str]:
     base = f"/console/services/{service_id}"
     verbs = ("", "/snapshots", "/operations", "/fork", *(f"/{verb}" for verb in CHANGES))
-    more = ("/console/", "/console/new", "/console/lineage", "/console/help", f"{base}/metrics", f"{base}/logs")
+    more = (
+        "/console/",
+        "/console/new",
+        "/console/import",
+        "/console/lineage",
+        "/console/help",
+        f"{base}/metrics",
+        f"{base}/logs",
+    )
     return [*more, *(base + verb for verb in verbs)]
 
 

@@ -26,6 +26,7 @@ from ramet.control.services import (
     stop_service,
 )
 from ramet.errors import NotFound
+from ramet.imports.verbs import ImportRequest, import_service
 from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import RestoreSettings
 from ramet.model.service import status_of
@@ -48,6 +49,12 @@ def submit_create(world: World, _parent: str) -> str:
 
 def submit_fork(world: World, parent: str) -> str:
     return fork_service(world.plane, world.project.id, parent, ForkRequest(ForkStrategy.NOW)).service.id
+
+
+def submit_import(world: World, _parent: str) -> str:
+    world.backend.sources.rows[:] = ["one", "two"]
+    request = ImportRequest(CreateRequest("new"), "postgresql://app@db.example/shop", world.backend.sources.password)
+    return import_service(world.plane, world.project.id, request).service.id
 
 
 def submit_stop(world: World, parent: str) -> str:
@@ -142,6 +149,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "create": (submit_create, Status.READY),
     "fork": (submit_fork, Status.READY),
     "recover": (lose_and_recover, Status.READY),
+    "import": (submit_import, Status.READY),
     "stop": (submit_stop, Status.PAUSED),
     "start": (submit_start, Status.READY),
     "restart": (submit_restart, Status.READY),
@@ -229,7 +237,7 @@ def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, 
     subject, status = run(world, name, lambda p: laws.undone_twice(laws.failing(p, step, after=after)))
     assert nothing_is_held(world)
     assert world.leftovers() == []
-    if name in ("create", "fork", "recover"):
+    if name in ("create", "fork", "import", "recover"):
         assert status is Status.UNSTABLE
         assert "Injected" in (get_service(world.plane, world.project.id, subject).failure or "")
     elif name in ("start", "restart"):

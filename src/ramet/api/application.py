@@ -20,6 +20,7 @@ from ramet.api.parameters import check_parameters
 from ramet.api.routes.account import get_auth_info, identify_user, list_projects, logout, track_event
 from ramet.api.routes.archive import archive_router
 from ramet.api.routes.forks import forks_router
+from ramet.api.routes.imports import imports_router
 from ramet.api.routes.logs import logs_router
 from ramet.api.routes.metrics import metrics_router
 from ramet.api.routes.operations import operations_router
@@ -36,6 +37,7 @@ Refusal = Callable[[Request[Any, Any, Any], HTTPException], Response[Any]]
 RESOURCES: Sequence[ControllerRouterHandler] = (
     services_router,
     forks_router,
+    imports_router,
     restore_router,
     archive_router,
     poolers_router,

@@ -9,6 +9,7 @@ from ramet.client.account import Account
 from ramet.client.archive import Archives
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.client.forks import Forks
+from ramet.client.imports import Imports
 from ramet.client.observation import Observation
 from ramet.client.replica_sets import ReplicaSets
 from ramet.client.restore import Restore
@@ -21,5 +22,5 @@ from ramet.model.passwords import Secret
 __all__ = ["ApiError", "Client", "ForkStrategy", "Secret", "TimedOut", "WaitFailed"]
 
 
-class Client(Account, Services, Forks, Restore, Archives, Observation, ReplicaSets, Vpcs, Waiting):
+class Client(Account, Services, Forks, Imports, Restore, Archives, Observation, ReplicaSets, Vpcs, Waiting):
     """One project, through one API key. May be shared between threads."""

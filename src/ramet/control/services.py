@@ -63,13 +63,12 @@ def create_service(
     """Accept a new, empty service."""
     if (earlier := earlier_answer(plane, project_id, idempotency_key, request)) is not None:
         return earlier
-    wanted = _checked(plane, project_id, request)
+    wanted = checked_request(plane, project_id, request)
     new = new_identity(plane, idempotency_key)
     with plane.store.write() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
-        if projects.get_project(tx, project_id) is None:
-            raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
+        check_project(tx, project_id)
         service = replace(wanted, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
         accepted = accept(plane, tx, service, ProcedureName.CREATE, new.password, CreateState(snapshot_id=new_id()))
         remember(plane, tx, project_id, idempotency_key, request, service.id)
@@ -176,6 +175,12 @@ def accept(
     return Accepted(claim(plane, tx, service, procedure, state, held), password)
 
 
+def check_project(tx: sa.Connection, project_id: str) -> None:
+    """Raise NotFound for a project that does not exist."""
+    if projects.get_project(tx, project_id) is None:
+        raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
+
+
 def check_region(wanted: str | None, region_code: str) -> None:
     """Raise Invalid for a region other than the only one."""
     if wanted not in (None, region_code):
@@ -186,7 +191,7 @@ def check_region(wanted: str | None, region_code: str) -> None:
         )
 
 
-def _checked(plane: Plane, project_id: str, request: CreateRequest) -> Service:
+def checked_request(plane: Plane, project_id: str, request: CreateRequest) -> Service:
     """Check a request against the host; return the service that it describes, without id, port and password."""
     check_name(request.name)
     check_region(request.region_code, plane.placement.region_code)

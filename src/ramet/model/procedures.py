@@ -19,6 +19,7 @@ class ProcedureName(StrEnum):
     CREATE = "create"
     FORK = "fork"
     RECOVER = "recover"
+    IMPORT = "import"
     STOP = "stop"
     START = "start"
     RESTART = "restart"
@@ -114,6 +115,23 @@ _SPECS = (
         deadline_seconds=_DAY_SECONDS,
     ),
     Spec(
+        ProcedureName.IMPORT,
+        "Import",
+        {
+            "initialize": "Create an empty cluster",
+            "fetch": "Copy the source with pg_dump",
+            "boot": _BOOT,
+            "secure": "Set its credentials",
+            "load": "Load the copy with pg_restore",
+            "analyze": "Collect statistics",
+            "snapshot": "Take the first snapshot",
+            "publish": _OPEN,
+        },
+        Status.CONFIGURING,
+        creates=True,
+        deadline_seconds=3600.0,
+    ),
+    Spec(
         ProcedureName.STOP,
         "Pause",
         {"settle": "Wait for other operations", "stop": "Stop the server"},
@@ -144,7 +162,15 @@ _SPECS = (
         "Delete",
         {"settle": "Wait for other operations", "destroy": "Remove its data"},
         Status.DELETING,
-        interrupts=frozenset({ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.RECOVER, ProcedureName.RESTART}),
+        interrupts=frozenset(
+            {
+                ProcedureName.CREATE,
+                ProcedureName.FORK,
+                ProcedureName.IMPORT,
+                ProcedureName.RECOVER,
+                ProcedureName.RESTART,
+            }
+        ),
     ),
     Spec(
         ProcedureName.OPTIMIZE,

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ramet.backends.interface.sources import SourceAddress, SourceFacts
 from ramet.backends.interface.values import Capture
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
@@ -37,6 +38,19 @@ class CreateState(Restartable, frozen=True, kw_only=True):
 
     snapshot_id: str
     is_based: bool = False
+
+
+class ImportState(CreateState, frozen=True, kw_only=True):
+    """`sealed` is the source's password until it is in the volume. `report` is what was found before, and at the end.
+
+    Without `owners` the admin owns all.
+    """
+
+    source: SourceAddress
+    facts: SourceFacts
+    owners: bool
+    sealed: str | None
+    report: dict[str, Any]
 
 
 class RecoveryState(Restartable, frozen=True, kw_only=True):
@@ -127,6 +141,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.CREATE: CreateState,
     ProcedureName.FORK: ForkState,
     ProcedureName.RECOVER: RecoverState,
+    ProcedureName.IMPORT: ImportState,
     ProcedureName.STOP: Interrupting,
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,

@@ -209,7 +209,7 @@ def _service_type(data: JSONBody[ServiceCreate]) -> ServiceType:
         meant = ServiceType.TIMESERIESDB
     else:
         meant = ServiceType.VECTOR if addons else ServiceType.POSTGRES
-    named = meant if data.service_type is None else _named_type(data.service_type)
+    named = meant if data.service_type is None else named_type(data.service_type)
     if addons is not None and named is not meant:
         raise Invalid(
             "CONTRADICTION",
@@ -219,7 +219,8 @@ def _service_type(data: JSONBody[ServiceCreate]) -> ServiceType:
     return named
 
 
-def _named_type(wanted: ServiceTypeWanted) -> ServiceType:
+def named_type(wanted: ServiceTypeWanted) -> ServiceType:
+    """Return the type that a request names; TIMESCALEDB is another name of TIMESERIESDB."""
     if wanted is ServiceTypeWanted.TIMESCALEDB:
         return ServiceType.TIMESERIESDB
     return ServiceType(wanted.value)

@@ -13,6 +13,7 @@ from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replicas import Replicas
 from ramet.backends.interface.restore import Restore
 from ramet.backends.interface.servers import Servers
+from ramet.backends.interface.sources import Sources
 
 
 class Backend(Protocol):
@@ -37,6 +38,10 @@ class Backend(Protocol):
     @property
     def archive(self) -> Archive:
         """The off-host archive."""
+
+    @property
+    def sources(self) -> Sources:
+        """Databases elsewhere whose contents become a service."""
 
     @property
     def host(self) -> Host:

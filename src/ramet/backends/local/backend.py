@@ -19,6 +19,8 @@ from ramet.backends.local.server import read_only_storage
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import cpu_count
 from ramet.backends.local.servers import LocalServers
+from ramet.backends.local.sources.sources import LocalSources
+from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.volumes.pool import Pool, open_pool
 from ramet.backends.local.volumes.quota_support import open_quotas
 from ramet.machine.installation import find_installations
@@ -31,6 +33,7 @@ class LocalBackend:
     pool: Pool
     instances: Instances
     archive: LocalArchive
+    vault: Vault
 
     @cached_property
     def servers(self) -> LocalServers:
@@ -49,6 +52,11 @@ class LocalBackend:
     def poolers(self) -> Poolers:
         """The poolers of services and replica sets."""
         return Poolers(self.instances)
+
+    @cached_property
+    def sources(self) -> LocalSources:
+        """Databases elsewhere."""
+        return LocalSources(self.instances, self.pool, self.vault)
 
     @cached_property
     def host(self) -> LocalHost:
@@ -87,4 +95,4 @@ def open_backend(
     sweep_sockets(instances.layout, time.time())
     bucket = open_bucket(archive_url) if archive_url else None
     archive = LocalArchive(instances, pool, bucket, installation_id(data_root / "secrets") if bucket else "")
-    return LocalBackend(pool, instances, archive)
+    return LocalBackend(pool, instances, archive, Vault(data_root / "secrets" / "sources.key"))

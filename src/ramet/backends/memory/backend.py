@@ -12,6 +12,7 @@ from ramet.backends.memory.poolers import MemoryPoolers
 from ramet.backends.memory.replicas import MemoryReplicas
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.backends.memory.servers import MemoryServers
+from ramet.backends.memory.sources import MemorySources
 from ramet.backends.memory.volumes import Memory, Row
 from ramet.errors import Failed
 
@@ -26,6 +27,7 @@ class MemoryBackend(Memory):
         self.replicas = MemoryReplicas(self)
         self.poolers = MemoryPoolers(self)
         self.archive = MemoryArchive(self)
+        self.sources = MemorySources(self)
         self.host = MemoryHost(self)
 
     def commit(self, service_id: str, value: str) -> Row:

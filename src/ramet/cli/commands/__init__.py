@@ -13,10 +13,11 @@ from ramet.cli.ui.exit_codes import run
 # A module is imported when one of its commands is used: `ramet service list` needs no server code.
 _SERVICE_COMMANDS = {
     "archive": "commands.archive:show_archive",
-    "create": "commands.forks:create_service",
+    "create": "commands.creations:create_service",
     "delete": "commands.services:delete_service",
     "fork": "commands.forks:fork_service",
     "get": "commands.services:get_service",
+    "import": "commands.imports:import_service",
     "list": "commands.services:list_services",
     "logs": "commands.logs:show_logs",
     "metrics": "commands.metrics:show_metrics",

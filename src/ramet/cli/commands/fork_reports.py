@@ -1,14 +1,17 @@
-"""`ramet service report`, and the dry run of a fork: how a fork was made, or would be."""
+"""`ramet service report`, and the dry run of a fork: how a fork or an import was made, or a fork would be."""
 
 import click
 from rich.text import Text
 
 from ramet.api.schemas.forks import ForkPlan, ForkReport, TransactionMark
-from ramet.api.schemas.services import Service
+from ramet.api.schemas.services import ForkedFrom
+from ramet.cli.commands.imports import import_report_pairs
 from ramet.cli.ui.durations import shown_duration
-from ramet.cli.ui.options import output_option, with_service
+from ramet.cli.ui.options import find_service, output_option, with_client
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
+from ramet.errors import NotFound
+from ramet.ids import is_id
 from ramet.model.neutralized import neutralized_lines
 from ramet.model.timestamps import rfc3339
 
@@ -16,17 +19,38 @@ _MIB = 1024**2
 
 
 @click.command("report")
-@with_service
+@click.argument("service")
 @output_option
-def show_report(client: Client, service: Service, output: str) -> None:
-    """Show how a fork was made. The report says which transactions it contains, and what was verified.
+@with_client
+def show_report(client: Client, service: str, output: str) -> None:
+    """Show how a fork or an import was made.
+
+    The report of a fork says which transactions it contains, and what was verified. That of an import says what is
+    different from the source; it can be read by the id of the service, too, when the import has failed.
 
     \b
-    Example:
+    Examples:
       ramet service report shop-fork
+      ramet service report d1k5vk7hf2
     """
-    report = client.fork_report(service.service_id)
+    origin, service_id = _find(client, service)
+    if origin is None:
+        imported = client.import_report(service_id)
+        print_result(imported, output, lambda: print_pairs(import_report_pairs(imported)))
+        return
+    report = client.fork_report(service_id)
     print_result(report, output, lambda: print_pairs(_report_pairs(report)))
+
+
+def _find(client: Client, service: str) -> tuple[ForkedFrom | None, str]:
+    """Return where a service was forked from, and its id; a service that is gone may have been an import."""
+    try:
+        found = find_service(client, service)
+    except NotFound:
+        if not is_id(service):
+            raise
+        return None, service
+    return found.forked_from, found.service_id
 
 
 def plan_pairs(plan: ForkPlan) -> list[tuple[str, str | Text]]:

@@ -1,125 +1,14 @@
-"""`ramet service create` and `fork`: request a new service, save its password, and wait until it is READY."""
-
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+"""`ramet service fork`: a new service with the data of another one."""
 
 import click
-import msgspec
 
 from ramet.api.schemas.services import Service
 from ramet.cli.commands.fork_reports import plan_pairs
+from ramet.cli.commands.new_services import NewService, new_service_options
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
-from ramet.cli.connection import connection_string
-from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, with_client, with_service
-from ramet.cli.ui.output import print_pairs, print_result, say
-from ramet.cli.ui.service_views import print_service
-from ramet.cli.ui.waiting import Waiting, waiting_options
-from ramet.cli.user_files.passwords import passwords_path, save_password
+from ramet.cli.ui.options import with_service
+from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
-from ramet.errors import Error
-from ramet.model.environment import Environment
-from ramet.model.service import ServiceType
-
-_TYPE = click.Choice(ServiceType, case_sensitive=False)
-
-
-@dataclass(frozen=True)
-class NewService:
-    """What every new service is requested with, and what its command does afterwards."""
-
-    cpu: str | None
-    memory: str | None
-    environment: Environment
-    idempotency_key: str | None
-    no_save_password: bool
-    waiting: Waiting
-    output: str
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of the request."""
-        return {
-            "cpu_millis": self.cpu,
-            "memory_gbs": self.memory,
-            "environment": self.environment,
-            "idempotency_key": self.idempotency_key,
-        }
-
-    def follow(self, client: Client, accepted: Service) -> None:
-        """Save the password before anything can fail, wait if the user wants to, and print the service."""
-        password = accepted.initial_password if isinstance(accepted.initial_password, str) else None
-        if password is not None and not self.no_save_password:
-            save_password(accepted.endpoint, password)
-        doing = "Creating" if accepted.forked_from is None else "Forking"
-        try:
-            ready = self.waiting.follow(
-                client.wait_ready, accepted.service_id, f"{doing} {accepted.name}", f"{accepted.name} is READY"
-            )
-        except (Error, click.Abort):
-            if self.no_save_password and password is not None:
-                say(f"The password of {accepted.name} is not saved in a file: {password}")
-            raise
-        extra = [("password", self._password_text(password)), ("connect", connection_string(accepted.endpoint))]
-        shown = msgspec.structs.replace(ready or accepted, initial_password=accepted.initial_password)
-        print_service(shown, self.output, extra)
-
-    def _password_text(self, password: str | None) -> str:
-        if password is None:
-            return "changed since the service was created; to set another one: ramet service update-password"
-        return password if self.no_save_password else f"saved in {passwords_path()}"
-
-
-def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options of new services; the command gets them as `new`."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_new(**named: Any) -> Any:
-            new = NewService(**{name: named.pop(name) for name in NewService.__dataclass_fields__})
-            return command(new=new, **named)
-
-        key = click.option("--idempotency-key", help="A repeated request with the same key returns the same service.")
-        beside = {"cpu": "; with --memory", "memory": "; with --cpu"} if both else {"cpu": "", "memory": ""}
-        cpu = click.option(
-            "--cpu", help=f"Thousandths of a core, or 'shared'{beside['cpu']}.  [default: {default_size}]"
-        )
-        memory = click.option("--memory", help=f"Gigabytes, or 'shared'{beside['memory']}.  [default: {default_size}]")
-        environment = click.option(
-            "--environment",
-            type=ENVIRONMENT,
-            default="DEV",
-            show_default=True,
-            help="Environment: PROD (protected) or DEV (neutralized when forked).",
-        )
-        return cpu(memory(environment(key(password_option(waiting_options(output_option(with_new)))))))
-
-    return decorate
-
-
-@click.command("create")
-@click.argument("name")
-@click.option(
-    "--type",
-    "service_type",
-    type=_TYPE,
-    default="POSTGRES",
-    show_default=True,
-    help="Type of the service, which decides its extensions.",
-)
-@new_service_options("shared", both=True)
-@with_client
-def create_service(client: Client, name: str, service_type: ServiceType, new: NewService) -> None:
-    """Create a service with an empty database.
-
-    \b
-    Examples:
-      ramet service create shop
-      ramet service create shop --cpu 1000 --memory 4 --environment PROD
-      ramet service create vectors --type VECTOR --no-wait -o json
-    """
-    new.follow(client, client.create_service(name, service_type=service_type, **new.fields))
 
 
 @click.command("fork")

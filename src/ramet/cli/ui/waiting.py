@@ -28,15 +28,18 @@ class Waiting:
     seconds: float | None
     begun: float = field(default_factory=time.monotonic)
 
-    def follow(self, wait: Wait[Result], subject: str, doing: str, done: str) -> Result | None:
+    def follow(
+        self, wait: Wait[Result], subject: str, doing: str, done: str, detail: Callable[[], str] = lambda: ""
+    ) -> Result | None:
         """Wait for a service or a replica set by its id, and say when it is done. Return None without a wait.
 
+        `detail` returns how far it is, for display beside the status.
         Raises click.Abort if the user interrupts the wait; what was requested continues.
         """
         if self.seconds is None:
             return None
         try:
-            with self._showing(doing) as seen:
+            with self._showing(doing, detail) as seen:
                 found = wait(subject, self.seconds, seen)
         except KeyboardInterrupt as interrupt:
             raise click.Abort(f"{doing} continues. To see its status: ramet service get {subject}") from interrupt
@@ -44,7 +47,7 @@ class Waiting:
         return found
 
     @contextmanager
-    def _showing(self, doing: str) -> Iterator[Seen]:
+    def _showing(self, doing: str, detail: Callable[[], str]) -> Iterator[Seen]:
         """Show the status until the end of the block: on a terminal as one moving line, elsewhere each new status."""
         console = plain_console(stderr=True)
         if not console.is_terminal:
@@ -52,17 +55,27 @@ class Waiting:
 
             def print_new(service: Service) -> None:
                 nonlocal last
-                if service.status != last:
-                    say(f"{doing}: {service.status}, {self._elapsed()}")
-                last = service.status
+                now = f"{service.status}{_beside(detail())}"
+                if now != last:
+                    say(f"{doing}: {now}, {self._elapsed()}")
+                last = now
 
             yield print_new
             return
         with Live(console=console, transient=True, refresh_per_second=12) as live:
-            yield lambda service: live.update(Spinner("dots", Text(f"{doing}: {service.status}, {self._elapsed()}")))
+
+            def update(service: Service) -> None:
+                text = f"{doing}: {service.status}{_beside(detail())}, {self._elapsed()}"
+                live.update(Spinner("dots", Text(text)))
+
+            yield update
 
     def _elapsed(self) -> str:
         return shown_duration(time.monotonic() - self.begun)
+
+
+def _beside(detail: str) -> str:
+    return f" ({detail})" if detail else ""
 
 
 def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:

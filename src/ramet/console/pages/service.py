@@ -17,7 +17,7 @@ from ramet.errors import NotFound
 from ramet.model.procedures import ProcedureName
 
 _OPERATIONS = 60
-_CREATIONS = (ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.RECOVER)
+_CREATIONS = (ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.IMPORT, ProcedureName.RECOVER)
 _GROUPS = 12
 _SNAPSHOTS = 12
 

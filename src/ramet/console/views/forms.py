@@ -21,6 +21,8 @@ _FIELDS: Mapping[str, str] = {
     "TARGET_TIME_IN_FUTURE": "target_time",
     "OUTSIDE_RESTORE_WINDOW": "target_time",
     "INVALID_PASSWORD": "password",
+    "INVALID_SOURCE": "url",
+    "SOURCE_UNREADABLE": "url",
     "INVALID_NODES": "nodes",
     "CONFIRMATION_NEEDED": "confirmation",
     "EXTENSION_MISSING": "service_type",

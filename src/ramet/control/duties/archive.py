@@ -15,7 +15,6 @@ from ramet.store import services
 
 _BUDGET_SECONDS = 2.0
 _RECORD_EVERY = timedelta(seconds=5)
-_WRONG_CLOCK = timedelta(hours=1)  # what the times of base backups may be wrong by
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +51,7 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
         return
     for service in _archived_services(plane):
         try:
-            plane.backend.archive.discard(service.id, now() - window - _WRONG_CLOCK)
+            plane.backend.archive.discard(service.id, now() - window)
         except (Failed, Unavailable) as error:
             _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
             return

@@ -13,7 +13,7 @@ from pathlib import Path
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.standby import following
-from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
+from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
 from ramet.model.environment import Environment
 
 DEFAULT_TEMP_FILE_MBS = 1024
@@ -37,9 +37,10 @@ _OPENED = re.compile(r"^(ssl|autovacuum|cron\.launch_active_jobs) = 'on'$", re.M
 
 
 class Phase(StrEnum):
-    """Whether clients may connect."""
+    """Whether clients may connect. While it is loading, this host's own users may log in as the admin."""
 
     CLOSED = "closed"
+    LOADING = "loading"
     OPEN = "open"
 
 
@@ -103,6 +104,8 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     ]
     if phase is Phase.OPEN:
         rules += _open_rules(features)
+    if phase is Phase.LOADING:
+        rules.append(f"local all {ADMIN_ROLE} peer map={_IDENT_MAP}")
     return "\n".join([*rules, "host all all all reject"]) + "\n"
 
 
@@ -117,10 +120,10 @@ def _open_rules(features: Features) -> list[str]:
     return [*pooled, *(f"host all all {address} scram-sha-256" for address in ("127.0.0.1/32", "::1/128"))]
 
 
-def pg_ident_conf(host_users: tuple[str, ...]) -> str:
+def pg_ident_conf(host_users: tuple[str, ...], phase: Phase = Phase.CLOSED) -> str:
     """Return pg_ident.conf: the system users that may connect as the platform, and as the role of poolers."""
     users = [_quoted_name(user) for user in dict.fromkeys(host_users)]
-    roles = (PLATFORM_ROLE, POOLER_ROLE)
+    roles = (PLATFORM_ROLE, POOLER_ROLE, *([ADMIN_ROLE] if phase is Phase.LOADING else []))
     return "".join(f"{_IDENT_MAP} {user} {role}\n" for role in roles for user in users)
 
 

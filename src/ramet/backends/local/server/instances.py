@@ -268,7 +268,7 @@ class Instances:
         for path, text in (
             (paths.config_file, configuration.postgresql_conf(server, paths, features, phase)),
             (paths.hba_file, configuration.pg_hba_conf(features, phase)),
-            (paths.ident_file, configuration.pg_ident_conf(users)),
+            (paths.ident_file, configuration.pg_ident_conf(users, phase)),
         ):
             self._put(path, text)
 

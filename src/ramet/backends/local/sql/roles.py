@@ -14,7 +14,7 @@ from ramet.model.passwords import Secret, is_password_of, unusable_verifier
 _HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
 # Not pg_maintain: it permits locking pg_authid, which would lock the platform out.
-_ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
+ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
 _TEMPLATE = "template1"
 _ADMIN_LOCK = 0x52616D6574
 # The last one is what timescaledb_pre_restore() and timescaledb_post_restore() set.
@@ -93,7 +93,7 @@ def _ensure_admin(connection: Connection, verifier: Secret) -> None:
         ADMIN_ROLE,
     )
     _set_verifier(connection, ADMIN_ROLE, verifier)
-    connections.run(connection, f"GRANT {', '.join(_ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
+    connections.run(connection, f"GRANT {', '.join(ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
     # If the admin has marked itself as read-only, it may not be able to undo that.
     connections.run(connection, "ALTER ROLE {} RESET tsdb_admin.read_only_role", ADMIN_ROLE)
     connections.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)

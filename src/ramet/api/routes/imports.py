@@ -1,0 +1,101 @@
+"""Imports: services with the contents of databases elsewhere."""
+
+from typing import Annotated, Any
+
+from litestar import Response, Router
+from litestar.openapi import ResponseSpec
+from litestar.params import JSONBody, QueryParameter
+
+from ramet.api.errors import REFUSES
+from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
+from ramet.api.responses import PlaneDependency, accept, answer, read_in_thread
+from ramet.api.routes.services import accepted_service, named_type
+from ramet.api.schemas.imports import ImportFinding, ImportReport, ServiceImport
+from ramet.api.schemas.services import Service
+from ramet.control.requests import CreateRequest
+from ramet.imports import verbs
+from ramet.imports.report import Effect
+from ramet.imports.verbs import ImportRequest
+from ramet.model.environment import Environment
+from ramet.model.passwords import Secret
+from ramet.model.service import ServiceType
+
+DryRun = Annotated[
+    bool,
+    QueryParameter(
+        name="dry_run", required=False, description="Examine the source and return the report, and create nothing."
+    ),
+]
+_REPORTED = ResponseSpec(ImportReport, generate_examples=False, description="With dry_run: what the import would do.")
+
+
+@accept("/imports", operation_id="importService", summary="Import a database", responses={200: _REPORTED})
+def import_service(
+    plane: PlaneDependency,
+    project_id: ProjectId,
+    data: JSONBody[ServiceImport],
+    idempotency_key: IdempotencyKey = None,
+    dry_run: DryRun = False,
+) -> Response[Service]:
+    """Accept a new service with the contents of a database elsewhere, after that was examined.
+
+    A source that cannot be imported is refused with all reasons. With dry_run nothing is created, and the response is
+    200 with the report.
+    """
+    request = ImportRequest(
+        create=CreateRequest(
+            name=data.name,
+            service_type=ServiceType.POSTGRES if data.service_type is None else named_type(data.service_type),
+            cpu_millis=data.cpu_millis,
+            memory_gbs=data.memory_gbs,
+            environment=data.environment_tag or Environment.DEV,
+        ),
+        url=data.source_url,
+        password=Secret(data.source_password),
+        root_certificate=data.root_certificate,
+        owners=data.keep_owners is not False,
+    )
+    if dry_run:
+        return answer(report_shape(verbs.plan_import(plane, project_id, request).report))
+    return accepted_service(verbs.import_service(plane, project_id, request, checked_key(idempotency_key)))
+
+
+@read_in_thread(
+    "/services/{service_id:str}/importReport",
+    operation_id="getImportReport",
+    summary="Get the report of an import",
+    opt={REFUSES: True},
+)
+def get_import_report(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[ImportReport]:
+    """What an import changed, what it left out, and how it ended; also of an import that failed."""
+    return answer(report_shape(verbs.import_report(plane, project_id, service_id)))
+
+
+def report_shape(report: dict[str, Any]) -> ImportReport:
+    """Return what clients see of a stored report."""
+    fetched, loaded = report.get("fetched", {}), report.get("loaded", {})
+    return ImportReport(
+        source=report["source"],
+        version=report["version"],
+        pg_major=report["pg_major"],
+        size_bytes=report["size_bytes"],
+        tables=report["tables"],
+        large_objects=report["large_objects"],
+        findings=[
+            ImportFinding(Effect(one["effect"]), one["subject"], one["message"], one["remedy"])
+            for one in report["findings"]
+        ],
+        status=report.get("status"),
+        error=report.get("error"),
+        received_bytes=fetched.get("received_bytes"),
+        fetch_seconds=fetched.get("seconds"),
+        load_seconds=loaded.get("seconds"),
+        loaded_tables=loaded.get("tables"),
+        problems=loaded.get("problems"),
+        statistics=report.get("statistics"),
+    )
+
+
+imports_router = Router(
+    "/projects/{project_id:str}", route_handlers=[import_service, get_import_report], tags=["Services"]
+)

@@ -1,0 +1,125 @@
+"""Databases elsewhere as sources of services on this host; obeys ramet.backends.interface.sources.Sources."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from ramet.backends.interface.sources import Destination, Loading, SourceAddress, SourceFacts
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.jobs import Jobs, cpu_count
+from ramet.backends.local.sources.copying import Import, directory_of, outcome_of, write_password
+from ramet.backends.local.sources.destination import destination_of
+from ramet.backends.local.sources.examine import read_facts
+from ramet.backends.local.sources.relay import PORT, open_relay
+from ramet.backends.local.sources.tools import Workplace
+from ramet.backends.local.sources.vault import Vault
+from ramet.backends.local.volumes.pool import Pool
+from ramet.errors import Failed, Invalid, Unavailable
+from ramet.model.passwords import Secret
+from ramet.model.service import ServiceType
+
+_FETCHED, _LOADED = "fetched", "loaded"
+_SESSION = (
+    "SET default_transaction_read_only = on",
+    "SET statement_timeout = '30s'",
+    "SET lock_timeout = '5s'",
+    "SET search_path = pg_catalog",
+)
+
+
+@dataclass(frozen=True)
+class LocalSources:
+    """Imports into servers of this host."""
+
+    instances: Instances
+    pool: Pool
+    vault: Vault
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The imports that run now: as many at a time as this host has CPUs."""
+        return Jobs(self.instances.layout.services.parent / "imports.lock", cpu_count())
+
+    def examine(
+        self, source: SourceAddress, password: Secret, service_type: ServiceType
+    ) -> tuple[SourceFacts, Destination]:
+        with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_relay(source, Path(name)):
+            try:
+                with psycopg.connect(
+                    host=name, port=PORT, user=source.user, password=password.reveal(), dbname=source.database,
+                    sslmode="disable", gssencmode="disable", passfile="/nonexistent", connect_timeout=20,
+                    client_encoding="UTF8", application_name="ramet import", autocommit=True,
+                ) as connection:  # fmt: skip
+                    for statement in _SESSION:
+                        connection.execute(statement.encode())
+                    facts = read_facts(connection)
+            except psycopg.Error as error:
+                raise Invalid(
+                    "SOURCE_UNREADABLE", f"The source {source} could not be examined", _words(error)
+                ) from error
+        free = self.pool.free_bytes()
+        return facts, destination_of(facts, service_type, self.instances.installations, free)
+
+    def seal(self, password: Secret) -> str:
+        return self.vault.seal(password)
+
+    def keep(self, server: Server, source: SourceAddress, sealed: str) -> None:
+        paths = self.instances.make_directories(server)
+        self.instances.make_sockets(paths)
+        self.instances.account.make_directory(directory_of(paths))
+        write_password(directory_of(paths), self.vault.unseal(sealed).reveal())
+
+    def fetch(self, server: Server, source: SourceAddress, facts: SourceFacts, timeout_seconds: float) -> Loading:
+        work = Import(self.instances, server)
+        return self._watch(work, _FETCHED, lambda: work.fetch(source, facts), timeout_seconds)
+
+    def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Loading:
+        work = Import(self.instances, server)
+        return self._watch(work, _LOADED, lambda: work.load(facts, owners=owners), timeout_seconds)
+
+    def discard(self, service_id: str) -> None:
+        paths = self.instances.paths(service_id)
+        directory = directory_of(paths)
+        self.jobs.end(paths)
+        Workplace(directory, self.instances.account).end_programs()
+        for path in (directory, paths.sockets / "source"):
+            shutil.rmtree(path, ignore_errors=not path.exists())
+
+    def _watch(self, work: Import, name: str, act: Callable[[], dict[str, Any]], timeout_seconds: float) -> Loading:
+        """Go on with a part of an import unless it is done; its result is in a file, so that it may be asked twice."""
+        done = work.directory / name
+        if done.exists():
+            return Loading(json.loads(done.read_text()))
+        outcome = self.jobs.run(work.paths, name, lambda: outcome_of(act), timeout_seconds)
+        if outcome is None:
+            return Loading(None, work.progress())
+        facts = _facts_of(outcome)
+        files.write(done, json.dumps(facts), durable=True)
+        return Loading(facts)
+
+
+def _facts_of(outcome: str) -> dict[str, Any]:
+    try:
+        found = json.loads(outcome)
+    except ValueError as error:  # an error that nobody expected, in the words of the thread
+        raise Failed("IMPORT_FAILED", outcome) from error
+    if "facts" in found:
+        facts: dict[str, Any] = found["facts"]
+        return facts
+    kind = Unavailable if found["error"] == "Unavailable" else Failed
+    raise kind(found["code"], found["message"], found["details"])
+
+
+def _words(error: psycopg.Error) -> str:
+    """Return what the server said, without the path of our socket."""
+    text = error.diag.message_primary or str(error).strip().splitlines()[-1]
+    return text.partition("FATAL:  ")[2] or text

@@ -1,0 +1,78 @@
+"""Running pg_dump and pg_restore: as the servers' user, without a password in sight, with their words as they come."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ramet.backends.local.host.children import ENVIRONMENT
+from ramet.backends.local.host.system_user import Account
+from ramet.backends.local.host.waiting import wait_until
+from ramet.backends.local.process.identity import processes_in
+from ramet.errors import Failed, Unavailable
+
+_KEPT_LINES = 40
+_SHOWN_CHARACTERS = 1500
+_END_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A program that has ended: its exit status and the problems that it reported."""
+
+    status: int
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The directory of one import, in which its programs work, and the user that they run as."""
+
+    directory: Path
+    account: Account
+
+    def run(
+        self, command: Sequence[str], variables: dict[str, str], heard: Callable[[str], None] = lambda _: None
+    ) -> Finished:
+        """Run a program to its end; `heard` gets each line that is no problem."""
+        lent, identity = self.account.lend(list(command))
+        problems: list[str] = []
+        with subprocess.Popen(
+            lent, env={**ENVIRONMENT, **variables}, cwd=self.directory, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+            umask=0o077, **identity,
+        ) as process:  # fmt: skip
+            for line in process.stderr or ():
+                if _is_problem(line, problems):
+                    del problems[_KEPT_LINES:]
+                    problems.append(line.rstrip())
+                else:
+                    heard(line)
+        return Finished(process.returncode, problems)
+
+    def end_programs(self) -> None:
+        """Kill the programs of an earlier attempt. Raises Unavailable while they are ending."""
+        for pid in processes_in(self.directory):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if not wait_until(lambda: not processes_in(self.directory), _END_SECONDS, 0.02):
+            raise Unavailable("IMPORT_ENDING", "Programs of an earlier import are still ending")
+
+
+def check(finished: Finished, code: str, message: str) -> None:
+    """Raise Failed with what a program reported, unless it ended well."""
+    if finished.status != 0:
+        words = "\n".join(finished.problems)[:_SHOWN_CHARACTERS] or f"exit status {finished.status}"
+        raise Failed(code, message, words)
+
+
+def _is_problem(line: str, before: list[str]) -> bool:
+    """Tell a problem, and the lines that explain one, from what --verbose says."""
+    _, _, text = line.partition(": ")
+    if text.startswith(("error:", "fatal:", "detail:", "hint:", "warning:")):
+        return True
+    return bool(before) and line.startswith(("Command was:", "DETAIL:", "HINT:", "CONTEXT:", "LINE "))

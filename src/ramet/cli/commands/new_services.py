@@ -1,0 +1,101 @@
+"""What every new service is requested with, and what its command does afterwards: save, wait, print."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import msgspec
+
+from ramet.api.schemas.services import Service
+from ramet.cli.connection import connection_string
+from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option
+from ramet.cli.ui.output import say
+from ramet.cli.ui.service_views import print_service
+from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.user_files.passwords import passwords_path, save_password
+from ramet.client import Client
+from ramet.errors import Error
+from ramet.model.environment import Environment
+from ramet.model.service import ServiceType
+
+TYPE = click.Choice(ServiceType, case_sensitive=False)
+
+
+@dataclass(frozen=True)
+class NewService:
+    """What every new service is requested with, and what its command does afterwards."""
+
+    cpu: str | None
+    memory: str | None
+    environment: Environment
+    idempotency_key: str | None
+    no_save_password: bool
+    waiting: Waiting
+    output: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the request."""
+        return {
+            "cpu_millis": self.cpu,
+            "memory_gbs": self.memory,
+            "environment": self.environment,
+            "idempotency_key": self.idempotency_key,
+        }
+
+    def follow(
+        self, client: Client, accepted: Service, doing: str = "", detail: Callable[[], str] = lambda: ""
+    ) -> None:
+        """Save the password before anything can fail, wait if the user wants to, and print the service.
+
+        `detail` returns how far it is.
+        """
+        password = accepted.initial_password if isinstance(accepted.initial_password, str) else None
+        if password is not None and not self.no_save_password:
+            save_password(accepted.endpoint, password)
+        doing = doing or ("Creating" if accepted.forked_from is None else "Forking")
+        try:
+            ready = self.waiting.follow(
+                client.wait_ready, accepted.service_id, f"{doing} {accepted.name}", f"{accepted.name} is READY", detail
+            )
+        except (Error, click.Abort):
+            if self.no_save_password and password is not None:
+                say(f"The password of {accepted.name} is not saved in a file: {password}")
+            raise
+        extra = [("password", self._password_text(password)), ("connect", connection_string(accepted.endpoint))]
+        shown = msgspec.structs.replace(ready or accepted, initial_password=accepted.initial_password)
+        print_service(shown, self.output, extra)
+
+    def _password_text(self, password: str | None) -> str:
+        if password is None:
+            return "changed since the service was created; to set another one: ramet service update-password"
+        return password if self.no_save_password else f"saved in {passwords_path()}"
+
+
+def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of new services; the command gets them as `new`."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_new(**named: Any) -> Any:
+            new = NewService(**{name: named.pop(name) for name in NewService.__dataclass_fields__})
+            return command(new=new, **named)
+
+        key = click.option("--idempotency-key", help="A repeated request with the same key returns the same service.")
+        beside = {"cpu": "; with --memory", "memory": "; with --cpu"} if both else {"cpu": "", "memory": ""}
+        cpu = click.option(
+            "--cpu", help=f"Thousandths of a core, or 'shared'{beside['cpu']}.  [default: {default_size}]"
+        )
+        memory = click.option("--memory", help=f"Gigabytes, or 'shared'{beside['memory']}.  [default: {default_size}]")
+        environment = click.option(
+            "--environment",
+            type=ENVIRONMENT,
+            default="DEV",
+            show_default=True,
+            help="Environment: PROD (protected) or DEV (neutralized when forked).",
+        )
+        return cpu(memory(environment(key(password_option(waiting_options(output_option(with_new)))))))
+
+    return decorate

@@ -1,0 +1,64 @@
+"""Importing a database: the form, and the report of what an import would do."""
+
+from collections.abc import Mapping, Sequence
+
+from litestar import Response, post
+
+from ramet.console.context import ConsoleContext, Context, CurrentSession, Fields, SignedIn, read
+from ramet.console.error_pages import form_status
+from ramet.console.pages.services import created_page
+from ramet.console.rendering import page
+from ramet.console.views.forms import Form, environment_of, new_key, refused, sizes, split_size
+from ramet.control.requests import CreateRequest
+from ramet.errors import Error
+from ramet.imports.report import Finding
+from ramet.imports.verbs import ImportRequest, import_service, plan_import
+from ramet.model.passwords import Secret
+
+
+@read("/import", sync_to_thread=True)
+def import_page(context: Context, session: SignedIn) -> Response[str]:
+    """Show the form."""
+    return _import_page(context, session, Form({"size": "shared", "owners": "keep", "key": new_key()}))
+
+
+@post("/import", sync_to_thread=True, status_code=200)
+def import_database(context: Context, session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
+    """Examine a source, or import it; the form never contains the password again."""
+    shown = {name: value for name, value in fields.items() if name != "password"}
+    try:
+        request = _request(fields)
+        if fields.get("action") == "check":
+            plan = plan_import(context.plane, session.project_id, request)
+            return _import_page(context, session, Form(shown), findings=plan.findings, source=str(plan.source))
+        accepted = import_service(context.plane, session.project_id, request, fields.get("key"))
+    except Error as error:
+        return _import_page(context, session, refused(shown, error), status_code=form_status(error))
+    return created_page(context, session, accepted)
+
+
+def _import_page(
+    context: ConsoleContext,
+    session: CurrentSession,
+    form: Form,
+    *,
+    findings: Sequence[Finding] | None = None,
+    source: str = "",
+    status_code: int = 200,
+) -> Response[str]:
+    values = {"form": form, "sizes": sizes(context.plane), "findings": findings, "source": source}
+    return page("service_import.html", context, session, status_code=status_code, **values)
+
+
+def _request(values: Mapping[str, str]) -> ImportRequest:
+    cpu, memory = split_size(values.get("size", ""))
+    create = CreateRequest(
+        name=values.get("name", ""), cpu_millis=cpu, memory_gbs=memory, environment=environment_of(values)
+    )
+    return ImportRequest(
+        create=create,
+        url=values.get("url", ""),
+        password=Secret(values.get("password", "")),
+        root_certificate=values.get("root_certificate") or None,
+        owners=values.get("owners") != "admin",
+    )

@@ -1,0 +1,1 @@
+"""Services from databases elsewhere: the verbs, and the report of what an import would do."""

@@ -1,0 +1,232 @@
+"""What an import would do: a pure function from what was found in the source, and what there is here."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ramet.backends.interface.sources import Destination, SourceFacts
+from ramet.endpoints import ADMIN
+
+_GIB = 1024**3
+# The data itself, the WAL that loading writes, and the copy that pg_dump makes.
+ROOM_FACTOR = 2.5
+_SHOWN_NAMES = 8
+_RESERVED = ("ramet", "pg_ramet_pooler")
+_GRANTABLE = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
+_ANY_ENCODING = ("C", "POSIX")
+
+
+class Effect(StrEnum):
+    """What a finding means for an import: it cannot be done, something will be different, or it is good to know."""
+
+    REFUSED = "REFUSED"
+    CHANGED = "CHANGED"
+    NOTED = "NOTED"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report: what it is about, what was found, and what to do."""
+
+    effect: Effect
+    subject: str
+    message: str
+    remedy: str = ""
+
+
+def judge(facts: SourceFacts, destination: Destination, *, owners: bool) -> list[Finding]:
+    """Return the findings, those that refuse the import first."""
+    found = [
+        *_version(facts, destination),
+        *_extensions(facts, destination),
+        *_locale(facts, destination),
+        *_rights(facts),
+        *_superuser_objects(facts),
+        *_room(facts, destination),
+        *(_kept_roles(facts) if owners else _dropped_roles(facts)),
+        *_left_out(facts),
+        *_notes(facts),
+    ]
+    return sorted(found, key=lambda one: list(Effect).index(one.effect))
+
+
+def refusals(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings because of which an import is refused."""
+    return [one for one in findings if one.effect is Effect.REFUSED]
+
+
+def _version(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
+    if destination.pg_major is None:
+        yield Finding(
+            Effect.REFUSED,
+            "version",
+            f"the source is PostgreSQL {facts.version}, and the newest one here is {destination.newest_major}",
+            f"Install PostgreSQL {facts.major} on the host of Ramet; pg_dump reads no newer servers.",
+        )
+    elif destination.pg_major != facts.major:
+        yield Finding(Effect.NOTED, "version", f"PostgreSQL {facts.version} becomes {destination.pg_major}")
+
+
+def _extensions(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
+    missing = destination.missing_extensions
+    if missing and destination.pg_major is not None:
+        yield Finding(
+            Effect.REFUSED,
+            "extensions",
+            f"PostgreSQL {destination.pg_major} here does not have {_names(missing)}",
+            "Install them on the host of Ramet, or drop them in the source.",
+        )
+    if destination.refused_extensions:
+        yield Finding(
+            Effect.REFUSED,
+            "extensions",
+            f"only a superuser may create {_names(destination.refused_extensions)}",
+            "Drop them in the source, or in a copy of it; the roles of services are no superusers.",
+        )
+
+
+def _locale(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
+    locale = facts.locale
+    is_plain = {locale.collate, locale.ctype} <= set(_ANY_ENCODING)
+    if locale.encoding == "SQL_ASCII" or (locale.encoding != "UTF8" and not is_plain):
+        yield Finding(
+            Effect.REFUSED,
+            "encoding",
+            f"the source has the encoding {locale.encoding} with the locale {locale.collate}, and services have UTF8",
+            "Make a UTF8 copy of it: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0; pg_dump; pg_restore.",
+        )
+    elif locale.encoding != "UTF8":
+        yield Finding(Effect.CHANGED, "encoding", f"{locale.encoding} becomes UTF8")
+    if destination.locale_problem is not None and destination.pg_major is not None:
+        yield Finding(
+            Effect.REFUSED,
+            "locale",
+            destination.locale_problem,
+            "Install it on the host of Ramet (Debian: locale-gen), or a PostgreSQL with it.",
+        )
+
+
+def _rights(facts: SourceFacts) -> Iterator[Finding]:
+    if facts.unreadable:
+        yield Finding(
+            Effect.REFUSED,
+            "rights",
+            f"the role may not read {_names(facts.unreadable)}",
+            "Grant it pg_read_all_data (PostgreSQL 14 and later), or import as the owner.",
+        )
+    if facts.row_secured:
+        yield Finding(
+            Effect.REFUSED,
+            "row security",
+            f"policies hide rows of {_names(facts.row_secured)} from the role",
+            "Import as their owner, or as a role with BYPASSRLS.",
+        )
+
+
+def _superuser_objects(facts: SourceFacts) -> Iterator[Finding]:
+    if facts.for_superusers:
+        yield Finding(
+            Effect.REFUSED,
+            "objects",
+            f"only a superuser may create {_names([f'{kind} {name}' for kind, name in facts.for_superusers])}",
+            "Drop them in the source, or in a copy of it.",
+        )
+
+
+def _room(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
+    needed = facts.size_bytes * ROOM_FACTOR
+    if destination.free_bytes < needed:
+        yield Finding(
+            Effect.REFUSED,
+            "size",
+            f"the source has {_gib(facts.size_bytes)}, which takes up to {_gib(needed)} here while it is loaded, "
+            f"and {_gib(destination.free_bytes)} are free",
+            "Enlarge the storage, or delete services that are not needed.",
+        )
+
+
+def _kept_roles(facts: SourceFacts) -> Iterator[Finding]:
+    names = [role.name for role in facts.roles if role.name not in (facts.bootstrap_role, ADMIN)]
+    if names:
+        yield Finding(
+            Effect.CHANGED,
+            "roles",
+            f"{_names(names)} are made without LOGIN and without passwords",
+            f"To let one log in, as {ADMIN}: ALTER ROLE … LOGIN PASSWORD '…'.",
+        )
+    reserved = [role.name for role in facts.roles if role.name in _RESERVED]
+    if reserved or (facts.bootstrap_role in _RESERVED and facts.bootstrap_owns):
+        yield Finding(
+            Effect.REFUSED,
+            "roles",
+            f"{_names(reserved or [facts.bootstrap_role])} is a name that services reserve",
+            f"Give its objects another owner, or import with --no-owner: then {ADMIN} owns all.",
+        )
+    if facts.bootstrap_role not in (*_RESERVED, ADMIN):
+        yield Finding(Effect.CHANGED, "owners", f"what {facts.bootstrap_role} owns will belong to {ADMIN}")
+    yield from _attributes(facts)
+
+
+def _attributes(facts: SourceFacts) -> Iterator[Finding]:
+    for attribute, has in (
+        ("SUPERUSER", "is_superuser"),
+        ("REPLICATION", "replicates"),
+        ("BYPASSRLS", "bypasses_row_security"),
+    ):
+        names = [role.name for role in facts.roles if getattr(role, has) and role.name != facts.bootstrap_role]
+        if names:
+            yield Finding(Effect.CHANGED, "roles", f"{_names(names)} will not have {attribute}")
+    groups = {
+        f"{role.name} in {group}"
+        for role in facts.roles
+        for group in role.member_of
+        if group.startswith("pg_") and group not in _GRANTABLE
+    }
+    if groups:
+        yield Finding(Effect.CHANGED, "roles", f"these memberships are left out: {_names(sorted(groups))}")
+
+
+def _dropped_roles(facts: SourceFacts) -> Iterator[Finding]:
+    names = [role.name for role in facts.roles if role.name not in facts.policy_roles]
+    if names:
+        yield Finding(
+            Effect.CHANGED, "owners", f"{ADMIN} will own all; {_names(names)} and all privileges are left out"
+        )
+    if facts.policy_roles:
+        yield Finding(
+            Effect.CHANGED, "policies", f"{_names(facts.policy_roles)} are made without LOGIN: policies name them"
+        )
+
+
+def _left_out(facts: SourceFacts) -> Iterator[Finding]:
+    publications = [one.name for one in facts.publications if one.needs_superuser]
+    for subject, names, remedy in (
+        ("event triggers", facts.event_triggers, "Only superusers may own them."),
+        ("subscriptions", facts.subscriptions, "Create them again in the service, if it is to receive the changes."),
+        ("publications", publications, "FOR ALL TABLES and IN SCHEMA need a superuser; name the tables instead."),
+    ):
+        if names:
+            yield Finding(Effect.CHANGED, subject, f"{_names(names)}: left out", remedy)
+    if facts.tablespaces:
+        yield Finding(Effect.CHANGED, "tablespaces", f"{_names(facts.tablespaces)}: all goes to the default tablespace")
+
+
+def _notes(facts: SourceFacts) -> Iterator[Finding]:
+    if facts.large_object_count:
+        yield Finding(Effect.NOTED, "large objects", f"{facts.large_object_count} are imported")
+    if facts.other_databases:
+        yield Finding(
+            Effect.NOTED,
+            "databases",
+            f"{_names(facts.other_databases)} of the same server: not imported",
+            "An import takes the one database that the URL names; import others as services of their own.",
+        )
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
+
+
+def _gib(size_bytes: float) -> str:
+    return f"{size_bytes / _GIB:.1f} GiB"

@@ -1,0 +1,138 @@
+"""The verbs over imports: check a source, import it, and read the report."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from ramet.backends.interface.sources import SourceAddress, SourceFacts
+from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.plane import Plane
+from ramet.control.ports import endpoint_host, reserve_port
+from ramet.control.requests import Accepted, CreateRequest
+from ramet.control.services import accept, check_project, checked_request
+from ramet.errors import Invalid, NotFound
+from ramet.ids import new_id
+from ramet.imports.report import Finding, judge, refusals
+from ramet.imports.source_url import parse_source
+from ramet.model.passwords import Secret
+from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service
+from ramet.procedures.state import ImportState
+from ramet.store import operations, services
+
+_LONGEST_PASSWORD = 1000
+_SHOWN_REFUSALS = 10
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """A service with the contents of the database at `url`. Without `owners` the admin owns all of it."""
+
+    create: CreateRequest
+    url: str
+    password: Secret = field(repr=False)
+    root_certificate: str | None = None
+    owners: bool = True
+
+
+@dataclass(frozen=True)
+class ImportPlan:
+    """What an import would do. `service` has no id, port and password yet."""
+
+    source: SourceAddress
+    facts: SourceFacts
+    findings: list[Finding]
+    service: Service
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report as it is stored."""
+        facts = self.facts
+        return {
+            "source": str(self.source),
+            "version": facts.version,
+            "pg_major": self.service.pg_major,
+            "size_bytes": facts.size_bytes,
+            "tables": facts.table_count,
+            "large_objects": facts.large_object_count,
+            "findings": [{**asdict(one), "effect": one.effect.value} for one in self.findings],
+        }
+
+
+def plan_import(plane: Plane, project_id: str, request: ImportRequest) -> ImportPlan:
+    """Examine a source, and return what an import would do. Nothing is made."""
+    source = parse_source(request.url, request.root_certificate)
+    wanted = checked_request(plane, project_id, request.create)
+    _check_password(request.password)
+    facts, destination = plane.backend.sources.examine(source, request.password, request.create.service_type)
+    findings = judge(facts, destination, owners=request.owners)
+    if destination.pg_major is not None:
+        host = endpoint_host(plane, destination.pg_major)
+        wanted = replace(wanted, pg_major=destination.pg_major, host=host)
+    return ImportPlan(source, facts, findings, wanted)
+
+
+def import_service(
+    plane: Plane, project_id: str, request: ImportRequest, idempotency_key: str | None = None
+) -> Accepted:
+    """Accept a service with the contents of a database elsewhere. Raises Invalid with all that speaks against it."""
+    if (earlier := earlier_answer(plane, project_id, idempotency_key, request)) is not None:
+        return earlier
+    plan = plan_import(plane, project_id, request)
+    _refuse(plan)
+    major, host = plan.service.pg_major, plane.backend.host
+    host.check_service_type(request.create.service_type, major)
+    plane.placement.check_tls(major, has_tls=host.has_tls(major))
+    new, sealed = new_identity(plane, idempotency_key), plane.backend.sources.seal(request.password)
+    with plane.store.write() as tx:
+        if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
+            return replayed
+        check_project(tx, project_id)
+        service = replace(plan.service, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
+        state = ImportState(
+            snapshot_id=new_id(),
+            source=plan.source,
+            facts=plan.facts,
+            owners=request.owners,
+            sealed=sealed,
+            report=plan.report,
+        )
+        accepted = accept(plane, tx, service, ProcedureName.IMPORT, new.password, state)
+        remember(plane, tx, project_id, idempotency_key, request, service.id)
+    plane.wake()
+    return accepted
+
+
+def import_report(plane: Plane, project_id: str, service_id: str) -> dict[str, Any]:
+    """Return the report of an import, also of one that failed. Raises NotFound for any other service."""
+    with plane.store.read() as tx:
+        service = services.get_service(tx, service_id)
+        known = service is not None and service.project_id == project_id
+        made = operations.of_subject(tx, service_id) if known else []
+        found = next((one for one in made if one.procedure == ProcedureName.IMPORT), None)
+    if found is None:
+        raise NotFound("NO_IMPORT", f"Service {service_id[:64]!r} was not imported, so it has no report of an import")
+    report: dict[str, Any] = {**found.state["report"], "status": found.status.value, "error": found.error}
+    return report
+
+
+def _refuse(plan: ImportPlan) -> None:
+    found = refusals(plan.findings)
+    if found:
+        lines = [f"{one.subject}: {one.message}. {one.remedy}" for one in found]
+        raise Invalid(
+            "IMPORT_REFUSED",
+            f"{plan.source} cannot be imported: {found[0].message}",
+            "\n".join(lines[:_SHOWN_REFUSALS]),
+        )
+
+
+def _check_password(password: Secret) -> None:
+    text = password.reveal()
+    if not 1 <= len(text) <= _LONGEST_PASSWORD or not text.isprintable():
+        raise Invalid(
+            "INVALID_PASSWORD",
+            f"source_password must have 1 to {_LONGEST_PASSWORD} printable characters",
+            "Send the password of the role that the URL names.",
+        )

@@ -1,0 +1,129 @@
+"""Create a service with the contents of a database elsewhere.
+
+step         leaves behind                                          undo
+initialize   a volume with an empty cluster, and the password       destroy
+fetch        a copy of the source in the volume, of one moment      (destroy)
+boot         a server, closed to clients                            (destroy)
+secure       database, roles, extensions                            (destroy)
+load         the source's roles, schemas and data                   (destroy)
+analyze      statistics; the copy and the password are removed      (destroy)
+snapshot     the base of the restore window                         (destroy)
+publish      an open endpoint: READY                                -
+
+The copy is taken before the server runs, so that nothing waits for the source while it does. A step that was
+interrupted begins again: the copy from nothing, the load with an empty database.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.model.procedures import ProcedureName
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.create import Create
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, finish, retry_if_server_killed, submit_preparation
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import ImportState
+
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Import:
+    """The steps of `import` that `create` does not have."""
+
+    tools: Tools
+
+    def initialize(self, work: Work[ImportState]) -> Outcome:
+        server, sealed = self.tools.server(work), work.state.sealed
+        self.tools.backend.servers.initialize(server)
+        if sealed is not None:
+            self.tools.backend.sources.keep(server, work.state.source, sealed)
+        return Next("fetch", replace(work.state, sealed=None))
+
+    def fetch(self, work: Work[ImportState]) -> Outcome:
+        state = work.state
+        fetched = self.tools.backend.sources.fetch(self.tools.server(work), state.source, state.facts, PATIENCE_SECONDS)
+        if fetched.facts is None:
+            return Wait(_PAUSE_SECONDS, fetched.progress)
+        return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
+
+    def boot_server(self, work: Work[ImportState]) -> Outcome:
+        return boot(self.tools, work, self.tools.server(work)) or Next(_after_boot(work.state))
+
+    def secure(self, work: Work[ImportState]) -> Outcome:
+        server, secure = self.tools.server(work), self.tools.backend.servers.secure
+        found = retry_if_server_killed(work, lambda: secure(server, is_new=True, neutralize=False), again="boot")
+        return found if isinstance(found, Next) else Next("load")
+
+    def load(self, work: Work[ImportState]) -> Outcome:
+        server, state, load = self.tools.server(work), work.state, self.tools.backend.sources.load
+        loaded = retry_if_server_killed(
+            work,
+            lambda: load(server, state.facts, owners=state.owners, timeout_seconds=PATIENCE_SECONDS),
+            again="boot",
+        )
+        if isinstance(loaded, Next):
+            return loaded
+        if loaded.facts is None:
+            return Wait(_PAUSE_SECONDS, loaded.progress)
+        return Next("analyze", replace(state, report={**state.report, "loaded": loaded.facts}))
+
+    def analyze(self, work: Work[ImportState]) -> Outcome:
+        server = self.tools.server(work)
+        ended = retry_if_server_killed(
+            work, lambda: self.tools.backend.restore.analyze(server, PATIENCE_SECONDS), again="boot"
+        )
+        if isinstance(ended, Next):
+            return ended
+        if ended is None:
+            return Wait(_PAUSE_SECONDS, "ANALYZE")
+        self.tools.backend.sources.discard(work.subject)
+        return Next("snapshot", replace(work.state, report={**work.state.report, "statistics": ended}))
+
+    def publish(self, work: Work[ImportState]) -> Outcome:
+        server = self.tools.server(work)
+        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="boot")
+        if killed is not None:
+            return killed
+
+        def record(tx: sa.Connection) -> None:
+            finish(tx, work, ready_at=self.tools.clock(), report=work.state.report)
+            submit_preparation(tx, work.subject, work.state.snapshot_id)
+
+        return Done(changes=record)
+
+    def destroy(self, work: Work[Any]) -> None:
+        self.tools.backend.sources.discard(work.subject)
+        self.tools.backend.servers.destroy(work.subject)
+
+
+def _after_boot(state: ImportState) -> str:
+    """Return the step to go on with: the server may have been killed after a later one."""
+    if state.is_based:
+        return "publish"
+    if "statistics" in state.report:
+        return "snapshot"
+    return "analyze" if "loaded" in state.report else "secure"
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `import`."""
+    steps, create = Import(tools), Create(tools)
+    return procedure_of(
+        ProcedureName.IMPORT,
+        {
+            "initialize": steps.initialize,
+            "fetch": steps.fetch,
+            "boot": steps.boot_server,
+            "secure": steps.secure,
+            "load": steps.load,
+            "analyze": steps.analyze,
+            "snapshot": create.snapshot,
+            "publish": steps.publish,
+        },
+        {"initialize": steps.destroy},
+        on_failed=create.mark_failed,
+    )
