@@ -79,14 +79,17 @@ def left_behind(report: ForkReport) -> list[LeftBehind]:
 def checks_of(report: ForkReport) -> list[str]:
     """Return sentences that say what was verified before the fork was READY."""
     captured, recovered = report.facts["capture"], report.facts["recovery"]
-    checks = ["Each WAL segment was complete, and belonged to the parent's cluster, timeline and position."]
+    archive = captured.get("archive")
+    checks = [] if archive is None else [f"Each part of base backup {archive['base_backup']} had its SHA-256 checksum."]
+    checks += ["Each WAL segment was complete, and belonged to the parent's cluster, timeline and position."]
     if captured.get("clean"):
         return [*checks, "The parent's server was shut down cleanly, before and after the copy."]
     cut = captured.get("cut")
     if cut is None:
         return [*checks, f"Recovery reached the end of the copy at {captured.get('end_lsn', 'its end')}."]
     if cut["first_excluded"] is None:
-        return [*checks, "Recovery reached the last transaction in the parent's WAL."]
+        where = "the parent's WAL" if archive is None else "the off-host archive"
+        return [*checks, f"Recovery reached the last transaction in {where}."]
     target = "" if report.origin.target_time is None else rfc3339(parse_target_time(report.origin.target_time))
     excluded, last = recovered.get("first_excluded_time"), recovered.get("last_commit_time")
     latest = f"The last transaction in the fork was committed at {last}, not after {target}."

@@ -9,13 +9,16 @@ from datetime import datetime
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.backends.interface.values import BaseBackup
+from ramet.control.archived_forks import base_backup_for, find_parent
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
-from ramet.control.lookup import find_service, wrong_state
+from ramet.control.lookup import wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_port
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized
-from ramet.control.restore import gaps_of
+from ramet.control.restore import archive_of, gaps_of
 from ramet.control.services import accept, check_region
+from ramet.errors import WrongState
 from ramet.model.fork import ForkStrategy, check_target
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
@@ -34,13 +37,15 @@ _LONGEST_LINE = 1000
 class ForkPlan:
     """What a request comes to: the restore point, and the fork as a service without port and password.
 
-    `known` is what was known of the parent when the restore point was chosen.
+    `known` is what was known of the parent when the restore point was chosen. `base_backup` is the one in the off-host
+    archive that a fork from there starts with.
     """
 
     parent: Service
     known: Parent
     point: RestorePoint
     fork: Service
+    base_backup: BaseBackup | None = None
 
 
 def fork_service(
@@ -57,7 +62,8 @@ def fork_service(
             return replayed
         plan = _recheck(plane, tx, plan, request)
         fork = replace(plan.fork, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
-        accepted = accept(plane, tx, fork, ProcedureName.FORK, new.password, _state(tx, plan, request), plan.parent.id)
+        held = None if plan.point.from_archive else plan.parent.id
+        accepted = accept(plane, tx, fork, ProcedureName.FORK, new.password, _state(tx, plan, request), held)
         remember(plane, tx, project_id, idempotency_key, asked, fork.id)
     plane.wake()
     return accepted
@@ -70,37 +76,44 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
     """
     now = plane.clock()
     with plane.store.read() as tx:
-        parent = find_service(plane, tx, project_id, service_id)
+        parent = find_parent(plane, tx, project_id, service_id, from_deleted=request.from_deleted)
         target = check_target(request.strategy, request.target_time, now)
-        known = _known_of(tx, parent, request.strategy, target)
+        known = _known_of(plane, tx, parent, request.strategy, target)
     check_region(request.region_code, parent.region_code)
     fork = _child_of(plane, parent, request, now)
     _check_state(parent)
-    if target is not None:
+    if target is not None and not known.is_deleted:
         known = known.with_gaps(gaps_of(plane, parent.id, known.snapshots))
     point = choose(request.strategy, target, request.snapshot_id, known, now)
     base_id = None if point.base is None else point.base.id
     as_of = point.target or (None if point.base is None else point.base.taken_at)
-    plane.backend.restore.check_fork(source_of(parent, base_id, point.target), as_of)
-    return ForkPlan(parent, known, point, replace(fork, origin=_origin(parent, request, point)))
+    base_backup = base_backup_for(plane, parent, known, point) if point.from_archive else None
+    if base_backup is None:
+        plane.backend.restore.check_fork(source_of(parent, base_id, point.target), as_of)
+    return ForkPlan(parent, known, point, replace(fork, origin=_origin(parent, request, point)), base_backup)
 
 
 def _recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkPlan:
     """Lock the parent, and choose again: its state and its snapshots may have changed since the plan was made."""
-    parent = find_service(plane, tx, plan.parent.project_id, plan.parent.id, lock=True)
+    project_id, parent_id, deleted = plan.parent.project_id, plan.parent.id, request.from_deleted
+    parent = find_parent(plane, tx, project_id, parent_id, from_deleted=deleted, lock=True)
     _check_state(parent)
-    known = _known_of(tx, parent, request.strategy, plan.point.target).with_gaps(plan.known.gaps)
+    known = _known_of(plane, tx, parent, request.strategy, plan.point.target).with_gaps(plan.known.gaps)
     point = choose(request.strategy, plan.point.target, request.snapshot_id, known, plane.clock())
-    return ForkPlan(parent, known, point, replace(plan.fork, origin=_origin(parent, request, point)))
+    if point.from_archive and plan.base_backup is None:
+        raise WrongState("SNAPSHOT_LOST", f"A snapshot of service {parent.id} has just expired", "Try again.")
+    return ForkPlan(parent, known, point, replace(plan.fork, origin=_origin(parent, request, point)), plan.base_backup)
 
 
 def _check_state(parent: Service) -> None:
     allowed = (Status.READY, Status.PAUSED)
-    if status_of(parent) not in allowed and not is_down(parent):
+    if parent.deleted_at is None and status_of(parent) not in allowed and not is_down(parent):
         raise wrong_state(parent, "fork", allowed)
 
 
-def _known_of(tx: sa.Connection, parent: Service, strategy: ForkStrategy, target: datetime | None) -> Parent:
+def _known_of(
+    plane: Plane, tx: sa.Connection, parent: Service, strategy: ForkStrategy, target: datetime | None
+) -> Parent:
     known = snapshots.list_snapshots(tx, parent.id)
     is_unreached = target is not None and base_for(known, target) is None
     return Parent(
@@ -110,6 +123,8 @@ def _known_of(tx: sa.Connection, parent: Service, strategy: ForkStrategy, target
         snapshots=known,
         is_behind=strategy is ForkStrategy.LAST_SNAPSHOT and _is_behind(tx, parent, newest(known)),
         ancestors=_ancestors_of(tx, parent) if is_unreached else (),
+        archive=archive_of(plane, parent),
+        is_deleted=parent.deleted_at is not None,
     )
 
 
@@ -191,4 +206,5 @@ def _state(tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkState
         strategy=point.strategy,
         base_id=submit_snapshot(tx, plan.parent.id, SnapshotKind.SCHEDULED) if point.awaits_snapshot else base_id,
         target=point.target,
+        base_backup_id=plan.base_backup.id if point.from_archive and plan.base_backup is not None else None,
     )

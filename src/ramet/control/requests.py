@@ -37,7 +37,7 @@ class ForkRequest:
     world; None: the environment decides, DEV forks are neutralized.
 
     `region_code` can only be the parent's: a request with it is the same request as one without it, so an idempotency
-    key identifies both.
+    key identifies both. So is `from_deleted`: the parent is a service that was deleted, and is in the off-host archive.
     """
 
     strategy: ForkStrategy
@@ -49,6 +49,7 @@ class ForkRequest:
     snapshot_id: str | None = None
     quiet: bool | None = None
     region_code: str | None = field(default=None, repr=False)
+    from_deleted: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
 from ramet.ids import is_id
+from ramet.model.archive import ArchiveSpan, span_of
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import Gap, RestoreWindow, restore_window, settings_of, with_settings
 from ramet.model.service import Service, check_name, status_of
@@ -36,7 +37,13 @@ def get_restore_window(plane: Plane, project_id: str, service_id: str) -> Restor
         service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
     gaps = gaps_of(plane, service.id, known)
-    return restore_window(known, gaps, settings_of(service.settings, plane.restore), plane.clock())
+    settings = settings_of(service.settings, plane.restore)
+    return restore_window(known, gaps, settings, plane.clock(), archive_of(plane, service))
+
+
+def archive_of(plane: Plane, service: Service) -> ArchiveSpan | None:
+    """Return the times of a service that the off-host archive of this installation holds."""
+    return None if plane.backend.archive.url() is None else span_of(service)
 
 
 def gaps_of(plane: Plane, service_id: str, known: Sequence[Snapshot]) -> Sequence[Gap]:

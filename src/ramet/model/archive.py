@@ -1,5 +1,6 @@
 """Whether a service is kept in the off-host archive, and how far the archive is behind."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from ramet.model.environment import Environment
@@ -17,6 +18,25 @@ def is_archived(service: Service) -> bool:
 def awaits_archive(service: Service, time: datetime) -> bool:
     """Tell whether WAL from before a time is still to be sent to the archive, and must not be removed."""
     return is_archived(service) and (service.archived_until is None or service.archived_until < time)
+
+
+@dataclass(frozen=True)
+class ArchiveSpan:
+    """The times that the off-host archive holds of a service, both included; holes that were reported are not known."""
+
+    earliest: datetime
+    latest: datetime
+
+    def contains(self, time: datetime) -> bool:
+        """Tell whether the archive holds the state of a time."""
+        return self.earliest <= time <= self.latest
+
+
+def span_of(service: Service) -> ArchiveSpan | None:
+    """Return the times that the off-host archive holds of a service, which may be deleted; None: none."""
+    if service.archive_from is None or service.archived_until is None or service.archived_until < service.archive_from:
+        return None
+    return ArchiveSpan(service.archive_from, service.archived_until)
 
 
 def lag_seconds(service: Service, now: datetime) -> float | None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ramet.errors import Invalid
+from ramet.model.archive import ArchiveSpan
 from ramet.model.fork import ForkStrategy
-from ramet.model.restore_window import Gap, check_gaps
+from ramet.model.restore_window import Gap, check_gaps, gaps_left
 from ramet.model.snapshot import Snapshot, base_for, clock_steps, newest, rollable
 from ramet.model.timestamps import rfc3339
 
@@ -15,13 +16,15 @@ from ramet.model.timestamps import rfc3339
 class RestorePoint:
     """The state to restore: a base snapshot, a target time, both, or neither (now).
 
-    `awaits_snapshot` means that the base snapshot is still to be taken.
+    `awaits_snapshot` means that the base snapshot is still to be taken. What is `from_archive` comes from the off-host
+    archive: the target, or without one the last state that it has.
     """
 
     strategy: ForkStrategy
     base: Snapshot | None = None
     target: datetime | None = None
     awaits_snapshot: bool = False
+    from_archive: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Parent:
     """What is known of a service when a fork of it is requested.
 
     `is_behind`: a fork as of now holds more than the newest snapshot. `ancestors` are those of a fork, nearest first;
-    they matter only to a target before it was created.
+    they matter only to a target before it was created. `archive` is what the off-host archive has; of a service that
+    `is_deleted` there is nothing else.
     """
 
     service_id: str
@@ -51,6 +55,8 @@ class Parent:
     gaps: Sequence[Gap] = ()
     is_behind: bool = False
     ancestors: Sequence[Ancestor] = ()
+    archive: ArchiveSpan | None = None
+    is_deleted: bool = False
 
     def with_gaps(self, gaps: Sequence[Gap]) -> "Parent":
         """Return the same with the gaps in its restore window."""
@@ -64,6 +70,8 @@ def choose(
 
     LAST_SNAPSHOT has no base yet while the parent's first snapshot is still being taken.
     """
+    if parent.is_deleted:
+        return _of_deleted(strategy, target, snapshot_id, parent)
     if snapshot_id is not None:
         return _named(strategy, snapshot_id, parent)
     if strategy is ForkStrategy.NOW:
@@ -74,10 +82,38 @@ def choose(
     if target is None:
         raise AssertionError("BUG: a checked PITR request has a target")
     base = base_for(list(parent.snapshots), target)
+    is_local = base is not None and not any(gap.contains(target) for gap in parent.gaps)
+    if not is_local and parent.archive is not None and parent.archive.contains(target):
+        return RestorePoint(strategy, None, target, from_archive=True)
     if base is None:
         raise _unreachable(target, parent, now)
-    check_gaps(parent.gaps, target)
+    check_gaps(list(gaps_left(parent.gaps, parent.archive)), target)
     return RestorePoint(strategy, base, target)
+
+
+def _of_deleted(
+    strategy: ForkStrategy, target: datetime | None, snapshot_id: str | None, parent: Parent
+) -> RestorePoint:
+    if strategy is ForkStrategy.LAST_SNAPSHOT or snapshot_id is not None:
+        raise Invalid(
+            "SNAPSHOT_NOT_FOUND",
+            f"Service {parent.service_id} was deleted together with its snapshots",
+            "Send fork_strategy PITR with target_time, or NOW for the last state that the off-host archive has.",
+        )
+    held = parent.archive
+    if held is None:
+        raise Invalid(
+            "NOT_IN_ARCHIVE",
+            f"The off-host archive has nothing of the deleted service {parent.service_id} any more",
+        )
+    if target is not None and not held.contains(target):
+        raise Invalid(
+            "OUTSIDE_RESTORE_WINDOW",
+            f"target_time {rfc3339(target)} is outside of what the off-host archive has of the deleted service"
+            f" {parent.service_id}: from {rfc3339(held.earliest)} to {rfc3339(held.latest)}",
+            "Choose a time within it.",
+        )
+    return RestorePoint(strategy, None, target, from_archive=True)
 
 
 def _named(strategy: ForkStrategy, snapshot_id: str, parent: Parent) -> RestorePoint:
@@ -106,16 +142,28 @@ def _unreachable(target: datetime, parent: Parent, now: datetime) -> Invalid:
             _advice(target, parent.ancestors, now),
         )
     kept = rollable(list(parent.snapshots))
-    if not kept:
+    if not kept and parent.archive is None:
         return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet", "Use NOW instead.")
     steps = [f"from {rfc3339(step.before)} to {rfc3339(step.after)}" for step in clock_steps(kept)]
     went_back = f" The clock of the parent was set back {', '.join(steps)}." if steps else ""
     return Invalid(
         "OUTSIDE_RESTORE_WINDOW",
         f"target_time {rfc3339(target)} is before the restore window of the parent,"
-        f" which reaches from {rfc3339(min(snapshot.taken_at for snapshot in kept))} to {rfc3339(now)}",
-        f"Choose a time within it.{went_back}",
+        f" which reaches from {rfc3339(_earliest(parent, kept))} to {rfc3339(now)}",
+        f"Choose a time within it.{_between(target, parent)}{went_back}",
     )
+
+
+def _earliest(parent: Parent, kept: Sequence[Snapshot]) -> datetime:
+    times = [snapshot.taken_at for snapshot in kept]
+    return min(times if parent.archive is None else [*times, parent.archive.earliest])
+
+
+def _between(target: datetime, parent: Parent) -> str:
+    """Say what is missing where a target is after what the archive has, and before what is here."""
+    if parent.archive is None or target < parent.archive.earliest:
+        return ""
+    return f" The off-host archive has times until {rfc3339(parent.archive.latest)} only; the snapshots are later."
 
 
 def _advice(target: datetime, ancestors: Sequence[Ancestor], now: datetime) -> str:

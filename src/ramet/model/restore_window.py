@@ -1,11 +1,12 @@
 """The restore window of a service: the times that it can be restored to, the gaps in between, and its settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from ramet.errors import Invalid
+from ramet.model.archive import ArchiveSpan
 from ramet.model.snapshot import ClockStep, Snapshot, clock_steps, rollable
 from ramet.model.timestamps import rfc3339
 
@@ -48,6 +49,7 @@ class Gap:
 class RestoreWindow:
     """A service can be restored to times from `earliest` to `latest`, except those in gaps; None: to none yet.
 
+    `archive` is the part of it that the off-host archive holds.
     A time that occurs twice, because the clock of the server was set back, means its last occurrence.
     """
 
@@ -57,17 +59,42 @@ class RestoreWindow:
     gaps: Sequence[Gap]
     settings: RestoreSettings
     clock_steps: Sequence[ClockStep] = ()
+    archive: ArchiveSpan | None = None
 
 
 def restore_window(
-    snapshots: list[Snapshot], gaps: Sequence[Gap], settings: RestoreSettings, now: datetime
+    snapshots: list[Snapshot],
+    gaps: Sequence[Gap],
+    settings: RestoreSettings,
+    now: datetime,
+    archive: ArchiveSpan | None = None,
 ) -> RestoreWindow:
-    """Return the window that snapshots and WAL provide. It ends now, because the volume has the newest WAL."""
-    earliest = min((snapshot.taken_at for snapshot in rollable(snapshots)), default=None)
-    open_gap = next((gap for gap in gaps if gap.ends_at is None), None)
-    latest = now if open_gap is None else open_gap.begins_at
+    """Return the window that snapshots and WAL provide, and the off-host archive.
+
+    With snapshots it ends now, because the volume has the newest WAL.
+    """
     steps = clock_steps(rollable(snapshots))
-    return RestoreWindow(earliest, None if earliest is None else latest, snapshots, gaps, settings, steps)
+    begins = [snapshot.taken_at for snapshot in rollable(snapshots)]
+    local = min(begins, default=None)
+    earliest = min(begins if archive is None else [*begins, archive.earliest], default=None)
+    left = list(gaps_left(gaps, archive))
+    if archive is not None and local is not None and archive.latest < local:
+        left.insert(0, Gap(archive.latest, local, "neither a snapshot nor the off-host archive has these times"))
+    if local is None:
+        latest = None if archive is None else archive.latest
+    else:
+        open_gap = next((gap for gap in left if gap.ends_at is None), None)
+        latest = now if open_gap is None else open_gap.begins_at
+    return RestoreWindow(earliest, latest, snapshots, left, settings, steps, archive)
+
+
+def gaps_left(gaps: Sequence[Gap], archive: ArchiveSpan | None) -> Iterator[Gap]:
+    """Yield the gaps of the local WAL that the off-host archive does not fill, or the rest of them."""
+    for gap in gaps:
+        if archive is None or not archive.contains(gap.begins_at):
+            yield gap
+        elif gap.ends_at is None or gap.ends_at > archive.latest:
+            yield replace(gap, begins_at=archive.latest)
 
 
 def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:

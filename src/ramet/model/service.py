@@ -54,7 +54,8 @@ class Service(Struct, frozen=True, gc=False):
     `verifier` is that of the initial password; PostgreSQL alone knows later ones.
     `down_reason` is None while the last observation found the server serving.
     While `storage_warning` says why, its sessions are read-only.
-    What was committed before `archived_until` is in the off-host archive; `archive_base_at` is its newest base backup.
+    What was committed before `archived_until` is in the off-host archive; `archive_base_at` is its newest base backup,
+    `archive_from` the time of its oldest one.
     `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended.
     """
 
@@ -85,6 +86,7 @@ class Service(Struct, frozen=True, gc=False):
     storage_warning: str | None = None
     archived_until: datetime | None = None
     archive_base_at: datetime | None = None
+    archive_from: datetime | None = None
     archive_problem: str | None = None
     origin: Origin | None = None
     settings: dict[str, Any] = field(default_factory=dict)

@@ -3,17 +3,28 @@
 step      waits for or does                                                         undo
 settle    the operation that it interrupts, and forks that copy from the service    -
 destroy   removes its read replicas, server, volume, archive and snapshots: 404     - (the data is gone)
+
+Before it removes the volume of a service that is archived off the host, `destroy` stops its server and sends what the
+archive does not have yet, for a minute at most: it can be forked from there until it expires.
 """
+
+import logging
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from ramet.errors import Error
+from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.replicas import cancel_creations, destroy_replicas, mark_sets_deleted
-from ramet.procedures.servers import Tools, await_settled, finish
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, await_settled, finish, server_of
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import Interrupting
 from ramet.store import snapshots
+
+_LONGEST_SHIPPING = timedelta(minutes=1)
+_log = logging.getLogger(__name__)
 
 
 def procedure(tools: Tools) -> Procedure:
@@ -25,12 +36,15 @@ def procedure(tools: Tools) -> Procedure:
 
     def destroy(work: Work[Interrupting]) -> Outcome:
         destroy_replicas(tools, work.subject)
+        archived = _complete_archive(tools, work)
+        if isinstance(archived, Wait):
+            return archived
         tools.backend.servers.destroy(work.subject)
 
         def record(tx: sa.Connection) -> None:
             mark_sets_deleted(tx, tools, work.subject)
             snapshots.delete_snapshots_of(tx, work.subject)
-            finish(tx, work, deleted_at=tools.clock())
+            finish(tx, work, deleted_at=tools.clock(), **archived)
 
         return Done(changes=record)
 
@@ -39,3 +53,21 @@ def procedure(tools: Tools) -> Procedure:
         {"settle": settle, "destroy": destroy},
         on_failed=lambda tx, work, error: finish(tx, work, down_reason=f"It could not be deleted: {error}"),
     )
+
+
+def _complete_archive(tools: Tools, work: Work[Interrupting]) -> Wait | dict[str, datetime]:
+    """Send the rest of a service to the off-host archive; return until when it is there, as a column to set."""
+    service = tools.service(work.subject)
+    is_late = tools.clock() - work.step_started_at > _LONGEST_SHIPPING
+    if is_late or service.archive_from is None or tools.backend.archive.url() is None or not is_archived(service):
+        return {}
+    server = server_of(service)
+    try:
+        tools.backend.servers.stop(server)
+        state = tools.backend.archive.maintain(server, paused=True, timeout_seconds=PATIENCE_SECONDS)
+    except (Error, OSError) as error:  # its volume may be gone, for example because this has run before
+        _log.warning("service %s is deleted before all of it is archived: %s", service.id, error)
+        return {}
+    if state.archived_until is None or state.archived_until < work.step_started_at:
+        return Wait(0.1, f"sending WAL to the off-host archive, which has it until {state.archived_until}")
+    return {"archived_until": state.archived_until}

@@ -10,6 +10,7 @@
 Its own restore window begins with a snapshot that is submitted in the transaction that makes it READY.
 
 The parent is held from acceptance until `capture` is recorded: nothing stops, starts, trims or deletes it in that time.
+What only the off-host archive has is downloaded by `capture`, which needs nothing of the parent then, and no hold.
 A server that is killed before it is open is started again.
 """
 
@@ -25,6 +26,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, newest
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
     Tools,
     boot,
     finish,
@@ -48,6 +50,8 @@ class Fork:
     tools: Tools
 
     def capture(self, work: Work[ForkState]) -> Outcome:
+        if work.state.base_backup_id is not None:
+            return self._capture_archived(work)
         base = self._base(work)
         if isinstance(base, Wait):
             return base
@@ -63,6 +67,15 @@ class Fork:
                 services.update_service(tx, work.subject, origin_snapshot_id=base.id, data_time=base.taken_at)
 
         return Next("recover", replace(work.state, capture=captured), changes=record)
+
+    def _capture_archived(self, work: Work[ForkState]) -> Outcome:
+        parent, server = self.tools.service(work.state.parent_id), self.tools.server(work)
+        source = source_of(parent, None, work.state.target, work.state.base_backup_id)
+        progress = self.tools.backend.archive.fetch(server, source, PATIENCE_SECONDS)
+        if progress is not None:
+            return Wait(0, progress)
+        captured = self.tools.backend.restore.capture(server, source)
+        return Wait(0.1) if captured is None else Next("recover", replace(work.state, capture=captured))
 
     def _base(self, work: Work[ForkState]) -> Snapshot | Wait | None:
         """Return the snapshot to start from; None for a fork of now; a Wait while it is being taken.

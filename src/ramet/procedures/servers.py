@@ -75,9 +75,17 @@ def server_of(service: Service) -> Server:
     )
 
 
-def source_of(parent: Service, snapshot_id: str | None = None, target: datetime | None = None) -> Source:
-    """Return where a backend finds the data of a parent: as it is now, of a snapshot, or rolled forward from one."""
-    return Source(server_of(parent), parent.paused, snapshot_id, target)
+def source_of(
+    parent: Service,
+    snapshot_id: str | None = None,
+    target: datetime | None = None,
+    base_backup_id: str | None = None,
+) -> Source:
+    """Return where a backend finds the data of a parent: as it is now, of a snapshot, or rolled forward from one.
+
+    With `base_backup_id` that is in the off-host archive.
+    """
+    return Source(server_of(parent), parent.paused, snapshot_id, target, base_backup_id)
 
 
 def await_settled(tools: Tools, work: Work[Interrupting]) -> Wait | None:

@@ -54,9 +54,13 @@ class ImportState(CreateState, frozen=True, kw_only=True):
 
 
 class RecoveryState(Restartable, frozen=True, kw_only=True):
-    """Of a procedure that recovers captured data. `base_id` is a snapshot; `target` is None for its end."""
+    """Of a procedure that recovers captured data. `base_id` is a snapshot; `target` is None for its end.
+
+    `base_backup_id` is one in the off-host archive, from which all is taken then.
+    """
 
     base_id: str | None = None
+    base_backup_id: str | None = None
     target: datetime | None = None
     capture: Capture | None = None
     recovery: dict[str, Any] | None = None

@@ -26,7 +26,8 @@ _STATUSES = {each.value: each for each in OperationStatus}
 _ORDER = """
     id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
     created_at verifier pooler_port paused ready_at failed_at failure deleted_at down_reason last_verified_at drilled_at
-    drill_failure archive_delay storage_warning archived_until archive_base_at archive_problem
+    drill_failure archive_delay storage_warning archived_until archive_base_at archive_from
+    archive_problem
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     settings
 """
@@ -101,6 +102,28 @@ def list_services(tx: sa.Connection, project_id: str, now: datetime) -> list[Ser
 def all_live_services(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects that are neither deleted nor failed, without their reports."""
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE).order_by(service.c.created_at))]
+
+
+def deleted_in_archive(tx: sa.Connection, project_id: str | None = None) -> list[Service]:
+    """Return the deleted services that the off-host archive still has, of a project or of all, oldest first."""
+    there = service.c.deleted_at.is_not(None) & service.c.archive_from.is_not(None)
+    if project_id is not None:
+        there &= service.c.project_id == project_id
+    return [_service(row) for row in tx.execute(_without_report.where(there).order_by(service.c.deleted_at))]
+
+
+def has_forks_under_way(tx: sa.Connection, service_id: str) -> bool:
+    """Tell whether a fork of a service is being created."""
+    fork = (service.c.parent_service_id == service_id) & service.c.ready_at.is_(None) & _LIVE
+    return tx.execute(sa.select(service.c.id).where(fork).limit(1)).first() is not None
+
+
+def downloads_of_forks(tx: sa.Connection, most: int) -> list[tuple[int, float]]:
+    """Return the bytes and seconds of what the latest forks have downloaded from the off-host archive."""
+    told = service.c.report["capture"]["archive"]
+    sizes, seconds = told["downloaded_bytes"].as_integer(), told["seconds"].as_float()
+    query = sa.select(sizes, seconds).where(service.c.ready_at.is_not(None), sizes.is_not(None), seconds > 0)
+    return [(size, took) for size, took in tx.execute(query.order_by(service.c.ready_at.desc()).limit(most)).all()]
 
 
 def deleted_with_archive(tx: sa.Connection) -> list[str]:
@@ -183,10 +206,10 @@ def _service(row: sa.Row[Any]) -> Service:
         Size(*columns[6:8]),
         *columns[8:13],
         Secret(columns[13]),
-        *columns[14:29],
-        None if columns[30] is None else Origin(*columns[29:36]),
-        *columns[36:38],
-        None if columns[38] is None else _activity(*columns[38:]),
+        *columns[14:30],
+        None if columns[31] is None else Origin(*columns[30:37]),
+        *columns[37:39],
+        None if columns[39] is None else _activity(*columns[39:]),
     )
     return Service(*fields)
 

@@ -99,6 +99,7 @@ service = sa.Table(
     sa.Column("storage_warning", sa.Text),
     sa.Column("archived_until", UtcTime),
     sa.Column("archive_base_at", UtcTime),
+    sa.Column("archive_from", UtcTime),
     sa.Column("archive_problem", sa.Text),
     sa.Column("parent_project_id", sa.Text),
     sa.Column("parent_service_id", sa.Text),

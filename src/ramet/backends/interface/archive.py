@@ -36,6 +36,9 @@ class Archive(Protocol):
     def discard(self, service_id: str, before: datetime) -> None:
         """Remove the base backups and WAL that no time from `before` on needs."""
 
+    def remove(self, service_id: str) -> None:
+        """Remove all that the archive has of a service that does not exist any more. May run twice."""
+
     def holdings(self, service_id: str) -> Holdings:
         """Return what the archive has of a service, also of one that does not exist any more.
 

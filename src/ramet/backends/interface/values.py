@@ -76,8 +76,8 @@ class Source:
 class BaseBackup:
     """A complete base backup in the off-host archive.
 
-    `size_bytes` is what it takes on disk. `download_bytes` and `wal_download_bytes` are what the archive sends for it,
-    and for the WAL from it to the next base backup or, after the last one, to the end.
+    `size_bytes` is what it takes on disk, `download_bytes` what the archive sends for it. `wal_bytes` and
+    `wal_download_bytes` are the same of the WAL from it to the next base backup or, after the last one, to the end.
     """
 
     id: str
@@ -87,6 +87,7 @@ class BaseBackup:
     timeline: int
     size_bytes: int
     download_bytes: int
+    wal_bytes: int
     wal_download_bytes: int
 
     @property

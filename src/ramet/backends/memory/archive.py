@@ -38,6 +38,11 @@ class MemoryArchive:
         older = [base for base in bases if base <= before]
         self.bases[service_id] = [*older[-1:], *bases[len(older) :]]
 
+    def remove(self, service_id: str) -> None:
+        """Forget the archive of a service."""
+        self.bases.pop(service_id, None)
+        self.rows.pop(service_id, None)
+
     def holdings(self, service_id: str) -> Holdings:
         """Return the base backups."""
         if self.fault is not None:
@@ -62,4 +67,5 @@ class MemoryArchive:
         before = [row for row in rows if row.committed_at <= taken_at]
         lsn, size_bytes = f"0/{len(before):X}", len(before) * ROW_BYTES
         base_id = f"{taken_at:%Y%m%dT%H%M%S%f}"
-        return BaseBackup(base_id, taken_at, lsn, lsn, 1, size_bytes, size_bytes, len(rows) * ROW_BYTES)
+        wal_bytes = (len(rows) - len(before)) * ROW_BYTES
+        return BaseBackup(base_id, taken_at, lsn, lsn, 1, size_bytes, size_bytes, wal_bytes, wal_bytes)

@@ -15,6 +15,7 @@ from ramet.store import services
 
 _BUDGET_SECONDS = 2.0
 _RECORD_EVERY = timedelta(seconds=5)
+_WRONG_CLOCK = timedelta(hours=1)  # what the times of base backups may be wrong by
 _log = logging.getLogger(__name__)
 
 
@@ -49,12 +50,28 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
     """Remove what is older than the window of the archive and what no time in it needs."""
     if plane.backend.archive.url() is None:
         return
-    for service in _archived_services(plane):
+    with plane.store.read() as tx:
+        known = [*_archived_services(plane), *services.deleted_in_archive(tx)]
+        known = [service for service in known if not services.has_forks_under_way(tx, service.id)]
+    for service in known:
         try:
-            plane.backend.archive.discard(service.id, now() - window)
+            oldest = _discard(plane, service, now() - window - _WRONG_CLOCK)
         except (Failed, Unavailable) as error:
             _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
             return
+        if oldest != service.archive_from:
+            with plane.store.write(durable=False) as tx:
+                services.update_service(tx, service.id, archive_from=oldest)
+
+
+def _discard(plane: Plane, service: Service, before: datetime) -> datetime | None:
+    """Remove what is older than `before` of a service; return the time of the oldest base backup that is left."""
+    archive = plane.backend.archive
+    if service.deleted_at is not None and (service.archived_until or service.deleted_at) < before:
+        archive.remove(service.id)
+        return None
+    archive.discard(service.id, before)
+    return min((base.taken_at for base in archive.holdings(service.id).base_backups), default=None)
 
 
 def _archived_services(plane: Plane) -> list[Service]:
@@ -82,5 +99,6 @@ def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
                 service.id,
                 archived_until=after,
                 archive_base_at=state.base_taken_at,
+                archive_from=None if state.base_taken_at is None else service.archive_from or state.base_taken_at,
                 archive_problem=state.problem,
             )

@@ -148,6 +148,15 @@ class LocalArchive:
             first = self._kept_from[service_id] = known[len(expired)].begin_segment
             bucket.delete(list(_keys_before(service_id, WalArchive(bucket, service_id), first)))
 
+    def remove(self, service_id: str) -> None:
+        """Remove all that the archive has of a service; what makes base backups complete goes first."""
+        bucket = self._bucket()
+        self._check_owner(bucket)
+        backups = BaseBackups(bucket, service_id)
+        for info in backups.complete():
+            backups.delete(info.backup_id)
+        bucket.delete([found.key for found in bucket.objects(f"{service_id}/")])
+
     def _bucket(self) -> Bucket:
         if self.bucket is None:
             raise AssertionError("BUG: there is no archive")

@@ -7,7 +7,7 @@ from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.values import BaseBackup, Holdings
 from ramet.backends.local.off_host.download import base_of
-from ramet.backends.local.wal.segment import segment_named
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
 
 
 def holdings_of(bucket: Bucket, service_id: str) -> Holdings:
@@ -16,15 +16,16 @@ def holdings_of(bucket: Bucket, service_id: str) -> Holdings:
     known = {info.backup_id: base_of(info) for info in backups.complete()}
     ordered = sorted(known, key=lambda backup_id: known[backup_id].facts.wal_order)
     firsts = [known[backup_id].segments[0] for backup_id in ordered]
-    wal_bytes = [0] * len(ordered)
+    wal_bytes, segments = [0] * len(ordered), [0] * len(ordered)
     for name, size_bytes in WalArchive(bucket, service_id).sizes().items() if ordered else ():
         segment = segment_named(name)
         at = -1 if segment is None else bisect_right(firsts, segment) - 1
         if at >= 0:
             wal_bytes[at] += size_bytes
+            segments[at] += 1
     sizes = backups.sizes()
     found = []
-    for backup_id, bytes_after in zip(ordered, wal_bytes, strict=True):
+    for backup_id, count, bytes_after in zip(ordered, segments, wal_bytes, strict=True):
         facts = known[backup_id].facts
         found.append(
             BaseBackup(
@@ -35,6 +36,7 @@ def holdings_of(bucket: Bucket, service_id: str) -> Holdings:
                 timeline=facts.timeline,
                 size_bytes=facts.size_bytes,
                 download_bytes=sizes.get(backup_id, 0),
+                wal_bytes=count * SEGMENT_BYTES,
                 wal_download_bytes=bytes_after,
             )
         )

@@ -1,0 +1,19 @@
+"""Record for each service from when on the off-host archive has it: the time of its oldest base backup there.
+
+Of services that are archived already the newest one is known; the next cleaning finds the oldest.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+from ramet.store.tables import UtcTime
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("service", sa.Column("archive_from", UtcTime))
+    op.execute("UPDATE service SET archive_from = archive_base_at")
