@@ -1,9 +1,11 @@
 """Base backups in the object store: resumed after an interruption, verified, and found out when altered."""
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -107,6 +109,27 @@ def test_an_interrupted_upload_goes_on_with_the_next_part(backups: BaseBackups, 
     assert backups.complete() == [INFO]
     download(backups, tmp_path / "restored")
     assert content(tmp_path / "restored") == content(tree)
+
+
+def test_a_part_that_arrives_altered_is_not_taken_for_uploaded(
+    backups: BaseBackups, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = layout.part_key(SERVER, INFO.backup_id, 0)
+    with monkeypatch.context() as patched:
+        usual = Bucket.writer
+
+        @contextlib.contextmanager
+        def altering(bucket: Bucket, key: str) -> Iterator[IO[bytes]]:
+            with usual(bucket, key) as writer:
+                yield writer
+            bucket.write(key, b"something else")
+
+        patched.setattr(Bucket, "writer", altering)
+        with pytest.raises(Failed, match=f"{first} .* is not what was uploaded"):
+            backups.upload(INFO, tree)
+    assert backups.complete() == []
+    backups.upload(INFO, tree)
+    backups.verify(INFO)
 
 
 def test_an_altered_part_is_named(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:

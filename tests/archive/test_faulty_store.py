@@ -18,6 +18,11 @@ from tests.archive.test_base_backups import INFO, content, download
 MANY = Faults(seed=7, slow_down=0.1, reset_request=0.1, reset_answer=0.1, truncated=0.1, delay=0.1, delay_seconds=0.01)
 
 
+@pytest.fixture
+def bucket(s3_bucket: Bucket) -> Bucket:
+    return s3_bucket
+
+
 def through(store: FaultyStore, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """Return the same bucket, reached through the proxy."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", store.url)

@@ -2,6 +2,7 @@
 
 import contextlib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_listing_pages_through_all_objects_below_a_prefix(bucket: Bucket) -> Non
     for number in range(1100):
         bucket.write(f"many/{number:05d}", b"x")
     bucket.write("manyother", b"x")
-    assert [found.key for found in bucket.objects("many/")] == [f"many/{number:05d}" for number in range(1100)]
+    assert sorted(found.key for found in bucket.objects("many/")) == [f"many/{number:05d}" for number in range(1100)]
     assert bucket.directories() == ["many"]
 
 
@@ -84,6 +85,37 @@ def test_a_store_that_does_not_answer_is_unavailable(s3_environment: None, monke
     assert caught.value.code == "ARCHIVE_UNAVAILABLE"
 
 
+def test_a_directory_that_is_not_mounted_is_unavailable_and_is_not_made(tmp_path: Path) -> None:
+    absent = tmp_path / "nas"
+    directory = open_bucket(absent.as_uri())
+    for action in (
+        lambda: directory.read("a"),
+        lambda: directory.create("a", b"x"),
+        lambda: directory.write("a", b"x"),
+    ):
+        with pytest.raises(Unavailable, match="does not exist"):
+            action()
+    assert not absent.exists()
+    absent.mkdir()
+    assert directory.create("a", b"x")
+
+
+def test_objects_in_a_directory_are_private(tmp_path: Path) -> None:
+    directory = open_bucket(tmp_path.as_uri())
+    directory.write("a/b", b"x")
+    with directory.writer("a/c") as writer:
+        writer.write(b"x")
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a").iterdir()} == {0o600}
+
+
+def test_what_a_killed_writer_left_in_a_directory_goes_with_the_next_one(tmp_path: Path) -> None:
+    directory = open_bucket(tmp_path.as_uri())
+    (tmp_path / "part#1").write_bytes(b"half")
+    with directory.writer("part") as writer:
+        writer.write(b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["part"]
+
+
 def test_an_outage_has_the_same_message_each_time(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     messages = set()
@@ -96,7 +128,7 @@ def test_an_outage_has_the_same_message_each_time(s3_environment: None, monkeypa
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://bucket/x", "s3:///x", "bucket", "s3://key:secret@bucket/x", "s3://bucket?region=x", "file:///no/such"],
+    ["ftp://bucket/x", "s3:///x", "bucket", "s3://key:secret@bucket/x", "s3://bucket?region=x", "file://mnt/nas"],
 )
 def test_a_url_that_names_no_archive_is_refused(url: str) -> None:
     with pytest.raises(Invalid, match="RAMET_ARCHIVE_URL"):

@@ -27,7 +27,7 @@ def written(directory: Path, name: str, content: bytes = b"wal") -> Path:
 def test_files_get_the_names_that_barman_looks_for(wal: WalArchive, tmp_path: Path) -> None:
     for name in (SEGMENT, "00000002.history"):
         wal.upload(written(tmp_path, name))
-    assert [found.key for found in wal.bucket.objects("svc1234567/")] == [
+    assert sorted(found.key for found in wal.bucket.objects("svc1234567/")) == [
         "svc1234567/wals/0000000100000003/0000000100000003000000A7.gz",
         "svc1234567/wals/00000002.history.gz",
     ]

@@ -5,6 +5,7 @@ raises Unavailable when the store cannot be reached or refuses the credentials: 
 """
 
 import contextlib
+import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import obstore
 from obstore.exceptions import (
@@ -50,13 +51,16 @@ class Bucket:
 
     def __init__(self, url: str, store: ObjectStore) -> None:
         self.url = url
-        self._store = store
+        self._given = store
+
+    @property
+    def _store(self) -> ObjectStore:
+        return self._given
 
     def read(self, key: str) -> bytes | None:
         """Return the content of an object, or None when there is no such object."""
-        with contextlib.suppress(FileNotFoundError), self._named(key):
-            return bytes(obstore.get(self._store, key).bytes())
-        return None
+        found = self.read_version(key)
+        return None if found is None else found[0]
 
     def stream(self, key: str) -> Iterator[bytes]:
         """Return the content of an object in pieces. Raises FileNotFoundError when there is no such object."""
@@ -162,6 +166,75 @@ class Bucket:
             ) from error
 
 
+class Directory(Bucket):
+    """A mounted directory. What was written is on its disk; it is never made, because that would hide a lost mount."""
+
+    def __init__(self, url: str, root: Path) -> None:
+        self.url = url
+        self._root = root
+
+    @property
+    def _store(self) -> ObjectStore:
+        return LocalStore(self._root)  # cheap; and impossible while the directory does not exist
+
+    def write(self, key: str, content: bytes) -> None:
+        """Write an object, also over an earlier one."""
+        super().write(key, content)
+        self._keep(key)
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Write an object that must not exist yet; False when one exists already, which stays as it is."""
+        is_new = super().create(key, content)
+        if is_new:
+            self._keep(key)
+        return is_new
+
+    def replace(self, key: str, content: bytes, version: Any) -> bool:
+        """Write an object if it still has the version that `read_version` returned; False when it has another one."""
+        with self._named(key), (self._root / f"{key}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = self.read_version(key)
+            if found is None or found[1] != version:
+                return False
+            self.write(key, content)
+        return True
+
+    @contextlib.contextmanager
+    def writer(self, key: str) -> Iterator[IO[bytes]]:
+        """Open an object for writing. It appears when the block ends, and not at all when the block raises."""
+        path = self._root / key
+        for abandoned in path.parent.glob(f"{path.name}#*"):  # parts of a writer that was killed
+            abandoned.unlink(missing_ok=True)
+        with super().writer(key) as writer:
+            yield writer
+        self._keep(key)
+
+    def _keep(self, key: str) -> None:
+        """Make an object private, and flush it and the directories that lead to it."""
+        with self._named(key):
+            path = self._root / key
+            path.chmod(0o600)
+            for each in (path, *path.parents):
+                descriptor = os.open(each, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                if each == self._root:
+                    return
+
+    @contextlib.contextmanager
+    def _named(self, key: str) -> Iterator[None]:
+        if not self._root.is_dir():
+            raise Unavailable(
+                "ARCHIVE_BUCKET_MISSING",
+                f"The directory of the archive {self.url} does not exist",
+                "Mount it, or correct RAMET_ARCHIVE_URL.",
+            )
+        with super()._named(key):
+            yield
+
+
 def open_bucket(url: str) -> Bucket:
     """Return the bucket of a URL: s3://, gs://, az:// or file://. Nothing is contacted yet.
 
@@ -169,13 +242,15 @@ def open_bucket(url: str) -> Bucket:
     Raises Invalid for another scheme, a missing bucket, or an unknown option in the URL.
     """
     parts = urlsplit(url)
-    if parts.scheme not in SCHEMES or parts.query or parts.username or (parts.scheme != "file" and not parts.netloc):
+    if parts.scheme not in SCHEMES or parts.query or parts.username or bool(parts.netloc) is (parts.scheme == "file"):
         raise Invalid(
             "INVALID_ARCHIVE_URL",
             f"RAMET_ARCHIVE_URL {url!r} must be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"
             " or file:///directory",
         )
     try:
+        if parts.scheme == "file":
+            return Directory(url, Path(unquote(parts.path)))
         return Bucket(url, _open(url, parts.scheme, parts.netloc, parts.path))
     except (BaseError, UnknownConfigurationKeyError, ValueError) as error:
         reason = str(error).partition("\n")[0]
@@ -186,11 +261,6 @@ def _open(url: str, scheme: str, bucket: str, path: str) -> ObjectStore:
     prefix = path.strip("/") or None
     options: dict[str, Any] = {"client_options": _CLIENT, "retry_config": _RETRIES}
     match scheme:
-        case "file":
-            directory = Path(path)
-            if not directory.is_dir():
-                raise Invalid("INVALID_ARCHIVE_URL", f"RAMET_ARCHIVE_URL {url!r} must name an existing directory")
-            return LocalStore(directory)
         case "s3":
             provider = None if "AWS_ACCESS_KEY_ID" in os.environ else profile_credentials(os.environ)
             if provider is not None:

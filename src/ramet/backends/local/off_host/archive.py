@@ -4,7 +4,6 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,11 +24,11 @@ from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
 from ramet.backends.local.off_host.fetch import Fetching
 from ramet.backends.local.off_host.holdings import holdings_of
 from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
+from ramet.backends.local.off_host.retention import expired_bases, expired_wal
 from ramet.backends.local.off_host.shipping import Watch
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.pool import Pool
-from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Error
 from ramet.machine.secret_files import kept_secret
 from ramet.model.snapshot import lsn_number
@@ -139,14 +138,15 @@ class LocalArchive:
         """Remove the base backups and WAL that no time from `before` on needs."""
         bucket = self._bucket()
         self._check_owner(bucket)
-        backups = BaseBackups(bucket, service_id)
+        backups, wal = BaseBackups(bucket, service_id), WalArchive(bucket, service_id).names()
         known = backups.complete()
-        expired = [info for info in known if info.end_time <= before][:-1]  # times after `before` need the last of them
+        expired = expired_bases(known, wal, before)
         for info in expired:
             backups.delete(info.backup_id)
         if expired:
-            first = self._kept_from[service_id] = known[len(expired)].begin_segment
-            bucket.delete(list(_keys_before(service_id, WalArchive(bucket, service_id), first)))
+            kept = [info for info in known if info not in expired]
+            self._kept_from[service_id] = min(info.begin_segment for info in kept)
+            bucket.delete([wal_key(service_id, name) for name in expired_wal(kept, wal)])
 
     def remove(self, service_id: str) -> None:
         """Remove all that the archive has of a service; what makes base backups complete goes first."""
@@ -199,14 +199,3 @@ def _shown_hole(paths: ServicePaths, progress: WalProgress) -> str | None:
             between = f"between {rfc3339(hole.since)} and {rfc3339(hole.until)}"
             return f"No time {between} can be restored from the off-host archive: WAL segment {hole.first} was lost"
     return None
-
-
-def _keys_before(service_id: str, wal: WalArchive, first: str) -> Iterator[str]:
-    """Yield the keys of WAL segments that end before a segment, of its timeline or an earlier one."""
-    kept = segment_named(first)
-    for name in wal.names():
-        segment = segment_named(name)
-        if segment is None or kept is None:
-            continue
-        if segment.timeline <= kept.timeline and segment.number < kept.number:
-            yield wal_key(service_id, name)
