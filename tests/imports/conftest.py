@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.instance import Instance, running_instance
+from ramet.machine.installation import find_installations
 from tests.sources import MAJORS, Source, open_source
 
 HERE = Path(__file__).parent
@@ -29,6 +30,6 @@ def source(request: pytest.FixtureRequest) -> Iterator[Source]:
 
 @pytest.fixture
 def plain_source() -> Iterator[Source]:
-    """A source of the default version."""
-    with open_source(min(MAJORS)) as made:
+    """A source of the version that services have here."""
+    with open_source(find_installations().default.major) as made:
         yield made

@@ -39,6 +39,7 @@ _DATABASE_COMMANDS = {
     "connect": "commands.databases:connect",
     "connection-string": "commands.databases:show_connection_string",
     "create": "commands.roles:create_group",
+    "dump": "commands.dumps:dump_database",
     "schema": "commands.schema:show_schema",
     "upgrade-extension": "commands.extensions:upgrade_extension",
 }

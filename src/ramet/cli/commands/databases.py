@@ -123,7 +123,7 @@ def find_psql(*, needs_tls: bool) -> str:
     found = shutil.which("psql")
     if found is not None:
         return found
-    there = [one for one in _installations() if os.access(one.bin / "psql", os.X_OK)]
+    there = [one for one in known_installations() if os.access(one.bin / "psql", os.X_OK)]
     usable = [one for one in there if one.has_tls or not needs_tls]
     if usable:
         return str(usable[0].bin / "psql")
@@ -133,7 +133,8 @@ def find_psql(*, needs_tls: bool) -> str:
     raise Failed("NO_PSQL", "psql is not installed on this host", remedy)
 
 
-def _installations() -> Sequence[Installation]:
+def known_installations() -> Sequence[Installation]:
+    """Return the servers that are installed on this host; none is no error here."""
     try:
         return find_installations().found
     except Error:

@@ -1,0 +1,97 @@
+"""`ramet db dump`: the database of a service as a plain SQL script that any PostgreSQL loads."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from ramet.api.schemas.services import Service
+from ramet.cli.commands.databases import endpoint_of, known_installations
+from ramet.cli.connection import connection_string, speaks_tls
+from ramet.cli.ui.options import FILE, with_service
+from ramet.cli.user_files.passwords import password_variables
+from ramet.client import Client
+from ramet.errors import Failed
+
+# What the platform has put into the database; other servers have no use for it.
+_OUR_SCHEMA = "timescale_functions"
+_OURS = re.compile(
+    r"^\d+; \d+ \d+ (COMMENT - )?"
+    r"(EVENT TRIGGER (- )?ramet_begin_session|EXTENSION (- )?pg_stat_statements|SCHEMA (- )?timescale_functions)\b"
+)
+_PORTABLE = ("--no-owner", "--no-privileges", "--no-tablespaces", "--no-security-labels", "--no-subscriptions")
+_STANDARD_OUTPUT = Path("-")
+
+
+@click.command("dump")
+@with_service
+@click.option("-f", "--file", type=FILE, default=_STANDARD_OUTPUT, help="File to write.  [default: standard output]")
+def dump_database(client: Client, service: Service, file: Path) -> None:
+    """Write the database of a service as a plain SQL script.
+
+    The script has schema and data as of one moment, and large objects. It can be loaded into any PostgreSQL of the same
+    or a later version by any role: owners, privileges, tablespaces and subscriptions are left out. It is written when
+    it is complete.
+
+    \b
+    Examples:
+      ramet db dump shop --file shop.sql
+      ramet db dump shop | psql postgresql://me@elsewhere/shop
+    """
+    endpoint = endpoint_of(client, service)
+    programs = find_dump_programs(needs_tls=speaks_tls(endpoint))
+    environ = {**os.environ, **password_variables(endpoint)}
+    directory = None if file == _STANDARD_OUTPUT else file.absolute().parent
+    with tempfile.TemporaryDirectory(prefix=".ramet-dump-", dir=directory) as name:
+        written = _dump(programs, connection_string(endpoint), Path(name), environ)
+        if directory is not None:
+            written.replace(file)
+            return
+        with written.open() as script:
+            shutil.copyfileobj(script, sys.stdout)
+
+
+def find_dump_programs(*, needs_tls: bool) -> Path:
+    """Return the directory of pg_dump and pg_restore: of the newest server here, else those in PATH.
+
+    Raises Failed if there are none, or none with TLS for an endpoint that requires it.
+    """
+    there = [one for one in known_installations() if _has_both(one.bin)]
+    usable = sorted((one for one in there if one.has_tls or not needs_tls), key=lambda one: (one.major, one.minor))
+    if usable:
+        return usable[-1].bin
+    in_path = Path(shutil.which("pg_dump") or "pg_dump").parent
+    if _has_both(in_path) and in_path not in [one.bin for one in there]:
+        return in_path
+    lacking = "has no TLS, and the endpoint requires it" if there else "is not installed on this host"
+    raise Failed("NO_PG_DUMP", f"pg_dump {lacking}", "Install it (Debian: postgresql-client).")
+
+
+def _has_both(directory: Path) -> bool:
+    return all(os.access(directory / name, os.X_OK) for name in ("pg_dump", "pg_restore"))
+
+
+def _dump(programs: Path, uri: str, directory: Path, environ: Mapping[str, str]) -> Path:
+    """Dump a database into a directory; return the script. What is not the tenant's is left out by pg_restore."""
+    archive, contents, script = (directory / name for name in ("archive", "contents", "script"))
+    options = ["-b", "--format=custom", "--compress=1", f"--exclude-schema={_OUR_SCHEMA}", *_PORTABLE]
+    _run([str(programs / "pg_dump"), *options, "--file", str(archive), uri], environ)
+    _run([str(programs / "pg_restore"), "--list", "--file", str(contents), str(archive)], environ)
+    kept = [line for line in contents.read_text(errors="surrogateescape").splitlines() if not _OURS.match(line)]
+    contents.write_text("\n".join(kept) + "\n", errors="surrogateescape")
+    _run([str(programs / "pg_restore"), *_PORTABLE, "-L", str(contents), "--file", str(script), str(archive)], environ)
+    return script
+
+
+def _run(command: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Run a program whose messages go to the user. Raises Failed when it fails."""
+    done = subprocess.run(command, env=environ, check=False)
+    if done.returncode != 0:
+        name = Path(command[0]).name
+        raise Failed("DUMP_FAILED", f"{name} ended with exit status {done.returncode}", "Nothing was written.")
