@@ -118,11 +118,11 @@ class Ground:
 
 
 @contextlib.contextmanager
-def open_ground(directory: Path | None, snapshot_seconds: float) -> Iterator[Ground]:
+def open_ground(directory: Path | None, snapshot_seconds: float, archive_url: str = "") -> Iterator[Ground]:
     """Open a Ramet in a fresh directory below `directory`; at the end all of it is removed."""
     root = Path(tempfile.mkdtemp(prefix="ramet-prove-", dir=directory))
     root.chmod(0o711)
-    backend = open_backend(root, has_limits=False)
+    backend = open_backend(root, has_limits=False, archive_url=archive_url)
     store = Store.open(f"sqlite:///{root}/ramet.db")
     worker = Worker(store, all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7)))
     placement = Placement("local", "localhost", _ports(), plaintext=True)

@@ -21,7 +21,7 @@ from ramet.backends.local.inventory import LocalInventory
 from ramet.backends.local.off_host.archive import installation_id
 from ramet.console.application import Console, open_console
 from ramet.control.duties import drills, retention
-from ramet.control.duties.archive import OffHostArchive, discard_old_archives
+from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_old_archives
 from ramet.control.duties.clock import TrustedTime
 from ramet.control.duties.health import Health
 from ramet.control.duties.lost_snapshots import LostSnapshots
@@ -188,6 +188,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("drills", 60.0, partial(drills.submit_due_drill, plane)),
         Duty("overdue drills", 10.0, partial(drills.record_overdue_drills, plane)),
         Duty("archive", 5.0, OffHostArchive(plane).maintain, at_start=False),
+        Duty("archive check", 3600.0, ArchiveChecks(plane, settings.archive_check_mbs * _MIB).check, at_start=False),
         Duty("old archive", 3600.0, partial(discard_old_archives, plane, archive, trusted.now), at_start=False),
         Duty("metrics", 1.0, Sampling(plane).sample),
         Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),

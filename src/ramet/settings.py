@@ -138,6 +138,9 @@ class Settings:
         "file with the recovery key of the archive; by default Ramet makes one in the data directory",
     ] = None
     archive_days: Annotated[int, _number(1, 3650), "days for which the off-host archive can restore services"] = 30
+    archive_check_mbs: Annotated[
+        int, _number(0, 1_000_000), "MiB that are read back from the off-host archive each hour, to verify it"
+    ] = 64
     worker_threads: Annotated[int, _number(1, 256), "largest number of operations that run at a time"] = 8
     snapshot_seconds: Annotated[int, _number(1, 604800), "seconds until the next snapshot of a service"] = 600
     snapshot_wal_mbs: Annotated[int, _number(1, 1_000_000), "MiB of WAL until the next snapshot, if sooner"] = 128

@@ -12,6 +12,7 @@ def test_the_archive_of_a_service_is_shown_and_switched(world: World) -> None:
         "archived_until": None,
         "lag_seconds": None,
         "base_backup_time": None,
+        "last_proven_restore": None,
         "problem": None,
     }
     answer = world.client.put(path, json={"enabled": True}, auth=world.tenant.credentials)

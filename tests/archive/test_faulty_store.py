@@ -29,7 +29,7 @@ def through(store: FaultyStore, bucket: Bucket, monkeypatch: pytest.MonkeyPatch)
     return open_bucket(bucket.url)
 
 
-def insist(action: Callable[[], None]) -> None:
+def insist(action: Callable[[], object]) -> object:
     """Do something until the store lets it, as a duty does; what the library does not repeat itself is done again."""
     for _ in range(20):
         with contextlib.suppress(Unavailable):

@@ -64,7 +64,7 @@ class BaseBackups:
         for number, part in enumerate(parts):
             if self._checksum(info.backup_id, number) is None:
                 checksum = self._upload_part(info.backup_id, number, tree, part)
-                self._read_back(info.backup_id, number, checksum)
+                self.verify_part(info.backup_id, number, checksum)
                 self.bucket.write(
                     layout.checksum_key(self.server, info.backup_id, number), msgspec.json.encode(checksum)
                 )
@@ -83,7 +83,8 @@ class BaseBackups:
                     tar.add(path, arcname=str(path.relative_to(tree)), recursive=False)
         return Checksum(counted.size_bytes, counted.sha256.hexdigest())
 
-    def _read_back(self, backup_id: str, number: int, checksum: Checksum) -> None:
+    def verify_part(self, backup_id: str, number: int, checksum: Checksum) -> None:
+        """Read a part and compare it with its checksum. Raises Failed, naming the part, when it differs."""
         with self._reading(backup_id, number, checksum) as pieces:
             for _ in pieces:
                 pass
@@ -99,7 +100,7 @@ class BaseBackups:
 
     def parts(self, backup_id: str) -> list[Checksum]:
         """Return what each part must be, in order. Raises Failed when parts or checksums are missing."""
-        found = self._checksums(backup_id)
+        found = self.checksums(backup_id)
         keys = {each.key for each in self.bucket.objects(layout.base_prefix(self.server, backup_id))}
         wanted = {layout.part_key(self.server, backup_id, number) for number in range(len(found))}
         there = {key for key in keys if layout.backup_id_of_part(key) is not None}
@@ -134,7 +135,7 @@ class BaseBackups:
     def verify(self, info: BackupInfo) -> None:
         """Read a base backup and compare it with its checksums. Raises Failed, naming the part that differs."""
         for number, checksum in enumerate(self.parts(info.backup_id)):
-            self._read_back(info.backup_id, number, checksum)
+            self.verify_part(info.backup_id, number, checksum)
 
     def delete(self, backup_id: str) -> None:
         """Remove a base backup; its description goes first. May run twice."""
@@ -142,7 +143,8 @@ class BaseBackups:
         keys = [found.key for found in self.bucket.objects(layout.base_prefix(self.server, backup_id))]
         self.bucket.delete(keys)
 
-    def _checksums(self, backup_id: str) -> list[Checksum]:
+    def checksums(self, backup_id: str) -> list[Checksum]:
+        """Return what each part must be, in order. Raises Failed when there is none."""
         found = list[Checksum]()
         while (checksum := self._checksum(backup_id, len(found))) is not None:
             found.append(checksum)

@@ -1,6 +1,7 @@
 """The WAL of one server in the object store: each file once, compressed, never replaced."""
 
 import gzip
+import hashlib
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +30,8 @@ class WalArchive:
         found = self.bucket.objects(layout.wal_prefix(self.server), key)
         return {name: each.size_bytes for each in found if (name := layout.wal_name(each.key)) is not None}
 
-    def upload(self, path: Path) -> None:
-        """Store a complete WAL file. May run twice.
+    def upload(self, path: Path) -> str:
+        """Store a complete WAL file, and return the SHA-256 of its content. May run twice.
 
         Raises Failed when the store has another content under this name: two servers would share one archive.
         """
@@ -42,6 +43,7 @@ class WalArchive:
                 f"The archive {self.bucket.url} has another {path.name} of service {self.server}",
                 "Another installation writes under the same URL: give each installation its own URL.",
             )
+        return hashlib.sha256(content).hexdigest()
 
     def has(self, name: str) -> bool:
         """Tell whether the store has a WAL file."""

@@ -8,20 +8,28 @@ from msgspec.structs import replace
 from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
 from ramet.errors import Invalid
-from ramet.model.archive import SETTING, is_archived, lag_seconds
+from ramet.model.archive import SETTING, archive_warning, is_archived, lag_seconds
 from ramet.model.service import Service
 from ramet.store import services
+
+_NOTHING: dict[str, None] = dict.fromkeys(
+    ("archived_until", "archive_base_at", "archive_problem", "archive_verified_at", "archive_drill_failure")
+)
 
 
 @dataclass(frozen=True)
 class ArchiveView:
-    """The off-host archive of a service: where it is, and how far. `lag_seconds` is what the loss of the host takes."""
+    """The off-host archive of a service: where it is, and how far. `lag_seconds` is what the loss of the host takes.
+
+    `verified_at` is the newest time that a restore drill has recovered from it.
+    """
 
     enabled: bool
     url: str | None
     archived_until: datetime | None
     lag_seconds: float | None
     base_taken_at: datetime | None
+    verified_at: datetime | None
     problem: str | None
 
 
@@ -49,7 +57,7 @@ def set_archive(plane: Plane, project_id: str, service_id: str, enabled: bool | 
             settings[SETTING] = enabled
         services.update_service(tx, service.id, settings=settings)
         if not is_archived(replace(service, settings=settings)):
-            services.update_service(tx, service.id, archived_until=None, archive_base_at=None, archive_problem=None)
+            services.update_service(tx, service.id, **_NOTHING)
         return _view(plane, find_service(plane, tx, project_id, service_id))
 
 
@@ -62,5 +70,6 @@ def _view(plane: Plane, service: Service) -> ArchiveView:
         archived_until=service.archived_until,
         lag_seconds=lag_seconds(service, plane.clock()) if enabled else None,
         base_taken_at=service.archive_base_at,
-        problem=service.archive_problem if enabled else None,
+        verified_at=service.archive_verified_at,
+        problem=archive_warning(service) if enabled else None,
     )

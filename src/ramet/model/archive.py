@@ -39,6 +39,12 @@ def span_of(service: Service) -> ArchiveSpan | None:
     return ArchiveSpan(service.archive_from, service.archived_until)
 
 
+def archive_warning(service: Service) -> str | None:
+    """Return what is wrong with the off-host archive of a service: what keeps it behind, and what drills have found."""
+    found = [each for each in (service.archive_problem, service.archive_drill_failure) if each is not None]
+    return ". ".join(each.rstrip(".") for each in found) or None
+
+
 def lag_seconds(service: Service, now: datetime) -> float | None:
     """Return how many seconds of commits the loss of the host would take; None without a complete base backup."""
     if service.archived_until is None:

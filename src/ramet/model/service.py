@@ -56,7 +56,8 @@ class Service(Struct, frozen=True, gc=False):
     While `storage_warning` says why, its sessions are read-only.
     What was committed before `archived_until` is in the off-host archive; `archive_base_at` is its newest base backup,
     `archive_from` the time of its oldest one.
-    `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended.
+    `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended;
+    `archive_verified_at` and `archive_drilled_at` are those of drills from the off-host archive.
     """
 
     id: str
@@ -88,6 +89,9 @@ class Service(Struct, frozen=True, gc=False):
     archive_base_at: datetime | None = None
     archive_from: datetime | None = None
     archive_problem: str | None = None
+    archive_verified_at: datetime | None = None
+    archive_drilled_at: datetime | None = None
+    archive_drill_failure: str | None = None
     origin: Origin | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None

@@ -9,7 +9,8 @@ check      nothing: amcheck has read every table                  (destroy)
 drop       no volume                                              -
 walk       `last_verified_at`: every archived segment is read     -
 
-A drill does not begin while other work is under way.
+A drill does not begin while other work is under way. Every other drill of a service in the off-host archive takes its
+data from there: `capture` downloads it, no file of the service is used, and there is no `walk`.
 """
 
 import logging
@@ -19,13 +20,14 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import Server
-from ramet.errors import Failed
+from ramet.errors import Failed, Unavailable
 from ramet.model.environment import Environment
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import status_of
+from ramet.model.service import Service, status_of
 from ramet.model.size import Size
 from ramet.model.snapshot import base_for, rollable
 from ramet.model.status import Status
+from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, recover, release_holds, server_of, source_of
 from ramet.procedures.spec import procedure_of
@@ -50,6 +52,8 @@ class Drill:
         service = self.tools.service(work.subject)
         if status_of(service) not in (Status.READY, Status.PAUSED):
             return Done()
+        if work.state.is_off_host:
+            return self._choose_archived(work, service)
         target = self.tools.clock()
         base = base_for(known, target)
         if base is None:
@@ -60,7 +64,34 @@ class Drill:
             changes=lambda tx: services.add_hold(tx, work.subject, work.operation_id),
         )
 
+    def _choose_archived(self, work: Work[DrillState], service: Service) -> Outcome:
+        """Choose the newest time that the archive has. A drill of the local copy takes the turn of one that is away."""
+        target = service.archived_until
+        try:
+            base = None if target is None else self.tools.backend.archive.holdings(service.id).base_for(target)
+        except Unavailable as error:
+            _log.info("service %s is not restored from the off-host archive today: %s", service.id, error)
+            return Next("choose", replace(work.state, is_off_host=False))
+        if target is None:
+            return Done()
+        if base is None:
+            raise Failed(
+                "ARCHIVE_INCOMPLETE",
+                f"The off-host archive has no base backup of service {service.id} from before {rfc3339(target)}",
+            )
+        return Next("capture", replace(work.state, base_backup_id=base.id, target=target))
+
+    def _capture_archived(self, work: Work[DrillState]) -> Outcome:
+        source = source_of(self.tools.service(work.subject), None, work.state.target, work.state.base_backup_id)
+        progress = self.tools.backend.archive.fetch(self._server(work), source, PATIENCE_SECONDS)
+        if progress is not None:
+            return Wait(0, progress)
+        captured = self.tools.backend.restore.capture(self._server(work), source)
+        return Wait(0.2) if captured is None else Next("recover", replace(work.state, capture=captured))
+
     def capture(self, work: Work[DrillState]) -> Outcome:
+        if work.state.is_off_host:
+            return self._capture_archived(work)
         source = source_of(self.tools.service(work.subject), work.state.base_id, work.state.target)
         captured = self.tools.backend.restore.capture(self._server(work), source)
         if captured is None:
@@ -83,7 +114,12 @@ class Drill:
 
     def drop(self, work: Work[DrillState]) -> Outcome:
         self.destroy(work)
-        return Next("walk")
+        if not work.state.is_off_host:
+            return Next("walk")
+        now = self.tools.clock()
+        verified = {"archive_verified_at": work.state.target, "archive_drill_failure": None}
+        drilled = {"drilled_at": now, "archive_drilled_at": now}
+        return Done(changes=lambda tx: services.update_service(tx, work.subject, **verified, **drilled))
 
     def walk(self, work: Work[DrillState]) -> Outcome:
         if self.tools.service(work.subject).deleted_at is not None:
@@ -105,7 +141,12 @@ class Drill:
     def failed(self, tx: sa.Connection, work: Work[DrillState], error: str) -> None:
         release_holds(tx, work)
         _log.error("the restore drill of service %s failed: %s", work.subject, error)
-        services.update_service(tx, work.subject, drilled_at=self.tools.clock(), drill_failure=error)
+        now = self.tools.clock()
+        if work.state.is_off_host:
+            found = {"archive_drilled_at": now, "archive_drill_failure": error}
+        else:
+            found = {"drill_failure": error}
+        services.update_service(tx, work.subject, drilled_at=now, **found)
 
     def _server(self, work: Work[DrillState]) -> Server:
         """Return the throw-away server: of the smallest size, and without a port."""

@@ -89,10 +89,14 @@ class RecoverState(RecoveryState, frozen=True, kw_only=True):
 
 
 class DrillState(RecoveryState, frozen=True, kw_only=True):
-    """`drill_id` names the throw-away server; the archive is verified up to the segment `at`."""
+    """`drill_id` names the throw-away server; the archive is verified up to the segment `at`.
+
+    With `is_off_host` the data is taken from the off-host archive, and nothing of the host.
+    """
 
     drill_id: str
     at: str = ""
+    is_off_host: bool = False
 
 
 class ResizeState(Interrupting, frozen=True, kw_only=True):

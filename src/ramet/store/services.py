@@ -27,7 +27,7 @@ _ORDER = """
     id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
     created_at verifier pooler_port paused ready_at failed_at failure deleted_at down_reason last_verified_at drilled_at
     drill_failure archive_delay storage_warning archived_until archive_base_at archive_from
-    archive_problem
+    archive_problem archive_verified_at archive_drilled_at archive_drill_failure
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     settings
 """
@@ -206,10 +206,10 @@ def _service(row: sa.Row[Any]) -> Service:
         Size(*columns[6:8]),
         *columns[8:13],
         Secret(columns[13]),
-        *columns[14:30],
-        None if columns[31] is None else Origin(*columns[30:37]),
-        *columns[37:39],
-        None if columns[39] is None else _activity(*columns[39:]),
+        *columns[14:33],
+        None if columns[34] is None else Origin(*columns[33:40]),
+        *columns[40:42],
+        None if columns[42] is None else _activity(*columns[42:]),
     )
     return Service(*fields)
 

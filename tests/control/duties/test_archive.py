@@ -10,7 +10,7 @@ from ramet.api.routes.services import service_shape
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Server
 from ramet.control import archive, services
-from ramet.control.duties.archive import OffHostArchive, discard_old_archives
+from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_old_archives
 from ramet.control.duties.sampling import Sampling
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -143,6 +143,22 @@ def test_a_service_that_cannot_be_archived_keeps_no_other_from_it(
     maintain(archiving)
     assert look(archiving, first).archive_problem == "WAL segment 00000001 is missing"
     assert look(archiving, second).archived_until is not None
+
+
+def test_the_archive_is_read_back_within_a_budget_in_turns(archiving: World) -> None:
+    known = sorted(create(archiving).id for _ in range(3))
+    checks = ArchiveChecks(archiving.plane, budget_bytes=2000)
+    checks.check()
+    assert archiving.backend.archive.checked == [(known[0], 2000), (known[1], 1000)]
+    checks.check()
+    assert [service_id for service_id, _ in archiving.backend.archive.checked[2:]] == [known[2], known[0]]
+
+
+def test_an_archive_that_is_away_is_not_checked(archiving: World, caplog: pytest.LogCaptureFixture) -> None:
+    service = create(archiving)
+    archiving.backend.archive.fault = AWAY
+    ArchiveChecks(archiving.plane, budget_bytes=2000).check()
+    assert f"the archive of service {service.id} is not checked" in caplog.text
 
 
 def test_the_lag_is_a_metric(archiving: World) -> None:

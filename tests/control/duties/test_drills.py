@@ -7,15 +7,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.api.routes.services import service_shape
-from ramet.control import services
+from ramet.control import archive, services
+from ramet.control.duties.archive import OffHostArchive
 from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
 from ramet.control.duties.maintenance import maintain_servers
+from ramet.control.duties.sampling import Sampling
 from ramet.control.forks import fork_service
 from ramet.control.plane import Plane
-from ramet.control.requests import ForkRequest
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.errors import Unavailable
+from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import Gap
 from ramet.model.service import Service, restore_warning
+from ramet.store import metrics
 from tests.worlds import World
 
 DAY = timedelta(days=1)
@@ -77,6 +82,85 @@ def test_a_drill_that_succeeds_clears_the_warning(world: World) -> None:
     assert drill(world, service).drill_failure is not None
     world.backend.volumes[service.id].damage = ""
     assert restore_warning(drill(world, service)) is None
+
+
+@pytest.fixture
+def archiving(world: World) -> World:
+    world.backend.archive.location = "s3://bucket"
+    return world
+
+
+def archived_service(world: World) -> Service:
+    request = CreateRequest("shop", environment=Environment.PROD)
+    service = world.settle(services.create_service(world.plane, world.project.id, request))
+    OffHostArchive(world.plane).maintain()
+    return look(world, service)
+
+
+def test_drills_take_their_turns_with_the_off_host_archive(archiving: World) -> None:
+    service = archived_service(archiving)
+    first = drill(archiving, service)
+    assert (first.last_verified_at is None, first.archive_verified_at) == (False, None)
+    second = drill(archiving, service)
+    assert second.archive_verified_at == second.archived_until
+    assert second.last_verified_at == first.last_verified_at
+    third = drill(archiving, service)
+    assert third.archive_verified_at == second.archive_verified_at
+    assert third.last_verified_at > first.last_verified_at  # type: ignore[operator]
+    assert archiving.leftovers() == []
+    shown = service_shape(third).metadata
+    assert shown.last_proven_archive_restore == third.archive_verified_at
+    view = archive.get_archive(archiving.plane, archiving.project.id, service.id)
+    assert view.verified_at == third.archive_verified_at
+
+
+def test_a_drill_from_the_archive_uses_nothing_of_the_host(archiving: World) -> None:
+    service = archived_service(archiving)
+    drill(archiving, service)
+    archiving.backend.volumes[service.id].damage = "heap table ledger, block 7: bad"
+    archiving.backend.volumes[service.id].gaps.append(Gap(datetime.now(UTC), None, "WAL segment X is missing."))
+    assert drill(archiving, service).archive_verified_at is not None
+
+
+def test_a_drill_from_the_archive_that_fails_is_reported_beside_the_local_one(archiving: World) -> None:
+    service = archived_service(archiving)
+    drill(archiving, service)
+    archiving.backend.archive.bases[service.id] = []
+    failed = drill(archiving, service)
+    assert "no base backup" in (failed.archive_drill_failure or "")
+    assert failed.drill_failure is None
+    assert "no base backup" in (service_shape(failed).metadata.archive_warning or "")
+    local = drill(archiving, service)
+    assert local.archive_drill_failure == failed.archive_drill_failure
+    archiving.backend.archive.bases[service.id] = [service.created_at]
+    assert drill(archiving, service).archive_drill_failure is None
+
+
+def test_while_the_archive_is_away_the_local_copy_is_drilled(archiving: World) -> None:
+    service = archived_service(archiving)
+    first = drill(archiving, service)
+    archiving.backend.archive.fault = Unavailable("ARCHIVE_UNAVAILABLE", "The archive does not answer")
+    second = drill(archiving, service)
+    assert second.last_verified_at > first.last_verified_at  # type: ignore[operator]
+    assert second.archive_drilled_at is None
+
+
+def test_an_overdue_drill_from_the_archive_is_reported(archiving: World) -> None:
+    service = archived_service(archiving)
+    record_overdue_drills(ahead(archiving, 4 * DAY + timedelta(minutes=1)))
+    failure = look(archiving, service).archive_drill_failure
+    assert "No restore from the off-host archive has been verified since" in (failure or "")
+
+
+def test_the_age_of_each_verified_restore_is_a_metric(archiving: World) -> None:
+    service = archived_service(archiving)
+    drill(archiving, service)
+    drill(archiving, service)
+    Sampling(archiving.plane).sample()
+    with archiving.store.read() as tx:
+        sample = metrics.last_sample(tx, service.id, datetime.now(UTC) - timedelta(minutes=1))
+    assert sample is not None
+    assert {"ramet_restore_verified_age_seconds", "ramet_archive_verified_age_seconds"} <= set(sample.values)
 
 
 def test_drills_wait_for_real_work(world: World) -> None:

@@ -33,6 +33,7 @@ def _shape(view: ArchiveView) -> Archive:
         archived_until=view.archived_until,
         lag_seconds=view.lag_seconds,
         base_backup_time=view.base_taken_at,
+        last_proven_restore=view.verified_at,
         problem=view.problem,
     )
 

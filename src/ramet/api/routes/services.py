@@ -38,6 +38,7 @@ from ramet.control.metrics import usage_now, usages_now
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
 from ramet.model import service as model
+from ramet.model.archive import archive_warning
 from ramet.model.environment import Environment
 from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
@@ -272,7 +273,8 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         restore_warning(service),
         service.storage_warning,
         service.archived_until,
-        service.archive_problem,
+        archive_warning(service),
+        service.archive_verified_at,
     )
 
 

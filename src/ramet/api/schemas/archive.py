@@ -22,6 +22,7 @@ class Archive(Struct, frozen=True):
     archived_until: OptionalTimestamp
     lag_seconds: Lag
     base_backup_time: OptionalTimestamp
+    last_proven_restore: OptionalTimestamp
     problem: Problem
 
 

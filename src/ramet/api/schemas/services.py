@@ -43,7 +43,11 @@ RestoreWarning = Annotated[str, Meta(description="Why the service may not be res
 ArchivedUntil = Annotated[
     datetime, Meta(tz=True, description="What was committed before this time is in the off-host archive.")
 ]
-ArchiveWarning = Annotated[str, Meta(description="Why the off-host archive is not up to date.")]
+ArchiveWarning = Annotated[str, Meta(description="Why the off-host archive is not up to date, or cannot be restored.")]
+ProvenArchiveRestore = Annotated[
+    datetime,
+    Meta(tz=True, description="The newest time to which a restore drill recovered from the off-host archive."),
+]
 StorageWarning = Annotated[str, Meta(description="Why sessions are read-only now: the storage is nearly full.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
@@ -111,6 +115,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     storage_warning: StorageWarning | None = None
     archived_until: ArchivedUntil | None = None
     archive_warning: ArchiveWarning | None = None
+    last_proven_archive_restore: ProvenArchiveRestore | None = None
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -39,6 +39,13 @@ class Archive(Protocol):
     def remove(self, service_id: str) -> None:
         """Remove all that the archive has of a service that does not exist any more. May run twice."""
 
+    def check(self, service_id: str, budget_bytes: int) -> int:
+        """Read back about `budget_bytes` of what the archive has of a service, at least one object; return the bytes.
+
+        The next call goes on after them. `maintain` says what was found altered, damaged or missing. Raises
+        Unavailable when the archive cannot be reached.
+        """
+
     def holdings(self, service_id: str) -> Holdings:
         """Return what the archive has of a service, also of one that does not exist any more.
 

@@ -18,6 +18,8 @@ class MemoryArchive:
     fault: Error | None = None
     bases: dict[str, list[datetime]] = field(default_factory=dict)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    checked: list[tuple[str, int]] = field(default_factory=list)
+    object_bytes: int = 1000
 
     def url(self) -> str | None:
         """Return where the archive is."""
@@ -42,6 +44,13 @@ class MemoryArchive:
         """Forget the archive of a service."""
         self.bases.pop(service_id, None)
         self.rows.pop(service_id, None)
+
+    def check(self, service_id: str, budget_bytes: int) -> int:
+        """Read the whole budget."""
+        if self.fault is not None:
+            raise self.fault
+        self.checked.append((service_id, budget_bytes))
+        return min(budget_bytes, self.object_bytes)
 
     def holdings(self, service_id: str) -> Holdings:
         """Return the base backups."""

@@ -39,11 +39,12 @@ def _pairs(archive: Archive) -> list[tuple[str, str]]:
         return [("archive", why)]
     seconds = archive.lag_seconds
     lag = "unknown until the first base backup is complete" if seconds is None else f"{seconds:.0f} s"
-    until, base = archive.archived_until, archive.base_backup_time
+    until, base, verified = archive.archived_until, archive.base_backup_time, archive.last_proven_restore
     return [
         ("archive", archive.url or ""),
         ("lag", lag),
         ("archived until", "-" if until is None else rfc3339(until)),
         ("base backup", "-" if base is None else rfc3339(base)),
+        ("restore verified", "not yet" if verified is None else rfc3339(verified)),
         *([] if archive.problem is None else [("problem", archive.problem)]),
     ]

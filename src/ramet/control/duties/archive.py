@@ -46,6 +46,30 @@ class OffHostArchive:
             _record(self.plane, service, state)
 
 
+@dataclass
+class ArchiveChecks:
+    """The duty that reads the archive back, `budget_bytes` a round, one service after the other."""
+
+    plane: Plane
+    budget_bytes: int
+    _checked_last: str = ""
+
+    def check(self) -> None:
+        """Read back what comes next; what is found shows in the problem of a service."""
+        if self.plane.backend.archive.url() is None:
+            return
+        left, known = self.budget_bytes, _archived_services(self.plane)
+        for service in sorted(known, key=lambda one: (one.id <= self._checked_last, one.id)):
+            if left <= 0:
+                return
+            try:
+                left -= self.plane.backend.archive.check(service.id, left)
+            except (Failed, Unavailable) as error:
+                _log.warning("the archive of service %s is not checked: %s", service.id, error)
+                return
+            self._checked_last = service.id
+
+
 def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], datetime]) -> None:
     """Remove what is older than the window of the archive and what no time in it needs."""
     if plane.backend.archive.url() is None:

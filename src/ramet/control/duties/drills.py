@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from ramet.control.plane import Plane
 from ramet.ids import new_id
+from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
@@ -25,7 +26,8 @@ def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
         if not due or operations.is_busy(tx):
             return
         chosen = min(due, key=_last_drill)
-        submit(tx, ProcedureName.DRILL, chosen.id, DrillState(drill_id=new_id()))
+        state = DrillState(drill_id=new_id(), is_off_host=_is_turn_of_archive(plane, chosen))
+        submit(tx, ProcedureName.DRILL, chosen.id, state)
     plane.wake()
 
 
@@ -34,12 +36,35 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
     with plane.store.read() as tx:
         known = [service for service in services.all_live_services(tx) if status_of(service) is Status.READY]
     for service in known:
+        _record_overdue_archive(plane, service, every)
         since = service.last_verified_at or service.ready_at or service.created_at
         if service.drill_failure is None and plane.clock() - since >= 2 * every:
             failure = f"No restore has been verified since {rfc3339(since)}."
             _log.warning("service %s: %s", service.id, failure)
             with plane.store.write() as tx:
                 services.update_service(tx, service.id, drill_failure=failure)
+
+
+def _record_overdue_archive(plane: Plane, service: Service, every: timedelta) -> None:
+    since = service.archive_verified_at or service.archive_base_at
+    if since is None or service.archive_drill_failure is not None or not _is_in_archive(plane, service):
+        return
+    if plane.clock() - since >= 4 * every:  # every other drill is from the archive
+        failure = f"No restore from the off-host archive has been verified since {rfc3339(since)}."
+        _log.warning("service %s: %s", service.id, failure)
+        with plane.store.write() as tx:
+            services.update_service(tx, service.id, archive_drill_failure=failure)
+
+
+def _is_in_archive(plane: Plane, service: Service) -> bool:
+    return plane.backend.archive.url() is not None and is_archived(service) and service.archived_until is not None
+
+
+def _is_turn_of_archive(plane: Plane, service: Service) -> bool:
+    """Tell whether the last drill of a service in the off-host archive was one of the local copy."""
+    if service.drilled_at is None or not _is_in_archive(plane, service):
+        return False
+    return service.archive_drilled_at is None or service.archive_drilled_at < service.drilled_at
 
 
 def _is_due(plane: Plane, service: Service, every: timedelta) -> bool:

@@ -9,7 +9,7 @@ from ramet.backends.interface.values import Server
 from ramet.control.metrics import CURRENT, SAMPLE_EVERY
 from ramet.control.plane import Plane
 from ramet.control.subjects import servers_of
-from ramet.model.archive import is_archived, lag_seconds
+from ramet.model.archive import is_archived
 from ramet.model.metrics import Sample, Usage, key_of, usage, with_label
 from ramet.model.service import Service
 from ramet.store import metrics, services
@@ -55,7 +55,7 @@ class Sampling:
 
     def _sample(self, found: list[Server], service: Service | None) -> Sample:
         now = self.plane.clock()
-        return Sample(now, {**self._measured(found), **_archive_lag(service, now)})
+        return Sample(now, {**self._measured(found), **_ages(service, now)})
 
     def _measured(self, found: list[Server]) -> Mapping[str, float]:
         """Return what is measured of servers, with the number of its node on each value of a replica set's."""
@@ -90,6 +90,12 @@ class Sampling:
         return {**measured, _RATIO: hit / (hit + read)} if hit >= 0 and read >= 0 and hit + read > 0 else measured
 
 
-def _archive_lag(service: Service | None, now: datetime) -> Mapping[str, float]:
-    lag = None if service is None or not is_archived(service) else lag_seconds(service, now)
-    return {} if lag is None else {key_of("ramet_archive_lag_seconds"): lag}
+def _ages(service: Service | None, now: datetime) -> Mapping[str, float]:
+    """Return how old is what the off-host archive has, and what restore drills have recovered, in seconds."""
+    if service is None:
+        return {}
+    known = {"ramet_restore_verified_age_seconds": service.last_verified_at}
+    if is_archived(service):
+        known["ramet_archive_lag_seconds"] = service.archived_until
+        known["ramet_archive_verified_age_seconds"] = service.archive_verified_at
+    return {key_of(name): max(0.0, (now - at).total_seconds()) for name, at in known.items() if at is not None}

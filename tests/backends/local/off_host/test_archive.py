@@ -219,7 +219,7 @@ def test_a_base_backup_goes_on_after_a_restart_with_the_same_snapshot(
         return state.problem is not None
 
     with monkeypatch.context() as patched:
-        patched.setattr(BaseBackups, "_read_back", fails)
+        patched.setattr(BaseBackups, "verify_part", fails)
         eventually(has_failed)
     assert "does not answer" in (problems[-1] or "")
     uploaded = {found.key for found in bucket.objects(layout.base_prefix(parent.service_id))}

@@ -21,9 +21,18 @@ from ramet.backends.interface.values import Holdings, Server, Source
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
+from ramet.backends.local.off_host.checking import check_archive, concerns, shown_faults
+from ramet.backends.local.off_host.digests import forget_digests
 from ramet.backends.local.off_host.fetch import Fetching
 from ramet.backends.local.off_host.holdings import holdings_of
-from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
+from ramet.backends.local.off_host.progress import (
+    Base,
+    BaseProgress,
+    CheckProgress,
+    WalProgress,
+    read_progress,
+    write_progress,
+)
 from ramet.backends.local.off_host.retention import expired_bases, expired_wal
 from ramet.backends.local.off_host.shipping import Watch
 from ramet.backends.local.server.instances import Instances
@@ -77,16 +86,25 @@ class LocalArchive:
         progress = shipping.ship(paths, WalArchive(bucket, server.service_id), timeout_seconds)
         if seen is not None and watch.wants_switch():
             shipping.switch_segment(paths)
-        problem = self._back_up(server, bucket, bases, progress)
+        checked = read_progress(paths, CheckProgress)
+        problem = self._back_up(server, bucket, bases, progress, checked)
         if bases.newest is None:
             return ArchiveState(problem=problem)
         waiting = shipping.waiting_segments(paths, progress)
         advanced = self._advanced(paths, progress, bases.newest, watch if not paused else None, is_complete=not waiting)
         if advanced != progress:
             write_progress(paths, advanced)
-        if waiting > _MANY_SEGMENTS:
-            problem = problem or f"The archive {bucket.url} is behind: more than {_MANY_SEGMENTS} WAL segments wait"
-        return ArchiveState(advanced.archived_until, bases.newest.taken_at, problem or _shown_hole(paths, advanced))
+        behind = (
+            f"The archive {bucket.url} is behind: more than {_MANY_SEGMENTS} WAL segments wait"
+            if waiting > _MANY_SEGMENTS
+            else None
+        )
+        problem = problem or behind or shown_faults(checked) or _shown_hole(paths, advanced)
+        return ArchiveState(
+            advanced.archived_until,
+            bases.newest.taken_at,
+            problem or shown_faults(checked) or _shown_hole(paths, advanced),
+        )
 
     def _lost_base(self, paths: ServicePaths, bucket: Bucket, newest: Base | None) -> str | None:
         """Say that the newest base backup is gone from the bucket; everything is sent again then."""
@@ -113,9 +131,12 @@ class LocalArchive:
             until = datetime.now(UTC) if is_complete else None
         return progress if until is None else replace(progress, archived_until=until)
 
-    def _back_up(self, server: Server, bucket: Bucket, bases: BaseProgress, wal: WalProgress) -> str | None:
+    def _back_up(
+        self, server: Server, bucket: Bucket, bases: BaseProgress, wal: WalProgress, checked: CheckProgress
+    ) -> str | None:
         """Continue a base backup that is due; return what went wrong with it."""
-        if not is_due(bases, wal, datetime.now(UTC)):
+        is_damaged = bases.newest is not None and concerns(checked, server.service_id, bases.newest)
+        if not (is_damaged or is_due(bases, wal, datetime.now(UTC))):
             return None
         paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
@@ -134,6 +155,10 @@ class LocalArchive:
     def _fetching(self) -> Fetching:
         return Fetching(self.instances, self.pool, self._bucket())
 
+    def check(self, service_id: str, budget_bytes: int) -> int:
+        """Read back about `budget_bytes` of what the archive has of a service; return the bytes."""
+        return check_archive(self.instances.paths(service_id), self._bucket(), budget_bytes)
+
     def discard(self, service_id: str, before: datetime) -> None:
         """Remove the base backups and WAL that no time from `before` on needs."""
         bucket = self._bucket()
@@ -146,7 +171,9 @@ class LocalArchive:
         if expired:
             kept = [info for info in known if info not in expired]
             self._kept_from[service_id] = min(info.begin_segment for info in kept)
-            bucket.delete([wal_key(service_id, name) for name in expired_wal(kept, wal)])
+            names = set(expired_wal(kept, wal))
+            bucket.delete([wal_key(service_id, name) for name in sorted(names)])
+            forget_digests(self.instances.paths(service_id), names)
 
     def remove(self, service_id: str) -> None:
         """Remove all that the archive has of a service; what makes base backups complete goes first."""

@@ -54,13 +54,13 @@ class BaseUpload:
         snapshot_id = read_progress(self.paths, BaseProgress).snapshot_id
         if snapshot_id is None or not self._tree(snapshot_id).is_dir():
             snapshot_id = snapshots.newest(self.paths)
-            if self._is_before_hole(snapshot_id):
+            if self._is_before_hole(snapshot_id) or self._is_newest(snapshot_id):
                 return ""
             self._begin(snapshot_id)
         info = self._info(snapshot_id)
         if info.backup_id not in {known.backup_id for known in self.backups.complete()}:
             self.backups.upload(info, self._tree(snapshot_id))
-        base = Base(info.backup_id, info.begin_time.astimezone(UTC), info.begin_lsn, info.end_lsn)
+        base = Base(info.backup_id, info.begin_time.astimezone(UTC), info.begin_lsn, info.end_lsn, info.begin_segment)
         write_progress(self.paths, BaseProgress(newest=base))
         self._remove()
         return ""
@@ -70,6 +70,12 @@ class BaseUpload:
         hole = open_hole(read_progress(self.paths, WalProgress))
         begin = lsn_number(snapshots.base_of(self.paths, snapshot_id).facts.start_lsn)
         return hole is not None and begin < end_of_hole(hole)
+
+    def _is_newest(self, snapshot_id: str) -> bool:
+        """Tell whether the newest base backup was made from a snapshot."""
+        newest = read_progress(self.paths, BaseProgress).newest
+        taken_at = snapshots.base_of(self.paths, snapshot_id).facts.taken_at
+        return newest is not None and newest.backup_id == backup_id_of(taken_at)
 
     def _begin(self, snapshot_id: str) -> None:
         """Copy a snapshot aside, so that nothing removes it during the upload."""

@@ -1,4 +1,4 @@
-"""How far the off-host archive of a service is, in two files beside its local archive: one for WAL, one for bases."""
+"""How far the off-host archive of a service is, in files beside its local archive: for WAL, bases, and checks."""
 
 from datetime import datetime
 from typing import TypeVar
@@ -32,12 +32,13 @@ class WalProgress(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """A complete base backup in the archive: the LSN from which it needs WAL, and the one up to which it does."""
+    """A complete base backup in the archive: from which LSN and segment on it needs WAL, and up to which LSN."""
 
     backup_id: str
     taken_at: datetime
     begin_lsn: str
     end_lsn: str = "0/0"
+    begin_segment: str = ""
 
 
 class BaseProgress(msgspec.Struct, frozen=True):
@@ -47,8 +48,19 @@ class BaseProgress(msgspec.Struct, frozen=True):
     snapshot_id: str | None = None
 
 
-_FILES: dict[type, str] = {WalProgress: "off_host_wal.json", BaseProgress: "off_host_base.json"}
-_Kind = TypeVar("_Kind", WalProgress, BaseProgress)
+class CheckProgress(msgspec.Struct, frozen=True):
+    """After which key the check of the archive goes on, and what it found: a sentence by key."""
+
+    after: str = ""
+    faults: dict[str, str] = {}
+
+
+_FILES: dict[type, str] = {
+    WalProgress: "off_host_wal.json",
+    BaseProgress: "off_host_base.json",
+    CheckProgress: "off_host_check.json",
+}
+_Kind = TypeVar("_Kind", WalProgress, BaseProgress, CheckProgress)
 
 
 def read_progress(paths: ServicePaths, kind: type[_Kind]) -> _Kind:
@@ -59,6 +71,6 @@ def read_progress(paths: ServicePaths, kind: type[_Kind]) -> _Kind:
         return kind()
 
 
-def write_progress(paths: ServicePaths, progress: WalProgress | BaseProgress) -> None:
+def write_progress(paths: ServicePaths, progress: WalProgress | BaseProgress | CheckProgress) -> None:
     """Write how far it is. What a power failure takes is sent again."""
     files.write(paths.root / _FILES[type(progress)], msgspec.json.encode(progress))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ramet.archive.layout import is_wal_file
 from ramet.archive.wal import WalArchive
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.off_host.digests import record_digest
 from ramet.backends.local.off_host.progress import Base, Hole, WalProgress, read_progress, write_progress
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import row
@@ -94,7 +95,7 @@ def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
     """
     progress, deadline = read_progress(paths, WalProgress), time.monotonic() + seconds
     for name in _other_files(paths, progress):
-        wal.upload(paths.archive / name)
+        record_digest(paths, name, wal.upload(paths.archive / name))
         progress = replace(progress, other_files=(*progress.other_files, name))
         write_progress(paths, progress)
     for segment in _unsent(paths, progress):
@@ -104,7 +105,7 @@ def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
         if missing is not None:
             hole = Hole(missing.name, segment.name, progress.archived_until)
             progress = replace(progress, holes=(*progress.holes, hole))
-        wal.upload(paths.archive / segment.name)
+        record_digest(paths, segment.name, wal.upload(paths.archive / segment.name))
         progress = replace(progress, segment=segment.name)
         write_progress(paths, progress)
         if time.monotonic() > deadline:

@@ -1,0 +1,96 @@
+"""Reading the archive back: objects that were altered, damaged or removed there are found, some bytes at a time."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from ramet.archive import layout
+from ramet.archive.base_backups import BaseBackups, Checksum
+from ramet.archive.object_store import Bucket
+from ramet.archive.wal import WalArchive
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.off_host.digests import sent_digests
+from ramet.backends.local.off_host.progress import Base, CheckProgress, read_progress, write_progress
+from ramet.errors import Failed
+
+
+@dataclass(frozen=True)
+class _Check:
+    """One object that can be checked: its key, its size, and the function that raises Failed when it is not sound."""
+
+    key: str
+    size_bytes: int
+    verify: Callable[[], None]
+
+
+def check_archive(paths: ServicePaths, bucket: Bucket, budget_bytes: int) -> int:
+    """Read objects of a service back, until a budget is used up, from where the last call ended; return the bytes.
+
+    At least one object is read. Raises Unavailable when the archive does not answer.
+    """
+    progress = read_progress(paths, CheckProgress)
+    checks = {check.key: check for check in _checks(paths, bucket)}
+    faults = {key: fault for key, fault in progress.faults.items() if key in checks}
+    ordered = sorted(checks)
+    read_bytes, after = 0, progress.after
+    for key in [key for key in ordered if key > after] + [key for key in ordered if key <= after]:
+        faults.pop(key, None)
+        try:
+            checks[key].verify()
+        except Failed as error:
+            faults[key] = error.message
+        after, read_bytes = key, read_bytes + checks[key].size_bytes
+        if read_bytes >= budget_bytes:
+            break
+    write_progress(paths, replace(progress, after=after, faults=faults))
+    return read_bytes
+
+
+def shown_faults(progress: CheckProgress) -> str | None:
+    """Return what the checks found, in a sentence; None for nothing."""
+    if not progress.faults:
+        return None
+    first = min(progress.faults)
+    others = f" ({len(progress.faults) - 1} more such objects)" if len(progress.faults) > 1 else ""
+    return f"{progress.faults[first]}{others}"
+
+
+def concerns(progress: CheckProgress, service_id: str, newest: Base) -> bool:
+    """Tell whether something is wrong with what a restore of the newest state needs."""
+    prefix = layout.base_prefix(service_id, newest.backup_id)
+    wal = (layout.wal_name(key) for key in progress.faults if key.startswith(layout.wal_prefix(service_id)))
+    return any(key.startswith(prefix) for key in progress.faults) or any(
+        name is not None and name >= newest.begin_segment for name in wal
+    )
+
+
+def _checks(paths: ServicePaths, bucket: Bucket) -> Iterator[_Check]:
+    yield from _base_checks(BaseBackups(bucket, paths.service_id))
+    yield from _wal_checks(WalArchive(bucket, paths.service_id), sent_digests(paths))
+
+
+def _base_checks(backups: BaseBackups) -> Iterator[_Check]:
+    for info in backups.complete():
+        for number, checksum in enumerate(backups.checksums(info.backup_id)):
+            key = layout.part_key(backups.server, info.backup_id, number)
+
+            def verify(backup_id: str = info.backup_id, number: int = number, checksum: Checksum = checksum) -> None:
+                backups.verify_part(backup_id, number, checksum)
+
+            yield _Check(key, checksum.size_bytes, verify)
+
+
+def _wal_checks(wal: WalArchive, digests: dict[str, str]) -> Iterator[_Check]:
+    """Yield the files that are there, and those that were sent and are not."""
+    sizes = wal.sizes()
+    for name in sorted(sizes.keys() | digests.keys()):
+
+        def verify(name: str = name) -> None:
+            digest = hashlib.sha256(wal.download(name)).hexdigest()
+            if digests.get(name, digest) != digest:
+                where = f"{name} of service {wal.server} in the archive {wal.bucket.url}"
+                raise Failed("ARCHIVE_DAMAGED", f"{where} was altered after it was sent")
+
+        yield _Check(layout.wal_key(wal.server, name), sizes.get(name, 0), verify)

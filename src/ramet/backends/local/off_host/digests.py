@@ -1,0 +1,31 @@
+"""The SHA-256 of each WAL file that was sent to the archive, kept on the host: one line each, in order."""
+
+from collections.abc import Set
+
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+
+_FILE = "off_host_digests"
+
+
+def record_digest(paths: ServicePaths, name: str, digest: str) -> None:
+    """Remember the digest of a file that was sent. May run twice."""
+    with (paths.root / _FILE).open("a") as file:
+        file.write(f"{name} {digest}\n")
+
+
+def sent_digests(paths: ServicePaths) -> dict[str, str]:
+    """Return the digests by the name of the file."""
+    try:
+        lines = (paths.root / _FILE).read_text().splitlines()
+    except FileNotFoundError:
+        return {}
+    return dict(parts for line in lines if len(parts := line.split()) == 2)
+
+
+def forget_digests(paths: ServicePaths, names: Set[str]) -> None:
+    """Drop the digests of files that were removed from the archive. One that is recorded meanwhile may get lost too."""
+    known = sent_digests(paths)
+    if not names.isdisjoint(known):
+        kept = "".join(f"{name} {digest}\n" for name, digest in known.items() if name not in names)
+        files.write(paths.root / _FILE, kept)

@@ -1,0 +1,107 @@
+"""Reading the archive back: what was altered, damaged or removed is named, within a budget, in turns."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from ramet.archive import layout
+from ramet.archive.base_backups import BaseBackups
+from ramet.archive.object_store import Bucket, open_bucket
+from ramet.archive.wal import WalArchive
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.off_host.checking import check_archive, concerns, shown_faults
+from ramet.backends.local.off_host.digests import forget_digests, record_digest
+from ramet.backends.local.off_host.progress import Base, CheckProgress, read_progress
+from tests.archive.test_base_backups import INFO
+
+SERVICE = INFO.server_name
+SEGMENTS = [f"00000001000000000000000{number}" for number in range(3, 7)]
+NEWEST = Base(INFO.backup_id, INFO.end_time, INFO.begin_lsn, INFO.end_lsn, INFO.begin_segment)
+ALL = 1 << 40
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Bucket:
+    (tmp_path / "nas").mkdir()
+    return open_bucket((tmp_path / "nas").as_uri())
+
+
+@pytest.fixture
+def paths(tmp_path: Path, bucket: Bucket) -> ServicePaths:
+    """A service with a base backup of two parts and four WAL segments in the archive."""
+    found = ServicePaths(tmp_path / SERVICE, tmp_path / "sockets")
+    tree = tmp_path / "data"
+    tree.mkdir()
+    found.archive.mkdir(parents=True)
+    for name in ("1", "2"):
+        (tree / name).write_bytes(os.urandom(60_000))
+    BaseBackups(bucket, SERVICE, part_bytes=70_000).upload(INFO, tree)
+    for name in SEGMENTS:
+        (found.archive / name).write_bytes(os.urandom(50_000))
+        record_digest(found, name, WalArchive(bucket, SERVICE).upload(found.archive / name))
+    return found
+
+
+def faults(paths: ServicePaths, bucket: Bucket) -> list[str]:
+    check_archive(paths, bucket, ALL)
+    return sorted(read_progress(paths, CheckProgress).faults)
+
+
+def test_a_sound_archive_has_no_faults(paths: ServicePaths, bucket: Bucket) -> None:
+    assert faults(paths, bucket) == []
+    assert shown_faults(read_progress(paths, CheckProgress)) is None
+
+
+def test_an_altered_segment_is_named_though_it_can_be_decompressed(paths: ServicePaths, bucket: Bucket) -> None:
+    key = layout.wal_key(SERVICE, SEGMENTS[1])
+    bucket.write(key, gzip.compress(b"something else"))
+    assert faults(paths, bucket) == [key]
+    found = read_progress(paths, CheckProgress)
+    assert SEGMENTS[1] in (shown_faults(found) or "")
+    assert "was altered" in (shown_faults(found) or "")
+    assert concerns(found, SERVICE, NEWEST)
+    bucket.delete([key])
+    WalArchive(bucket, SERVICE).upload(paths.archive / SEGMENTS[1])
+    assert faults(paths, bucket) == []
+
+
+def test_a_removed_segment_is_named(paths: ServicePaths, bucket: Bucket) -> None:
+    key = layout.wal_key(SERVICE, SEGMENTS[2])
+    bucket.delete([key])
+    assert faults(paths, bucket) == [key]
+    assert f"lacks {SEGMENTS[2]}" in (shown_faults(read_progress(paths, CheckProgress)) or "")
+
+
+def test_what_retention_removed_is_not_missed(paths: ServicePaths, bucket: Bucket) -> None:
+    bucket.delete([layout.wal_key(SERVICE, SEGMENTS[0])])
+    forget_digests(paths, {SEGMENTS[0]})
+    assert faults(paths, bucket) == []
+
+
+def test_an_altered_part_is_named(paths: ServicePaths, bucket: Bucket) -> None:
+    key = layout.part_key(SERVICE, INFO.backup_id, 1)
+    content = bytearray(bucket.read(key) or b"")
+    content[9999] ^= 1
+    bucket.write(key, bytes(content))
+    assert faults(paths, bucket) == [key]
+    assert concerns(read_progress(paths, CheckProgress), SERVICE, NEWEST)
+
+
+def test_what_an_earlier_base_backup_needs_is_no_concern_of_the_newest(paths: ServicePaths, bucket: Bucket) -> None:
+    bucket.delete([layout.wal_key(SERVICE, SEGMENTS[0])])
+    assert faults(paths, bucket) != []
+    later = Base("20260201T000000", INFO.end_time, "0/4000028", "0/4000120", SEGMENTS[1])
+    assert not concerns(read_progress(paths, CheckProgress), SERVICE, later)
+
+
+def test_each_call_reads_its_budget_and_all_objects_get_their_turn(paths: ServicePaths, bucket: Bucket) -> None:
+    seen, objects = list[str](), 2 + len(SEGMENTS)
+    for _ in range(objects):
+        assert 0 < check_archive(paths, bucket, 1) < 70_000
+        seen.append(read_progress(paths, CheckProgress).after)
+    assert len(set(seen)) == objects
+    check_archive(paths, bucket, 1)
+    assert read_progress(paths, CheckProgress).after == seen[0]
+    assert check_archive(paths, bucket, 100_000) >= 100_000
