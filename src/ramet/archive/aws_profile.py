@@ -1,4 +1,4 @@
-"""Credentials from the profile files of the AWS command line, which object_store itself does not read."""
+"""Credentials and settings from the profile files of the AWS tools, which object_store itself does not read."""
 
 import configparser
 from collections.abc import Callable, Mapping
@@ -33,8 +33,28 @@ def profile_credentials(environment: Mapping[str, str]) -> Credentials | None:
     return None if _section(path, profile) is None else read
 
 
+def profile_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the region and the endpoint that the profile names and no variable does, as object_store calls them."""
+    path = Path(environment.get("AWS_CONFIG_FILE") or Path.home() / ".aws" / "config").expanduser()
+    profile = environment.get("AWS_PROFILE", "default")
+    section = _section_named(path, profile if profile == "default" else f"profile {profile}")
+    variables = {
+        "region": ("region", ("AWS_REGION", "AWS_DEFAULT_REGION")),
+        "endpoint": ("endpoint_url", ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3")),
+    }
+    return {
+        name: section[setting]
+        for name, (setting, names) in variables.items()
+        if setting in section and not any(each in environment for each in names)
+    }
+
+
 def _section(path: Path, profile: str) -> Mapping[str, str] | None:
+    section = _section_named(path, profile)
+    return section if "aws_access_key_id" in section else None
+
+
+def _section_named(path: Path, name: str) -> Mapping[str, str]:
     files = configparser.ConfigParser(interpolation=None)
     files.read(path)
-    section = files[profile] if files.has_section(profile) else None
-    return section if section is not None and "aws_access_key_id" in section else None
+    return files[name] if files.has_section(name) else {}

@@ -26,7 +26,7 @@ from obstore.exceptions import (
 )
 from obstore.store import GCSStore, LocalStore, ObjectStore, S3Store, from_url
 
-from ramet.archive.aws_profile import profile_credentials
+from ramet.archive.aws_profile import profile_credentials, profile_settings
 from ramet.errors import Invalid, Unavailable
 
 SCHEMES = ("s3", "gs", "az", "file")
@@ -34,7 +34,10 @@ _CLIENT = {"connect_timeout": "5s", "timeout": "60s", "allow_http": True}
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _PART_BYTES = 16 * 1024 * 1024
 _CONCURRENT_PARTS = 2
-_DURATION = re.compile(r" in [0-9.]+(?:ns|µs|ms|s)\b")
+_UNSTABLE = re.compile(r" in [0-9.]+(?:ns|µs|ms|s)\b|(?<=\w)\?\S+")  # how long it took, and queries of URLs
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_REFUSED = re.compile(r"status code: 40[13]\b")
+_WRONG_CLOCK = ("RequestTimeTooSkewed", "RequestExpired")
 
 
 @dataclass(frozen=True)
@@ -142,28 +145,42 @@ class Bucket:
     def _named(self, key: str) -> Iterator[None]:
         try:
             yield
-        except (UnauthenticatedError, PermissionDeniedError) as error:
-            raise Unavailable(
-                "ARCHIVE_REFUSED",
-                f"The archive {self.url} refuses the credentials",
-                "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and the rights on the bucket.",
-            ) from error
-        except FileNotFoundError as error:
-            if "NoSuchBucket" in str(error):
-                raise Unavailable(
-                    "ARCHIVE_BUCKET_MISSING",
-                    f"The bucket of the archive {self.url} does not exist",
-                    "Create it, or correct RAMET_ARCHIVE_URL.",
-                ) from error
-            raise
         except (AlreadyExistsError, PreconditionError):
             raise
         except (BaseError, OSError) as error:
-            # Without how long it took, the same problem has the same message each time, and is logged once.
-            reason = _DURATION.sub("", str(error).partition("\n")[0])[:300]
-            raise Unavailable(
-                "ARCHIVE_UNAVAILABLE", f"The archive {self.url} does not answer: {reason}", key
-            ) from error
+            failure = self._failure(error, key)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def _failure(self, error: Exception, key: str) -> Unavailable | None:
+        """Return what went wrong, by the code in the store's answer; None when an object does not exist."""
+        answer = str(error)
+        code = found[1] if (found := _CODE.search(answer)) else ""
+        if code in _WRONG_CLOCK:
+            return Unavailable(
+                "ARCHIVE_CLOCK_SKEW",
+                f"The archive {self.url} refuses requests, because the clock of this host is wrong ({code})",
+                "Set the clock (timedatectl set-ntp true). Archiving then continues by itself.",
+            )
+        if code == "NoSuchBucket":
+            return Unavailable(
+                "ARCHIVE_BUCKET_MISSING",
+                f"The bucket of the archive {self.url} does not exist",
+                "Create it, or correct RAMET_ARCHIVE_URL.",
+            )
+        # Errors of listings have no class of their own.
+        if isinstance(error, UnauthenticatedError | PermissionDeniedError) or _REFUSED.search(answer):
+            return Unavailable(
+                "ARCHIVE_REFUSED",
+                f"The archive {self.url} refuses the credentials" + (f" ({code})" if code else ""),
+                "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and the rights on the bucket.",
+            )
+        if isinstance(error, FileNotFoundError):
+            return None
+        # Without what differs each time, the same problem has the same message each time, and is logged once.
+        reason = _UNSTABLE.sub("", answer.partition("\n")[0])[:300]
+        return Unavailable("ARCHIVE_UNAVAILABLE", f"The archive {self.url} does not answer: {reason}", key)
 
 
 class Directory(Bucket):
@@ -265,7 +282,8 @@ def _open(url: str, scheme: str, bucket: str, path: str) -> ObjectStore:
             provider = None if "AWS_ACCESS_KEY_ID" in os.environ else profile_credentials(os.environ)
             if provider is not None:
                 options["credential_provider"] = provider
-            return S3Store(bucket, prefix=prefix, config={"checksum_algorithm": "SHA256"}, **options)
+            config = {"checksum_algorithm": "SHA256", **profile_settings(os.environ)}
+            return S3Store(bucket, prefix=prefix, config=cast(Any, config), **options)
         case "gs":
             return GCSStore(bucket, prefix=prefix, **options)
         case _:
