@@ -18,7 +18,7 @@ from ramet.api.methods import Application
 from ramet.api.openapi import document
 from ramet.api.parameters import check_parameters
 from ramet.api.routes.account import get_auth_info, identify_user, list_projects, logout, track_event
-from ramet.api.routes.archive import archive_router
+from ramet.api.routes.archive import archive_router, deleted_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.imports import imports_router
 from ramet.api.routes.logs import logs_router
@@ -40,6 +40,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     imports_router,
     restore_router,
     archive_router,
+    deleted_router,
     poolers_router,
     replicas_router,
     vpcs_router,

@@ -1,6 +1,6 @@
 """The off-host archive of a service."""
 
-from ramet.api.schemas.archive import Archive
+from ramet.api.schemas.archive import Archive, DeletedService
 from ramet.client.connection import Connection
 
 
@@ -14,3 +14,7 @@ class Archives(Connection):
     def update_archive(self, service_id: str, enabled: bool | None) -> Archive:
         """Archive a service off the host, or stop that; None goes back to the default of its environment."""
         return self.call("PUT", self.path(service_id, "archive"), Archive, {"enabled": enabled})
+
+    def list_deleted_services(self) -> list[DeletedService]:
+        """Return the deleted services that can still be forked, out of the off-host archive."""
+        return self.call("GET", self.project_path("deletedServices"), list[DeletedService])

@@ -22,11 +22,13 @@ class Forks(Connection):
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
         quiet: bool | None = None,
+        from_deleted: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited.
 
         `target_time` is for PITR; `snapshot_id`, for LAST_SNAPSHOT, is used instead of the newest snapshot.
+        With `from_deleted` the service is a deleted one in the off-host archive; NOW means its last state there.
         `quiet` disables its scheduled jobs and foreign credentials; by default for DEV forks only.
         """
         fields = given(
@@ -36,6 +38,7 @@ class Forks(Connection):
             cpu_millis=cpu_millis,
             memory_gbs=memory_gbs,
             quiet=quiet,
+            from_deleted=from_deleted,
         )
         body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
         return self.call("POST", self.path(service_id, "forkService"), Service, body, idempotency_key)
@@ -44,7 +47,7 @@ class Forks(Connection):
         """Return what a READY fork contains."""
         return self.call("GET", self.path(service_id, "forkReport"), ForkReport)
 
-    def plan_fork(self, service_id: str, strategy: ForkStrategy, **fields: str | None) -> ForkPlan:
+    def plan_fork(self, service_id: str, strategy: ForkStrategy, **fields: str | bool | None) -> ForkPlan:
         """Return the plan of a fork with these fields of a request; nothing is created."""
         body = {"fork_strategy": strategy, **given(**fields)}
         return self.call("POST", self.path(service_id, "forkService") + "?dry_run=true", ForkPlan, body)

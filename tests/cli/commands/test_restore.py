@@ -2,7 +2,10 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from harness.waiting import eventually
+from ramet.control.duties.archive import OffHostArchive
 from ramet.model.timestamps import rfc3339
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
@@ -94,3 +97,22 @@ def test_a_relative_target_time_is_accepted(terminal: Terminal) -> None:
     assert datetime.fromisoformat(plan["target_time"]) <= datetime.now(UTC)
     refused = terminal.ramet("service", "fork", "recent", "--to-timestamp", "3 days ago")
     assert (refused.code, "restore window" in refused.err) == (3, True)
+
+
+def test_a_deleted_service_is_forked_by_its_name(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.backend.archive, "location", "s3://bucket")
+    created = terminal.made("service", "create", "gone", "--environment", "PROD")
+    OffHostArchive(world.runtime.plane).maintain()
+    assert "off-host archive" in terminal.ramet("service", "window", "gone").out
+    world.backend.commit(created["service_id"], "row")
+    assert terminal.ramet("service", "delete", "gone", "--confirm", "gone").code == 0
+    eventually(lambda: "gone" in terminal.ramet("service", "list", "--deleted").out)
+    (listed,) = terminal.made("service", "list", "--deleted")
+    assert listed["service_id"] == created["service_id"]
+    assert "base backup" in terminal.ramet("service", "fork", "gone", "--from-deleted", "--dry-run").out
+    fork = terminal.made("service", "fork", "gone", "--from-deleted")
+    assert world.backend.values(fork["service_id"]) == ["row"]
+    assert "memory://, base backup" in terminal.ramet("service", "report", "gone-fork").out
+    assert terminal.ramet("service", "fork", "never", "--from-deleted").code == 6

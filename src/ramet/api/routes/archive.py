@@ -6,8 +6,8 @@ from msgspec import UNSET
 
 from ramet.api.parameters import ProjectId, ServiceId
 from ramet.api.responses import PlaneDependency, answer, read, update
-from ramet.api.schemas.archive import Archive, ArchiveSettings
-from ramet.control import archive
+from ramet.api.schemas.archive import Archive, ArchiveSettings, DeletedService
+from ramet.control import archive, archived_forks
 from ramet.control.archive import ArchiveView
 
 
@@ -24,6 +24,27 @@ def update_archive(
     """Change whether the service is archived. What the archive has stays there until it expires."""
     enabled = None if data.enabled is UNSET else data.enabled
     return answer(_shape(archive.set_archive(plane, project_id, service_id, enabled)))
+
+
+@read("/deletedServices", operation_id="getDeletedServices", summary="List deleted services that can be forked")
+def list_deleted_services(plane: PlaneDependency, project_id: ProjectId) -> Response[list[DeletedService]]:
+    """The deleted services that the off-host archive still has: fork them with from_deleted."""
+    return answer([_deleted_shape(each) for each in archived_forks.list_deleted(plane, project_id)])
+
+
+def _deleted_shape(deleted: archived_forks.DeletedService) -> DeletedService:
+    service = deleted.service
+    if service.deleted_at is None:
+        raise AssertionError("BUG: a deleted service has a time of its deletion")
+    return DeletedService(
+        service_id=service.id,
+        name=service.name,
+        environment_tag=service.environment,
+        created=service.created_at,
+        deleted=service.deleted_at,
+        earliest=deleted.held.earliest,
+        latest=deleted.held.latest,
+    )
 
 
 def _shape(view: ArchiveView) -> Archive:
@@ -43,3 +64,5 @@ archive_router = Router(
     route_handlers=[get_archive, update_archive],
     tags=["Archive"],
 )
+
+deleted_router = Router("/projects/{project_id:str}", route_handlers=[list_deleted_services], tags=["Archive"])

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Response, Router
 from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
@@ -12,11 +13,13 @@ from ramet.api.responses import PlaneDependency, accept, answer, read
 from ramet.api.routes.restore import snapshot_shape
 from ramet.api.routes.services import accepted_service
 from ramet.api.schemas.forks import (
+    ArchiveDownload,
     BaseSnapshot,
     ForkPlan,
     ForkReport,
     ForkServiceCreate,
     NotCarriedOver,
+    PlannedDownload,
     StepSeconds,
     TransactionMark,
     WalRange,
@@ -50,6 +53,7 @@ def fork_service(
 ) -> Response[Service]:
     """Accept a fork: a new service with the data of this one as of now, of its last snapshot, or of a past time.
 
+    What only the off-host archive has is downloaded first; with from_deleted that may be a service that was deleted.
     With dry_run nothing is created, and the response is 200 with the plan of the fork.
     """
     request = ForkRequest(
@@ -62,6 +66,7 @@ def fork_service(
         environment=data.environment_tag or Environment.DEV,
         snapshot_id=data.snapshot_id,
         quiet=data.quiet,
+        from_deleted=data.from_deleted is True,
     )
     if dry_run:
         plan = forks.plan_fork(plane, project_id, service_id, request)
@@ -86,12 +91,20 @@ def _plan_shape(plan: forks.ForkPlan, estimate: fork_estimates.Estimate) -> Fork
         strategy=point.strategy,
         target_time=point.target,
         base_snapshot=None if point.base is None else snapshot_shape(point.base),
+        archive=_planned_download(plan, estimate),
         environment=fork.environment,
         cpu_millis=fork.size.cpu_millis,
         memory_gbs=fork.size.memory_gbs,
         wal_bytes=estimate.wal_bytes,
         estimated_seconds=round(estimate.seconds, 3),
     )
+
+
+def _planned_download(plan: forks.ForkPlan, estimate: fork_estimates.Estimate) -> PlannedDownload | None:
+    base, size_bytes = plan.base_backup, estimate.download_bytes
+    if base is None or size_bytes is None:
+        return None
+    return PlannedDownload(base.id, base.taken_at, size_bytes, round(estimate.download_rate))
 
 
 def report_shape(report: fork_reports.ForkReport) -> ForkReport:
@@ -107,6 +120,7 @@ def report_shape(report: fork_reports.ForkReport) -> ForkReport:
         strategy=origin.strategy,
         requested_target=origin.target_time,
         base=_base(report),
+        archive=_download(captured.get("archive")),
         wal=_wal(captured, recovered),
         timeline=recovered.get("timeline", 1),
         last_included=_mark(cut.get("last_included")),
@@ -126,6 +140,10 @@ def _base(report: fork_reports.ForkReport) -> BaseSnapshot:
     captured, base = report.facts["capture"], report.base
     kind = None if base is None else base.kind
     return BaseSnapshot(report.origin.snapshot_id, captured.get("base_time", ""), kind)
+
+
+def _download(facts: dict[str, Any] | None) -> ArchiveDownload | None:
+    return None if facts is None else msgspec.convert(facts, ArchiveDownload)
 
 
 def _wal(captured: dict[str, Any], recovered: dict[str, Any]) -> WalRange:

@@ -62,7 +62,7 @@ def delete_snapshot(
 
 
 def _window_shape(window: RestoreWindow) -> schemas.RestoreWindow:
-    settings = window.settings
+    settings, held = window.settings, window.archive
     return schemas.RestoreWindow(
         earliest=window.earliest,
         latest=window.latest,
@@ -72,6 +72,7 @@ def _window_shape(window: RestoreWindow) -> schemas.RestoreWindow:
         window_days=settings.window_days,
         snapshot_interval_seconds=settings.snapshot_interval_seconds,
         snapshot_wal_bytes=settings.snapshot_wal_bytes,
+        archive=None if held is None else schemas.ArchiveWindow(held.earliest, held.latest),
     )
 
 

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ramet.api.schemas.shared import Body, OptionalTimestamp
+from ramet.api.schemas.shared import Body, Identifier, OptionalTimestamp, Timestamp
+from ramet.model.environment import Environment
 
 Lag = Annotated[
     float | None, Meta(description="Seconds of commits that the loss of the host would take; null if unknown.")
@@ -24,6 +25,18 @@ class Archive(Struct, frozen=True):
     base_backup_time: OptionalTimestamp
     last_proven_restore: OptionalTimestamp
     problem: Problem
+
+
+class DeletedService(Struct, frozen=True):
+    """A deleted service that can still be forked as of any time from earliest to latest."""
+
+    service_id: Identifier
+    name: str
+    environment_tag: Environment
+    created: Timestamp
+    deleted: Timestamp
+    earliest: Timestamp
+    latest: Timestamp
 
 
 class ArchiveSettings(Body, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from ramet.api.schemas.restore import Snapshot
-from ramet.api.schemas.shared import Body, Cpu, Identifier, Memory, Name, Tag
+from ramet.api.schemas.shared import Body, Cpu, Identifier, Memory, Name, Tag, Timestamp
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.snapshot import SnapshotKind
@@ -25,6 +25,10 @@ SnapshotWanted = Annotated[
 Quiet = Annotated[
     bool,
     Meta(description="true or false: whether to disable jobs, foreign credentials and the like; by default for DEV."),
+]
+FromDeleted = Annotated[
+    bool,
+    Meta(description="true to fork a deleted service out of the off-host archive; NOW means its last state there."),
 ]
 Strategy = Annotated[ForkStrategy, Meta(description="One of LAST_SNAPSHOT, NOW, PITR.")]
 
@@ -45,6 +49,7 @@ class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=T
     environment_tag: Tag | None = None
     snapshot_id: SnapshotWanted | None = None
     quiet: Quiet | None = None
+    from_deleted: FromDeleted | None = None
 
 
 class TransactionMark(Struct, frozen=True):
@@ -88,6 +93,24 @@ class NotCarriedOver(Struct, frozen=True):
     remedy: str
 
 
+class ArchiveDownload(Struct, frozen=True):
+    """What was downloaded from the off-host archive for a fork."""
+
+    url: str
+    base_backup: str
+    downloaded_bytes: int
+    seconds: float
+
+
+class PlannedDownload(Struct, frozen=True):
+    """What would be downloaded from the off-host archive: about how much, and at which rate, measured or assumed."""
+
+    base_backup: str
+    base_time: Timestamp
+    download_bytes: int
+    bytes_per_second: int
+
+
 class ForkReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a fork contains, how it was created, and what was checked."""
 
@@ -97,6 +120,9 @@ class ForkReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     strategy: str
     requested_target: Annotated[str | None, Meta(description="As written in the request.")]
     base: BaseSnapshot
+    archive: Annotated[ArchiveDownload | None, Meta(description="Absent if the data of the fork was on this host.")] = (
+        None
+    )
     wal: WalRange
     timeline: int
     last_included: TransactionMark | None = None
@@ -129,11 +155,17 @@ class ForkPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Snapshot | None,
         Meta(description="The parent's snapshot that would be restored; absent if the fork copies the present state."),
     ] = None
+    archive: Annotated[
+        PlannedDownload | None, Meta(description="Absent if the data of the fork would not come from the archive.")
+    ] = None
     environment: Environment
     cpu_millis: int | None
     memory_gbs: int | None
     wal_bytes: Annotated[int | None, Meta(description="About how much WAL would be replayed; null if none.")]
     estimated_seconds: Annotated[
         float,
-        Meta(description="The median of the latest forks on this host, plus WAL replay at 120 MB a second."),
+        Meta(
+            description="The median of the latest forks on this host, plus WAL replay at 120 MB a second,"
+            " plus the download."
+        ),
     ]

@@ -48,9 +48,17 @@ class ClockStep(Struct, frozen=True):
     after: Timestamp
 
 
+class ArchiveWindow(Struct, frozen=True):
+    """The times that the off-host archive has of a service."""
+
+    earliest: Timestamp
+    latest: Timestamp
+
+
 class RestoreWindow(Struct, frozen=True):
     """The service can be restored to any time from earliest to latest, except those in gaps.
 
+    What only the off-host archive has takes longer: its data is downloaded.
     Where the clock went back, a time occurred twice; it means the last occurrence.
     """
 
@@ -62,6 +70,7 @@ class RestoreWindow(Struct, frozen=True):
     window_days: int
     snapshot_interval_seconds: int
     snapshot_wal_bytes: int
+    archive: ArchiveWindow | None
 
 
 class RestoreSettings(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

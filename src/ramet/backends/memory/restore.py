@@ -48,7 +48,7 @@ class MemoryRestore:
             )
         rows = volumes[child.service_id].rows
         facts = {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows))}
-        return Capture(source.target, facts | {"archive": {"base_backup": source.base_backup_id}})
+        return Capture(source.target, facts | {"archive": _downloaded(source, rows)})
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
         """Prove that no row is from after the target."""
@@ -113,6 +113,11 @@ class MemoryRestore:
         """Return the size of the rows committed since a snapshot."""
         volume = self._memory.volume(server.service_id)
         return (len(volume.rows) - snapshot.next_xid) * ROW_BYTES if volume.running else None
+
+
+def _downloaded(source: Source, rows: Sequence[Row]) -> dict[str, Any]:
+    size_bytes = len(rows) * ROW_BYTES
+    return {"url": "memory://", "base_backup": source.base_backup_id, "downloaded_bytes": size_bytes, "seconds": 0.0}
 
 
 def _rows_of(parent: Volume, source: Source) -> list[Row]:

@@ -3,7 +3,7 @@
 import click
 from rich.text import Text
 
-from ramet.api.schemas.forks import ForkPlan, ForkReport, TransactionMark
+from ramet.api.schemas.forks import ArchiveDownload, ForkPlan, ForkReport, PlannedDownload, TransactionMark
 from ramet.api.schemas.services import ForkedFrom
 from ramet.cli.commands.imports import import_report_pairs
 from ramet.cli.ui.durations import shown_duration
@@ -62,8 +62,19 @@ def plan_pairs(plan: ForkPlan) -> list[tuple[str, str | Text]]:
         ("name", plan.name),
         ("data", f"{plan.strategy}{target}"),
         ("base snapshot", "-" if base is None else f"{base.id} of {base_time}"),
+        *_download_pairs(plan.archive),
         ("WAL to replay", "-" if plan.wal_bytes is None else f"{plan.wal_bytes / _MIB:.1f} MiB"),
         ("takes about", shown_duration(plan.estimated_seconds)),
+    ]
+
+
+def _download_pairs(planned: PlannedDownload | None) -> list[tuple[str, str | Text]]:
+    if planned is None:
+        return []
+    rate = f"{planned.bytes_per_second / 1e6:.0f} MB/s"
+    return [
+        ("from the archive", f"base backup {planned.base_backup} of {rfc3339(planned.base_time)}"),
+        ("download", f"about {planned.download_bytes / 1e6:.1f} MB at {rate}"),
     ]
 
 
@@ -73,6 +84,7 @@ def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
         ("strategy", report.strategy),
         ("requested", report.requested_target or "-"),
         ("base", f"{report.base.id or 'made for this fork'} of {report.base.time}"),
+        *_downloaded_pairs(report.archive),
         ("last included", _mark(report.last_included)),
         ("first excluded", _mark(report.first_excluded)),
         (
@@ -88,6 +100,13 @@ def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
         what = f"{one.what} {', '.join(one.names)}" if one.names else one.what
         pairs.append(("not carried over", f"{what}: {one.remedy}"))
     return [*pairs, *(("checked", check) for check in report.checks)]
+
+
+def _downloaded_pairs(found: ArchiveDownload | None) -> list[tuple[str, str | Text]]:
+    if found is None:
+        return []
+    size = f"{found.downloaded_bytes / 1e6:.1f} MB in {shown_duration(found.seconds)}"
+    return [("from the archive", f"{found.url}, base backup {found.base_backup}: {size}")]
 
 
 def _mark(mark: TransactionMark | None) -> str:

@@ -2,11 +2,10 @@
 
 import click
 
-from ramet.api.schemas.services import Service
 from ramet.cli.commands.fork_reports import plan_pairs
 from ramet.cli.commands.new_services import NewService, new_service_options
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
-from ramet.cli.ui.options import with_service
+from ramet.cli.ui.options import with_parent
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 
@@ -23,14 +22,15 @@ from ramet.client import Client
     help="Neutralize the fork: pause scheduled jobs and remove foreign credentials.  [default: for DEV forks]",
 )
 @new_service_options("that of the parent", both=False)
-@with_service
+@with_parent
 def fork_service(
     client: Client,
-    service: Service,
+    parent_id: str,
     point: ChosenPoint,
     dry_run: bool,
     name: str | None,
     quiet: bool | None,
+    from_deleted: bool,
     new: NewService,
 ) -> None:
     """Fork a service: create a new service with its data.
@@ -44,9 +44,9 @@ def fork_service(
       ramet service fork shop --snapshot before-the-migration
       ramet service fork shop --to-timestamp "10 minutes ago"
       ramet service fork shop --to-timestamp 2026-01-15T10:30:00Z --name before-the-accident
+      ramet service fork shop --from-deleted --to-timestamp "2 days ago"
     """
-    parent_id = service.service_id
-    chosen = point.fields(client, parent_id)
+    chosen = {**point.fields(client, parent_id), "from_deleted": from_deleted or None}
     if dry_run:
         fields = {**chosen, "name": name, "cpu_millis": new.cpu, "memory_gbs": new.memory}
         plan = client.plan_fork(parent_id, point.strategy, environment_tag=new.environment, **fields)

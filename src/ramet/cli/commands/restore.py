@@ -6,7 +6,7 @@ import click
 from msgspec import UNSET, UnsetType
 from rich.text import Text
 
-from ramet.api.schemas.restore import RestoreWindow, Snapshot
+from ramet.api.schemas.restore import ArchiveWindow, RestoreWindow, Snapshot
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration
 from ramet.cli.ui.options import output_option, with_service
@@ -117,6 +117,7 @@ def _window_pairs(window: RestoreWindow) -> list[tuple[str, str | Text]]:
         ("earliest", "none yet" if window.earliest is None else rfc3339(window.earliest)),
         ("latest", "none yet" if window.latest is None else rfc3339(window.latest)),
         ("snapshots", str(len(window.snapshots))),
+        *_archive_pairs(window.archive),
         ("kept for", f"{window.window_days} days"),
         ("taken every", f"{window.snapshot_interval_seconds} s or {window.snapshot_wal_bytes // _MIB} MiB of WAL"),
     ]
@@ -127,6 +128,10 @@ def _window_pairs(window: RestoreWindow) -> list[tuple[str, str | Text]]:
         meaning = f"from {rfc3339(step.before)} to {rfc3339(step.after)}: a time in between means its last occurrence"
         pairs.append(("clock set back", Text(meaning, style="yellow")))
     return pairs
+
+
+def _archive_pairs(held: ArchiveWindow | None) -> list[tuple[str, str | Text]]:
+    return [] if held is None else [("off-host archive", f"{rfc3339(held.earliest)} to {rfc3339(held.latest)}")]
 
 
 def _snapshot_row(snapshot: Snapshot) -> list[str | Text]:

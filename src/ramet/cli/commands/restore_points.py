@@ -36,9 +36,17 @@ def restore_point_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_point(
-        *, now: bool, last_snapshot: bool, snapshot: str | None, to_timestamp: str | None, **named: Any
+        *,
+        now: bool,
+        last_snapshot: bool,
+        snapshot: str | None,
+        to_timestamp: str | None,
+        from_deleted: bool,
+        **named: Any,
     ) -> Any:
-        return command(point=_chosen(now, last_snapshot, snapshot, to_timestamp), **named)
+        is_bare = not (now or last_snapshot or snapshot or to_timestamp)
+        point = _chosen(now or (from_deleted and is_bare), last_snapshot, snapshot, to_timestamp)
+        return command(point=point, from_deleted=from_deleted, **named)
 
     past = click.option(
         "--to-timestamp",
@@ -48,7 +56,12 @@ def restore_point_options(command: Callable[..., Any]) -> Callable[..., Any]:
     named = click.option("--snapshot", metavar="NAME", help="Fork this snapshot of the parent, by name or id.")
     newest = click.option("--last-snapshot", is_flag=True, help="Fork the latest snapshot of the parent.")
     present = click.option("--now", is_flag=True, help="Fork the current data: everything that is committed now.")
-    return present(newest(named(past(with_point))))
+    deleted = click.option(
+        "--from-deleted",
+        is_flag=True,
+        help="Fork a deleted service out of the off-host archive; without --to-timestamp in its last state.",
+    )
+    return present(newest(named(past(deleted(with_point)))))
 
 
 def _chosen(now: bool, last_snapshot: bool, snapshot: str | None, to_timestamp: str | None) -> ChosenPoint:

@@ -5,7 +5,7 @@ import click
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.options import output_option, with_client, with_service
 from ramet.cli.ui.output import say
-from ramet.cli.ui.service_views import print_service, print_services
+from ramet.cli.ui.service_views import print_deleted, print_service, print_services
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import forget_password
 from ramet.client import Client
@@ -13,9 +13,10 @@ from ramet.model.environment import Environment
 
 
 @click.command("list")
+@click.option("--deleted", is_flag=True, help="List deleted services that can still be forked, with --from-deleted.")
 @output_option
 @with_client
-def list_services(client: Client, output: str) -> None:
+def list_services(client: Client, deleted: bool, output: str) -> None:
     """List all services. The table shows forks below their parents.
 
     \b
@@ -23,6 +24,9 @@ def list_services(client: Client, output: str) -> None:
       ramet service list
       ramet service list -o json | jq -r '.[] | select(.status == "READY") | .name'
     """
+    if deleted:
+        print_deleted(client.list_deleted_services(), output)
+        return
     services = client.list_services()
     print_services(services, output)
     if not services and output == "table":

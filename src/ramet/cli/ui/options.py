@@ -80,6 +80,21 @@ def with_service(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("service", shell_complete=_complete_service)(with_client(found))
 
 
+def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Do as `with_service`, but pass the id as `parent_id`, with `from_deleted` that of a deleted service."""
+
+    @functools.wraps(command)
+    def found(*, client: Client, service: str, from_deleted: bool, **named: Any) -> Any:
+        if from_deleted:
+            known, remedy = client.list_deleted_services(), "See 'ramet service list --deleted'."
+            parent_id = find_named(known, service, "deleted service", remedy, id_field="service_id").service_id
+        else:
+            parent_id = find_service(client, service).service_id
+        return command(client=client, parent_id=parent_id, from_deleted=from_deleted, **named)
+
+    return click.argument("service", shell_complete=_complete_service)(with_client(found))
+
+
 def data_option(command: Command) -> Command:
     """Add --data, for commands that work on a data directory of this host."""
     return click.option(

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from ramet.api.schemas.archive import DeletedService
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import local_time
-from ramet.cli.ui.output import print_data, print_pairs, print_rows, say, status_text
+from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say, status_text
 from ramet.endpoints import address
 from ramet.model.lineage import tree_rows
+from ramet.model.timestamps import rfc3339
 
 COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
 
@@ -22,6 +24,18 @@ def print_services(services: Sequence[Service], output: str) -> None:
     for warning in dict.fromkeys(service.metadata.storage_warning for service in services):
         if warning is not None:
             say(warning)
+
+
+def print_deleted(services: Sequence[DeletedService], output: str) -> None:
+    """Print deleted services that can still be forked."""
+    columns = ("service", "id", "env", "deleted", "earliest", "latest")
+    rows = [
+        [one.name, one.service_id, str(one.environment_tag), *map(rfc3339, (one.deleted, one.earliest, one.latest))]
+        for one in services
+    ]
+    print_result(services, output, lambda: print_rows(columns, rows))
+    if not services and output == "table":
+        say("The off-host archive has no deleted service of this project.")
 
 
 def row_of(service: Service, branch: str = "") -> list[str | Text]:
