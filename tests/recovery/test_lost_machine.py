@@ -136,7 +136,8 @@ def test_everything_comes_back_on_another_machine(
     answer = recover(second, bucket, "--all", "--take-over", "--archive-key-file", str(key))
     ended = recovered(answer)
     assert {name: one["status"] for name, one in ended.items()} == {"shop": "READY", "paused": "PAUSED"}
-    assert "MB" in answer.stderr
+    assert "Download from the archive" in answer.stderr
+    assert all(one["downloaded_bytes"] > 1_000_000 for one in ended.values())
     up_again(second, bucket)
     for name, was in before.items():
         found = request(second, credentials, "GET", f"/services/{was['service_id']}")

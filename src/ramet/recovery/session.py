@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
+import sqlalchemy as sa
 
 from ramet.archive import owner
 from ramet.archive.object_store import Bucket
@@ -93,11 +94,12 @@ def take_over(bucket: Bucket, installation: str) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the recovery of a service is. `step` is empty when it is over."""
+    """How far the recovery of a service is. `step` is empty when it is over; the bytes are known from then on."""
 
     service: Service
     step: str
     detail: str
+    downloaded_bytes: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -115,11 +117,15 @@ def progress_of(store: Store, service_ids: list[str]) -> list[Progress]:
     with store.read() as tx:
         found = [services.get_service(tx, service_id) for service_id in service_ids]
         known = [one for one in found if one is not None]
-        under_way = {one.id: operations.under_way_of(tx, one.id, ProcedureName.RECOVER) for one in known}
-    titles = SPECS[ProcedureName.RECOVER].steps
-    return [
-        Progress(one, titles[running[0].step], running[0].error or running[0].progress)
-        if (running := under_way[one.id])
-        else Progress(one, "", one.failure or "")
-        for one in known
-    ]
+        return [_progress(tx, one) for one in known]
+
+
+def _progress(tx: sa.Connection, service: Service) -> Progress:
+    running = operations.under_way_of(tx, service.id, ProcedureName.RECOVER)
+    if running:
+        step = SPECS[ProcedureName.RECOVER].steps[running[0].step]
+        return Progress(service, step, running[0].error or running[0].progress)
+    ended = [one for one in operations.of_subject(tx, service.id) if one.procedure == ProcedureName.RECOVER]
+    captured = (ended[0].state.get("capture") or {"facts": {}}) if ended else {"facts": {}}
+    fetched = captured["facts"].get("archive", {})
+    return Progress(service, "", service.failure or "", fetched.get("downloaded_bytes", 0))

@@ -89,7 +89,7 @@ class Reporter:
     def __init__(self) -> None:
         console = plain_console(stderr=True)
         self._live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
-        self._shown: dict[str, tuple[str, float]] = {}
+        self._shown: dict[str, tuple[str, bool, float]] = {}
 
     def __enter__(self) -> "Reporter":
         if self._live is not None:
@@ -111,11 +111,11 @@ class Reporter:
             self._print_change(each)
 
     def _print_change(self, progress: Progress) -> None:
-        """Print a new step at once, and new details of the same step every few seconds."""
-        step, at = self._shown.get(progress.service.id, ("?", 0.0))
-        is_new = step != progress.step
-        if is_new or (progress.detail and time.monotonic() - at > _QUIET_SECONDS):
-            self._shown[progress.service.id] = (progress.step, time.monotonic())
+        """Print a new step and its first detail at once, and more of them every few seconds."""
+        step, has_detail, at = self._shown.get(progress.service.id, ("?", False, 0.0))
+        is_due = not has_detail or time.monotonic() - at > _QUIET_SECONDS
+        if step != progress.step or (progress.detail and is_due):
+            self._shown[progress.service.id] = (progress.step, bool(progress.detail), time.monotonic())
             say(_line(progress))
 
 
@@ -152,6 +152,7 @@ def _result_data(ended: Sequence[Progress], plan: Plan) -> dict[str, Any]:
             "status": each.status,
             "host": each.service.host,
             "port": each.service.port,
+            "downloaded_bytes": each.downloaded_bytes,
             "error": each.detail or None,
         }
         for each in ended

@@ -114,6 +114,10 @@ class Download:
         self._unpack(backups, info, parts)
         snapshots.record(self.place.parent, info.backup_id, base)
         self._follow(wal, base)
+        for timeline in wal.later_timelines:
+            files.write(
+                self.place.parent.archive / history_name(timeline), "# Another server has used this timeline.\n"
+            )
         self._record(is_complete=True)
 
     def _check_room(self, info: BackupInfo, segments: int) -> None:
@@ -199,9 +203,10 @@ class _Wal:
     def __init__(self, archive: WalArchive, first: Segment) -> None:
         self.archive = archive
         self._before = Segment(first.timeline, first.number - 1)
-        listed = {
-            segment: size for name, size in archive.sizes(self._before.name).items() if (segment := segment_named(name))
-        }
+        found = archive.sizes(self._before.name)
+        listed = {segment: size for name, size in found.items() if (segment := segment_named(name))}
+        newest = max((int(name[:8], 16) for name in found), default=first.timeline)
+        self.later_timelines = range(first.timeline + 1, newest + 1)
         self.sizes = {segment: listed[segment] for segment in sorted(listed) if segment.timeline == first.timeline}
         self.is_superseded = any(segment.timeline > first.timeline for segment in listed)
 
@@ -210,6 +215,11 @@ class _Wal:
         known = last or self._before
         following = Segment(known.timeline, known.number + 1)
         return [following] if self.archive.has(following.name) else []
+
+
+def history_name(timeline: int) -> str:
+    """Return the name of the file with the history of a timeline."""
+    return f"{timeline:08X}.history"
 
 
 def base_of(info: BackupInfo) -> Base:

@@ -25,6 +25,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.rows import row
 from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.errors import Failed, Unavailable
 from ramet.machine.processes import boot_id
 from ramet.model.timestamps import rfc3339
@@ -107,6 +108,9 @@ class Capturing:
                 f" at {rfc3339(target)}: its WAL ends before that, and begins again later",
                 "Choose an earlier or a later time.",
             )
+        for history in place.parent.archive.glob("*.history"):
+            # PostgreSQL chooses the first timeline without one: WAL of another one might have the same names.
+            files.write(data / WAL_DIRECTORY / history.name, history.read_bytes())
         return replace(made, facts=made.facts | {FETCHED: fetched.facts_of(state)})
 
     def _copy_serving(self, parent: ServicePaths, data: Path) -> Capture:

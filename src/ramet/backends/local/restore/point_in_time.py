@@ -96,7 +96,8 @@ class RollForward:
             raise BrokenChain("WAL_DAMAGED", segment_before(base.facts.timeline, end.read_until), fault)
         if cut.first_excluded is None and self.extent is not None and self.extent.missing is not None:
             raise BrokenChain("WAL_MISSING", self.extent.missing, "is missing")
-        if cut.first_excluded is not None and cut.recover_to is None and base.clean:
+        # What comes from an archive must leave its timeline, by archive recovery: the archive has more WAL of it.
+        if cut.first_excluded is not None and cut.recover_to is None and base.clean and self.extent is None:
             return self._copy_base(data, end)
         segments = self._place(data, end, source, clock)
         facts = {**facts_of(base), "segments": segments, "seconds": clock.laps, "cut": cut.facts()}
@@ -159,7 +160,7 @@ class RollForward:
 
 
 def _needed_until(end: RecoveryEnd) -> str:
-    """Return the LSN up to which a fork needs the WAL."""
-    if end.cut.first_excluded is None:
+    """Return the LSN up to which a fork needs the WAL: recovery stops at a record, or before the next one."""
+    if end.cut.first_excluded is None or (end.cut.recover_to is None and end.base.clean):
         return end.read_until
     return end.base.facts.end_lsn if end.cut.recover_to is None else end.cut.recover_to.end_lsn
