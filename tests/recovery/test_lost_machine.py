@@ -169,3 +169,77 @@ def test_everything_comes_back_on_another_machine(
 def catalogue_says(instance: Instance, bucket: Bucket, name: str, *, paused: bool) -> bool:
     listed = json.loads(recover(instance, bucket).stdout)
     return any(one["name"] == name and one["paused"] is paused for one in listed["services"])
+
+
+def killed_in_the_middle(instance: Instance, bucket: Bucket, key: Path) -> str:
+    """Start a recovery and kill it in a step; return the step."""
+    options = ["--from", bucket.url, "--all", "--take-over", "--archive-key-file", str(key)]
+    words = [*instance.program, "recover", "--data", str(instance.data), *options]
+    environment = os.environ | {"HOME": str(instance.root)} | instance.environment
+    with (instance.root / "killed.log").open("wb") as log:
+        process = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
+
+        def is_under_way() -> bool:
+            assert process.poll() is None, (instance.root / "killed.log").read_text()
+            return "Create the volume" in (instance.root / "killed.log").read_text()
+
+        eventually(is_under_way, "the recovery", 0.005)
+        process.kill()
+        process.wait()
+    (step,) = instance.steps("procedure = 'recover'")
+    assert step.status == "RUNNING"
+    return step.step
+
+
+def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
+    machines: tuple[Instance, Instance], bucket: Bucket, tmp_path: Path
+) -> None:
+    first, second = machines
+    first.up()
+    lost = Lost(first)
+    lost.create("shop")
+    with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
+        connection.execute("CREATE TABLE entry AS SELECT 1 AS number")
+    archived_now(first, lost.ids["shop"])
+    eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
+    key, port = saved_key(first, tmp_path), lost.port("shop")
+    wrong = tmp_path / "wrong.key"
+    wrong.write_text("A" * 43)
+
+    def refused(*options: str) -> str:
+        answer = recover(second, bucket, *options)
+        assert answer.returncode in (3, 6), answer.stderr
+        assert not (second.data / "ramet.db").exists() or "PORT" in "".join(options)
+        return answer.stderr
+
+    assert "no service with the id or the name 'other'" in refused("other")
+    assert "which 'ramet archive key' printed on the lost host" in refused("--all")
+    assert "is not the one that the archive was encrypted with" in refused("--all", "--archive-key-file", str(wrong))
+    not_agreed = refused("--all", "--archive-key-file", str(key))
+    assert "belongs to installation" in not_agreed
+    assert "then give --take-over" in not_agreed
+    taken = recover(second, bucket, "--all", "--archive-key-file", str(key), "--take-over")
+    assert (taken.returncode, f"{port} (shop)" in taken.stderr) == (3, True)  # the lost machine still runs
+    assert first.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
+
+    assert first.down() == 0
+    assert killed_in_the_middle(second, bucket, key) in ("capture", "recover", "boot")
+    ended = recovered(recover(second, bucket, "--all", "--archive-key-file", str(key)))
+    assert [(one["service_id"], one["status"], one["port"]) for one in ended.values()] == [
+        (lost.ids["shop"], "READY", port)
+    ]
+    assert len(second.steps("procedure = 'recover'")) == 1
+    with connect(port, lost.passwords["shop"]) as connection:
+        assert connection.execute("SELECT number FROM entry").fetchall() == [(1,)]
+    again = recovered(recover(second, bucket, "shop"))
+    assert again["shop"]["status"] == "READY"
+    assert len(second.steps("procedure = 'recover'")) == 1
+
+    assert second.run("down", "--data", str(second.data)).returncode == 0
+    first.up()
+
+    def says_what_to_do() -> bool:
+        problem = first.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"]
+        return problem is not None and "If this machine was replaced, stop its services" in problem
+
+    eventually(says_what_to_do, "the refusal", 0.2)
