@@ -294,7 +294,7 @@ def test_rights_and_extensions_are_checked_before_anything_is_made(ramet: Instan
         assert client.list_services() == before
     found = {one.subject: one.message for one in report.findings if one.effect == "REFUSED"}
     assert found == {
-        "extensions": "only a superuser may create pageinspect",
+        "extensions": "services cannot take over pageinspect",
         "objects": "only a superuser may create function in language internal public.sum2",
         "rights": "the role may not read public.rich",
     }

@@ -1,10 +1,15 @@
 """The relay hides channel binding from its clients, in whatever pieces the offer arrives."""
 
+import socket
 import struct
 
 import pytest
 
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.local.sources import sources
 from ramet.backends.local.sources.relay import _Authentication
+from ramet.errors import Invalid
+from ramet.model.passwords import Secret
 
 PLUS, PLAIN = b"SCRAM-SHA-256-PLUS\0", b"SCRAM-SHA-256\0"
 
@@ -28,3 +33,11 @@ def test_an_offer_of_channel_binding_arrives_without_it(size: int) -> None:
 )
 def test_other_answers_pass_unchanged(sent: bytes) -> None:
     assert _Authentication().passed(sent) == sent
+
+
+def test_a_source_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_EXAMINE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = SourceAddress("127.0.0.1", silent.getsockname()[1], "shop", "app", "disable")
+        with pytest.raises(Invalid, match=r"could not be examined: it did not answer within 0\.2 seconds"):
+            sources.examine(address, Secret("x"))

@@ -28,7 +28,7 @@ def test_a_plain_database_is_accepted() -> None:
     [
         (replace(PLAIN, version="19.1", major=19), Destination(None, 18, 9 * GIB), "version", "newest one here is 18"),
         (PLAIN, replace(HERE, missing_extensions=("postgis",)), "extensions", "does not have postgis"),
-        (PLAIN, replace(HERE, refused_extensions=("dblink",)), "extensions", "only a superuser may create dblink"),
+        (PLAIN, replace(HERE, refused_extensions=("dblink",)), "extensions", "cannot take over dblink"),
         (PLAIN, replace(HERE, locale_problem="this host does not have its locale de_DE"), "locale", "de_DE"),
         (PLAIN, replace(HERE, free_bytes=2 * GIB), "size", "1.0 GiB, which takes up to 2.5 GiB here"),
         (replace(PLAIN, locale=Locale("SQL_ASCII", "libc", "C", "C")), HERE, "encoding", "SQL_ASCII"),

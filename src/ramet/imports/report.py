@@ -80,8 +80,8 @@ def _extensions(facts: SourceFacts, destination: Destination) -> Iterator[Findin
         yield Finding(
             Effect.REFUSED,
             "extensions",
-            f"only a superuser may create {_names(destination.refused_extensions)}",
-            "Drop them in the source, or in a copy of it; the roles of services are no superusers.",
+            f"services cannot take over {_names(destination.refused_extensions)}",
+            "Drop them in the source, or in a copy of it: they need a superuser, or more than a copy.",
         )
 
 

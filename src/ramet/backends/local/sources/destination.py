@@ -16,6 +16,8 @@ HARMLESS = frozenset(
     {"autoinc", "bloom", "earthdistance", "insert_username", "moddatetime", "pg_stat_statements", "refint", "vector"}
 )
 _EVERYWHERE = frozenset({"c", "posix", "c.utf8"})
+# Its hypertables take more than pg_dump and pg_restore.
+_NEVER = frozenset({"timescaledb"})
 _BUILTIN_SINCE, _ICU_BY_DEFAULT_SINCE = 17, 16
 
 
@@ -34,9 +36,13 @@ def destination_of(
         newest_major=newest,
         free_bytes=free_bytes,
         missing_extensions=tuple(name for name in names if name not in present),
-        refused_extensions=tuple(name for name in present if not (name in HARMLESS or is_trusted(found, name))),
+        refused_extensions=tuple(name for name in present if not _is_allowed(found, name)),
         locale_problem=_locale_problem(facts.locale, found),
     )
+
+
+def _is_allowed(installation: Installation, extension: str) -> bool:
+    return extension not in _NEVER and (extension in HARMLESS or is_trusted(installation, extension))
 
 
 def is_trusted(installation: Installation, extension: str) -> bool:

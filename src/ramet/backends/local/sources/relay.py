@@ -34,12 +34,18 @@ class Relay:
     source: SourceAddress
     directory: Path
     received: int = 0
+    opened: set[socket.socket] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, size: int) -> None:
         """Add to the bytes received."""
         with self._lock:
             self.received += size
+
+    def cut(self) -> None:
+        """Cut the open connections."""
+        for one in list(self.opened):
+            _cut(one)
 
 
 @contextlib.contextmanager
@@ -48,36 +54,34 @@ def open_relay(source: SourceAddress, directory: Path, account: Account | None =
     relay = Relay(source, directory)
     path = directory / f".s.PGSQL.{PORT}"
     path.unlink(missing_ok=True)
-    opened: set[socket.socket] = set()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         path.chmod(0o600)
         if account is not None:
             account.own(path)
         listener.listen(64)
-        acceptor = threading.Thread(target=_accept, args=(relay, listener, opened), name="relay", daemon=True)
+        acceptor = threading.Thread(target=_accept, args=(relay, listener), name="relay", daemon=True)
         acceptor.start()
         try:
             yield relay
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             acceptor.join()
-            for one in list(opened):
-                _cut(one)
+            relay.cut()
             path.unlink(missing_ok=True)
 
 
-def _accept(relay: Relay, listener: socket.socket, opened: set[socket.socket]) -> None:
+def _accept(relay: Relay, listener: socket.socket) -> None:
     while True:
         try:
             client, _ = listener.accept()
         except OSError:
             return
-        opened.add(client)
-        threading.Thread(target=_serve, args=(relay, client, opened), name="relay", daemon=True).start()
+        relay.opened.add(client)
+        threading.Thread(target=_serve, args=(relay, client), name="relay", daemon=True).start()
 
 
-def _serve(relay: Relay, client: socket.socket, opened: set[socket.socket]) -> None:
+def _serve(relay: Relay, client: socket.socket) -> None:
     with contextlib.suppress(OSError), client:
         try:
             server = _connect(relay.source)
@@ -85,11 +89,11 @@ def _serve(relay: Relay, client: socket.socket, opened: set[socket.socket]) -> N
             client.recv(_CHUNK)  # libpq sends its first message before it reads
             client.sendall(_error(f"the source {relay.source} cannot be reached: {_reason(error)}"))
         else:
-            opened.add(server)
+            relay.opened.add(server)
             with server:
                 _pump(relay, client, server)
-            opened.discard(server)
-    opened.discard(client)
+            relay.opened.discard(server)
+    relay.opened.discard(client)
 
 
 def _connect(source: SourceAddress) -> socket.socket:

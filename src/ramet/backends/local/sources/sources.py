@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from ramet.backends.interface.sources import Destination, Loading, SourceAddress
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.server.jobs import Jobs, cpu_count
+from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.sources.copying import Import, directory_of, outcome_of, write_password
 from ramet.backends.local.sources.destination import destination_of
 from ramet.backends.local.sources.examine import read_facts
@@ -28,9 +29,11 @@ from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 
 _FETCHED, _LOADED = "fetched", "loaded"
+_EXAMINE_SECONDS = 20.0
+_MOST_AT_ONCE = 256  # the worker's threads are the limit
 _SESSION = (
     "SET default_transaction_read_only = on",
-    "SET statement_timeout = '30s'",
+    "SET statement_timeout = '15s'",
     "SET lock_timeout = '5s'",
     "SET search_path = pg_catalog",
 )
@@ -46,26 +49,13 @@ class LocalSources:
 
     @cached_property
     def jobs(self) -> Jobs:
-        """The imports that run now: as many at a time as this host has CPUs."""
-        return Jobs(self.instances.layout.services.parent / "imports.lock", cpu_count())
+        """The imports that run now."""
+        return Jobs(self.instances.layout.services.parent / "imports.lock", _MOST_AT_ONCE)
 
     def examine(
         self, source: SourceAddress, password: Secret, service_type: ServiceType
     ) -> tuple[SourceFacts, Destination]:
-        with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_relay(source, Path(name)):
-            try:
-                with psycopg.connect(
-                    host=name, port=PORT, user=source.user, password=password.reveal(), dbname=source.database,
-                    sslmode="disable", gssencmode="disable", passfile="/nonexistent", connect_timeout=20,
-                    client_encoding="UTF8", application_name="ramet import", autocommit=True,
-                ) as connection:  # fmt: skip
-                    for statement in _SESSION:
-                        connection.execute(statement.encode())
-                    facts = read_facts(connection)
-            except psycopg.Error as error:
-                raise Invalid(
-                    "SOURCE_UNREADABLE", f"The source {source} could not be examined", _words(error)
-                ) from error
+        facts = examine(source, password)
         free = self.pool.free_bytes()
         return facts, destination_of(facts, service_type, self.instances.installations, free)
 
@@ -105,6 +95,28 @@ class LocalSources:
         facts = _facts_of(outcome)
         files.write(done, json.dumps(facts), durable=True)
         return Loading(facts)
+
+
+def examine(source: SourceAddress, password: Secret) -> SourceFacts:
+    """Read what an import depends on, within a time that clients wait for. Raises Invalid."""
+    with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_relay(source, Path(name)) as relay:
+        limit = threading.Timer(_EXAMINE_SECONDS, relay.cut)
+        limit.start()
+        try:
+            with psycopg.connect(
+                host=name, port=PORT, user=source.user, password=password.reveal(), dbname=source.database,
+                sslmode="disable", gssencmode="disable", passfile="/nonexistent", client_encoding="UTF8",
+                application_name="ramet import", autocommit=True,
+            ) as connection:  # fmt: skip
+                for statement in _SESSION:
+                    connection.execute(statement.encode())
+                return read_facts(connection)
+        except psycopg.Error as error:
+            late = f"it did not answer within {_EXAMINE_SECONDS:g} seconds"
+            words = late if limit.finished.is_set() else _words(error)
+            raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words) from error
+        finally:
+            limit.cancel()
 
 
 def _facts_of(outcome: str) -> dict[str, Any]:
