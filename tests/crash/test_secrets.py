@@ -22,7 +22,7 @@ def test_passwords_and_keys_of_a_run_are_nowhere_else(instance: Instance) -> Non
     assert len(places) > 5
     found = [place for place, content in places if any(needle in content for needle in needles)]
     assert found == []
-    assert [str(path) for path in _world_readable(instance)] == []
+    assert [str(path) for path in world_readable(instance)] == []
 
 
 def _use(instance: Instance, seen: list[bytes]) -> list[str]:
@@ -74,7 +74,7 @@ def _arguments() -> Iterator[tuple[object, bytes]]:
                 continue
 
 
-def _world_readable(instance: Instance) -> Iterator[Path]:
+def world_readable(instance: Instance) -> Iterator[Path]:
     """Yield the files that others than their owner could read or write, the way to them included."""
     for directory, names, files in os.walk(instance.data):
         passable = [name for name in names if (Path(directory) / name).lstat().st_mode & stat.S_IXOTH]

@@ -30,6 +30,12 @@ from ramet.archive.aws_profile import profile_credentials, profile_settings
 from ramet.errors import Invalid, Unavailable
 
 SCHEMES = ("s3", "gs", "az", "file")
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile",
+    "gs": "GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+    "file": "the mode and owner of the directory",
+}
 _CLIENT = {"connect_timeout": "5s", "timeout": "60s", "allow_http": True}
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _PART_BYTES = 16 * 1024 * 1024
@@ -174,7 +180,7 @@ class Bucket:
             return Unavailable(
                 "ARCHIVE_REFUSED",
                 f"The archive {self.url} refuses the credentials" + (f" ({code})" if code else ""),
-                "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile, and the rights on the bucket.",
+                f"Check {_CREDENTIALS[urlsplit(self.url).scheme]}, and the rights on the bucket.",
             )
         if isinstance(error, FileNotFoundError):
             return None
