@@ -243,3 +243,34 @@ def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
         return problem is not None and "If this machine was replaced, stop its services" in problem
 
     eventually(says_what_to_do, "the refusal", 0.2)
+
+
+def test_without_the_key_a_service_comes_back_as_of_a_time_with_its_password(
+    machines: tuple[Instance, Instance], bucket: Bucket, tmp_path: Path
+) -> None:
+    first, second = machines
+    first.up()
+    lost = Lost(first)
+    lost.create("shop")
+    archived_now(first, lost.ids["shop"])
+    with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
+        connection.execute("CREATE TABLE entry AS SELECT 1 AS number")
+        ((target,),) = connection.execute("SELECT clock_timestamp()").fetchall()
+        connection.execute("INSERT INTO entry VALUES (2)")
+    archived_now(first, lost.ids["shop"])
+    eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
+    credentials, port = first.credentials, lost.port("shop")
+    authority = (first.data / "secrets" / "ca.crt").read_bytes()
+
+    # The lost machine still has the port.
+    options = ("shop", "--take-over", "--without-key", "--to", target.isoformat(), "--new-ports")
+    answer = recover(second, bucket, *options)
+    ended = recovered(answer)
+    assert ended["shop"]["port"] != port
+    assert f"port {port} is in use here" in answer.stderr
+    assert "this host has a new certificate authority" in answer.stderr
+    assert (second.data / "secrets" / "ca.crt").read_bytes() != authority
+    with connect(ended["shop"]["port"], lost.passwords["shop"]) as connection:
+        assert connection.execute("SELECT number FROM entry").fetchall() == [(1,)]
+    up_again(second, bucket)
+    assert request(second, credentials, "GET", f"/services/{lost.ids['shop']}")["name"] == "shop"

@@ -1,0 +1,124 @@
+"""The rows of a catalogue on a new machine: clients continue, and what was there stays."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from ramet.control import replica_sets, services
+from ramet.control.plane import utc_now
+from ramet.control.replica_sets import ReplicaSetRequest
+from ramet.control.requests import CreateRequest
+from ramet.errors import Failed
+from ramet.model.service import status_of
+from ramet.model.status import Status
+from ramet.recovery.collect import Content, collect
+from ramet.recovery.rows import submit_recoveries
+from ramet.recovery.session import progress_of
+from ramet.store import sessions
+from tests.recovery.losses import archive
+from tests.worlds import World, make_world
+
+REQUEST = CreateRequest("by key")
+
+
+@pytest.fixture
+def lost(world: World, secrets: Path) -> Content:
+    """What a catalogue says of a service with replicas, and of one that was created with an idempotency key."""
+    shop = world.create("shop")
+    replica_sets.create_set(world.plane, world.project.id, shop.id, ReplicaSetRequest("reports", 2, 500, 2))
+    services.create_service(world.plane, world.project.id, REQUEST, "the key")
+    world.worker.run_until_idle()
+    for service in services.list_services(world.plane, world.project.id):
+        world.backend.commit(service.id, service.name)
+        archive(world, service.id)
+    with world.store.write() as tx:
+        sessions.insert_session(tx, "digest", world.key.public_key, utc_now() + timedelta(hours=1))
+    return collect(world.store, secrets, utc_now())
+
+
+@pytest.fixture
+def new(world: World, tmp_path: Path) -> World:
+    """A new machine with the same archive."""
+    (tmp_path / "new").mkdir()
+    made = make_world(tmp_path / "new")
+    made.backend.archive.location = "memory://archive"
+    made.backend.archive.bases, made.backend.archive.rows = world.backend.archive.bases, world.backend.archive.rows
+    return made
+
+
+def recover(new: World, lost: Content) -> list[str]:
+    ids = submit_recoveries(new.plane, list(lost.projects), list(lost.keys), lost.services, lost.secrets, None)
+    new.worker.run_until_idle()
+    return ids
+
+
+def test_services_and_their_replicas_come_back_with_their_rows(world: World, new: World, lost: Content) -> None:
+    ids = recover(new, lost)
+    found = services.list_services(new.plane, world.project.id)
+    before = services.list_services(world.plane, world.project.id)
+    assert [status_of(one) for one in found] == [Status.READY, Status.READY]
+    same = ("id", "name", "port", "host", "pg_major", "created_at", "verifier", "size", "environment")
+    assert [[getattr(one, name) for name in same] for one in found] == [
+        [getattr(one, name) for name in same] for one in before
+    ]
+    assert [(one.id, one.port, one.nodes) for one in found[0].replica_sets] == [
+        (one.id, one.port, one.nodes) for one in before[0].replica_sets
+    ]
+    assert all(one.ready_at is not None and one.down_reason is None for one in found[0].replica_sets)
+    assert [new.backend.values(one.id) for one in found] == [["shop"], ["by key"]]
+    assert all(one.is_over and not one.detail for one in progress_of(new.store, ids))
+
+
+def test_keys_sessions_and_repeated_requests_continue(world: World, new: World, lost: Content) -> None:
+    recover(new, lost)
+    assert new.projects.authenticate(world.key.public_key, world.secret).project_id == world.project.id
+    with new.store.read() as tx:
+        assert sessions.get_session(tx, "digest", utc_now()) is not None
+    again = services.create_service(new.plane, world.project.id, REQUEST, "the key")
+    first = services.create_service(world.plane, world.project.id, REQUEST, "the key")
+    assert again.service.id == first.service.id
+    assert again.initial_password == first.initial_password
+    assert len(services.list_services(new.plane, world.project.id)) == 2
+
+
+def test_a_recovery_that_runs_again_makes_nothing_twice(world: World, new: World, lost: Content) -> None:
+    recover(new, lost)
+    services.rename_service(new.plane, world.project.id, lost.services[0].id, "renamed")
+    recover(new, lost)
+    assert [one.name for one in services.list_services(new.plane, world.project.id)] == ["renamed", "by key"]
+    assert len(new.projects.list_keys(world.project.id)) == 1
+
+
+def test_a_service_whose_recovery_failed_is_tried_again(world: World, new: World, lost: Content) -> None:
+    shop = lost.services[0]
+    new.backend.archive.fault = Failed("ARCHIVE_DAMAGED", "The archive is damaged")
+    recover(new, lost)
+    (failed, _) = progress_of(new.store, [one.id for one in lost.services])
+    assert (failed.status, failed.detail) == ("UNSTABLE", "The archive is damaged")
+    assert new.leftovers() == []
+
+    new.backend.archive.fault = None
+    moved = replace(shop, port=shop.port + 50)
+    recover(new, Content(lost.projects, lost.keys, (moved, *lost.services[1:]), (), lost.secrets))
+    found = services.get_service(new.plane, world.project.id, shop.id)
+    assert (status_of(found), found.port) == (Status.READY, shop.port + 50)
+    assert [one.ready_at is not None for one in found.replica_sets] == [True]
+
+
+def test_an_archive_that_is_not_set_is_waited_for(new: World, lost: Content) -> None:
+    new.backend.archive.location = None
+    recover(new, lost)
+    found = progress_of(new.store, [lost.services[0].id])
+    assert [(one.step, one.detail) for one in found] == [
+        ("Choose the base backup", "RAMET_ARCHIVE_URL is not set, and must name the archive")
+    ]
+
+
+def test_a_deleted_service_is_not_brought_back_over_its_row(world: World, new: World, lost: Content) -> None:
+    recover(new, lost)
+    services.delete_service(new.plane, world.project.id, lost.services[1].id)
+    new.worker.run_until_idle()
+    recover(new, lost)
+    assert [one.name for one in services.list_services(new.plane, world.project.id)] == ["shop"]
