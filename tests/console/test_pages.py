@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from harness.waiting import eventually
 from ramet.console.auth.csrf import CSRF_FIELD
 from ramet.console.pages.service_changes import CHANGES
+from ramet.control.archive import set_archive
+from ramet.control.duties.archive import OffHostArchive
 from ramet.control.plane import utc_now
 from ramet.control.restore import list_snapshots
 from ramet.control.services import list_services
@@ -407,3 +409,25 @@ def test_another_project_sees_nothing(visitor: Visitor) -> None:
             if service.id in path:
                 assert stranger.client.get(path).status_code == 404
         assert "No services yet" in stranger.see("/console/")
+
+
+def test_a_service_shows_whether_it_is_archived_and_how_old_the_last_verified_restore_is(visitor: Visitor) -> None:
+    visitor.sign_in()
+    plane = visitor.world.runtime.plane
+    service = visitor.ready()
+    path = f"/console/services/{service.id}"
+    assert "Off-host archive" not in visitor.client.get(path).text
+    visitor.world.backend.archive.location = "s3://bucket"
+    assert '<dt>Off-host archive</dt><dd><span class="soft">off</span></dd>' in visitor.client.get(path).text
+    set_archive(plane, service.project_id, service.id, True)
+    OffHostArchive(plane).maintain()
+    page = visitor.client.get(path).text
+    assert "<dt>Off-host archive</dt><dd>on, up to" in page
+    assert "not verified yet" in page.partition("Off-host archive")[2].partition("</dd>")[0]
+    with plane.store.write() as tx:
+        services.update_service(
+            tx, service.id, archive_verified_at=utc_now(), archive_drill_failure="part 7 was altered"
+        )
+    shown = visitor.client.get(path).text.partition("Off-host archive")[2].partition("</dd>")[0]
+    assert "restore verified" in shown
+    assert "part 7 was altered" in shown

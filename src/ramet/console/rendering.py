@@ -19,7 +19,6 @@ from ramet.console.views.forms import again_path
 from ramet.console.views.lineage_tree import data_as_of
 from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
 from ramet.endpoints import address, connection_uri, connection_variables
-from ramet.model.archive import archive_warning
 from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
 from ramet.model.service import Service, is_down, restore_warning, status_of, status_reason
 from ramet.model.timestamps import rfc3339
@@ -109,7 +108,6 @@ def _environment() -> Environment:
         status_of,
         status_reason,
         is_down,
-        archive_warning,
         restore_warning,
         replica_status,
         replica_status_reason,

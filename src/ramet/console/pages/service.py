@@ -11,6 +11,7 @@ from ramet.console.views.operation_steps import grouped
 from ramet.console.views.restore_settings import settings_text
 from ramet.console.views.restore_window import restore_view
 from ramet.control import services
+from ramet.control.archive import get_archive
 from ramet.control.fork_reports import fork_report
 from ramet.control.operations import list_operations
 from ramet.errors import NotFound
@@ -49,6 +50,7 @@ def service_page(
         session,
         service=service,
         tls=plane.backend.host.has_tls(service.pg_major),
+        archive=get_archive(plane, session.project_id, service.id),
         done=CHANGES[done].done if done in CHANGES else "",
         disk_usage=context.disk_usage.of([service]).get(service.id),
         forks=[one for one in listed if one.origin is not None and one.origin.service_id == service.id],
