@@ -131,7 +131,7 @@ def test_an_outage_has_the_same_message_each_time(s3_environment: None, monkeypa
     ["ftp://bucket/x", "s3:///x", "bucket", "s3://key:secret@bucket/x", "s3://bucket?region=x", "file://mnt/nas"],
 )
 def test_a_url_that_names_no_archive_is_refused(url: str) -> None:
-    with pytest.raises(Invalid, match="RAMET_ARCHIVE_URL"):
+    with pytest.raises(Invalid, match="The archive URL"):
         open_bucket(url)
 
 

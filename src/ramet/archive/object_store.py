@@ -173,7 +173,7 @@ class Bucket:
             return Unavailable(
                 "ARCHIVE_BUCKET_MISSING",
                 f"The bucket of the archive {self.url} does not exist",
-                "Create it, or correct RAMET_ARCHIVE_URL.",
+                "Create it, or correct the URL.",
             )
         # Errors of listings have no class of their own.
         if isinstance(error, UnauthenticatedError | PermissionDeniedError) or _REFUSED.search(answer):
@@ -252,7 +252,7 @@ class Directory(Bucket):
             raise Unavailable(
                 "ARCHIVE_BUCKET_MISSING",
                 f"The directory of the archive {self.url} does not exist",
-                "Mount it, or correct RAMET_ARCHIVE_URL.",
+                "Mount it, or correct the URL.",
             )
         with super()._named(key):
             yield
@@ -268,7 +268,7 @@ def open_bucket(url: str) -> Bucket:
     if parts.scheme not in SCHEMES or parts.query or parts.username or bool(parts.netloc) is (parts.scheme == "file"):
         raise Invalid(
             "INVALID_ARCHIVE_URL",
-            f"RAMET_ARCHIVE_URL {url!r} must be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"
+            f"The archive URL {url!r} must be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"
             " or file:///directory",
         )
     try:
@@ -277,7 +277,7 @@ def open_bucket(url: str) -> Bucket:
         return Bucket(url, _open(url, parts.scheme, parts.netloc, parts.path))
     except (BaseError, UnknownConfigurationKeyError, ValueError) as error:
         reason = str(error).partition("\n")[0]
-        raise Invalid("INVALID_ARCHIVE_URL", f"RAMET_ARCHIVE_URL {url!r} cannot be used: {reason}") from error
+        raise Invalid("INVALID_ARCHIVE_URL", f"The archive URL {url!r} cannot be used: {reason}") from error
 
 
 def _open(url: str, scheme: str, bucket: str, path: str) -> ObjectStore:
