@@ -227,6 +227,22 @@ def test_a_preview_describes_the_fork(visitor: Visitor) -> None:
     assert len(list_services(visitor.world.runtime.plane, visitor.world.project.id)) == 1
 
 
+def test_a_preview_of_a_time_in_the_archive_says_what_is_downloaded(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor.sign_in()
+    service, plane = visitor.ready(), visitor.world.runtime.plane
+    monkeypatch.setattr(visitor.world.backend.archive, "location", "s3://bucket")
+    set_archive(plane, service.project_id, service.id, True)
+    OffHostArchive(plane).maintain()
+    with plane.store.write() as tx:
+        tx.execute(snapshot.delete().where(snapshot.c.service_id == service.id))
+    until = visitor.named("shop").archived_until
+    assert until is not None
+    preview = f"/console/services/{service.id}/fork/plan?strategy=PITR&target_time={rfc3339(until)}"
+    assert "from the off-host archive (base backup" in visitor.see(preview)
+
+
 def test_deletion_and_disruptive_changes_of_prod_require_the_name(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()

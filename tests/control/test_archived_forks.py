@@ -1,5 +1,7 @@
 """Forks of times, and of deleted services, that only the off-host archive has."""
 
+import contextlib
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,8 +16,11 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import Gap
 from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
+from ramet.operations.procedure import Procedure
+from ramet.operations.worker import Worker
 from ramet.store import services as rows
-from ramet.store.tables import snapshot
+from ramet.store.tables import operation, snapshot
+from tests import procedure_laws as laws
 from tests.worlds import World
 
 MICROSECOND = timedelta(microseconds=1)
@@ -243,3 +248,34 @@ def test_an_archive_that_is_away_during_the_download_shows_in_the_operation(
     assert archiving.settle(accepted).ready_at is not None
     assert told[0] == str(AWAY)
     assert told[-1] is None
+
+
+@pytest.mark.parametrize("rewrite", [laws.twice, laws.crashing], ids=["run twice", "crashed"])
+def test_a_capture_from_the_archive_may_run_twice(
+    archiving: World, deleted: Service, rewrite: Callable[[Procedure, str], Procedure]
+) -> None:
+    accepted = forks.fork_service(
+        archiving.plane, archiving.project.id, deleted.id, ForkRequest(ForkStrategy.NOW, from_deleted=True)
+    )
+    rewritten = laws.rewritten(archiving.procedures, "fork", lambda procedure: rewrite(procedure, "capture"))
+    with contextlib.suppress(laws.Crash):
+        Worker(archiving.store, rewritten).run_until_idle()
+    with archiving.store.write() as tx:
+        tx.execute(operation.update().values(run_at=0.0))
+    assert archiving.settle(accepted).ready_at is not None
+    assert archiving.backend.values(accepted.service.id) == ["one", "two", "three"]
+    assert archiving.backend.fetched == {}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_fork_from_the_archive_that_fails_leaves_nothing(archiving: World, deleted: Service, after: bool) -> None:
+    accepted = forks.fork_service(
+        archiving.plane, archiving.project.id, deleted.id, ForkRequest(ForkStrategy.NOW, from_deleted=True)
+    )
+    rewritten = laws.rewritten(
+        archiving.procedures, "fork", lambda procedure: laws.failing(procedure, "capture", after=after)
+    )
+    Worker(archiving.store, rewritten).run_until_idle()
+    assert look(archiving, accepted.service).failed_at is not None
+    assert archiving.leftovers() == []
+    assert archiving.backend.fetched == {}

@@ -59,6 +59,8 @@ def test_fetching_and_capturing_may_run_twice(ground: Ground, archived_parent: S
     first, second = (restore.capture(child, source) for _ in range(2))
     assert first is not None
     assert first == second
+    assert archive.fetch(child, source, 0.5) is None
+    assert restore.capture(child, source) == first
 
 
 def test_a_base_backup_that_has_expired_is_named(ground: Ground, archived_parent: Server) -> None:

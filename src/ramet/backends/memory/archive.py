@@ -62,7 +62,7 @@ class MemoryArchive:
         """Find all there at the second call."""
         if isinstance(self.fault, Unavailable):
             return str(self.fault)
-        if child.service_id in self.memory.fetched:
+        if child.service_id in self.memory.fetched or child.service_id in self.memory.volumes:
             return None
         parent_id = source.parent.service_id
         if source.base_backup_id not in [base.id for base in self.holdings(parent_id).base_backups]:

@@ -8,6 +8,7 @@ from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.host.paths import make_passage
 from ramet.backends.local.off_host.download import Download
 from ramet.backends.local.restore import fetched
+from ramet.backends.local.restore.capture import is_captured
 from ramet.backends.local.restore.fetched import Place, State
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.pool import Pool
@@ -28,6 +29,8 @@ class Fetching:
 
     def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
         """Download for at most `timeout_seconds`; return how far it is, None when all is there."""
+        if is_captured(self.instances.paths(child.service_id)):
+            return None
         place = fetched.place_of(self.instances.layout, child.service_id, source.parent.service_id)
         state = place.read()
         if state is None or not (state.is_complete or state.failure):

@@ -149,6 +149,11 @@ def _unchanged_since(parent: ServicePaths) -> str | None:
     return newest if unchanged else None
 
 
+def is_captured(paths: ServicePaths) -> bool:
+    """Tell whether the capture into a service's volume is complete, and valid until the host is rebooted."""
+    return paths.data.exists() and _is_of_this_boot(paths)
+
+
 def unfinished_of(paths: ServicePaths) -> Path:
     """Return the temporary path at which a data directory is built."""
     return paths.root / _UNFINISHED
