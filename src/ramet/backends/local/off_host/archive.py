@@ -123,7 +123,9 @@ class LocalArchive:
         """Return the progress with what can be restored by now; `watch` is None for a server that is stopped."""
         kept = tuple(h for h in progress.holes if h.following > self._kept_from.get(paths.service_id, ""))
         progress = shipping.bridged(replace(progress, holes=kept), newest)
-        if shipping.open_hole(progress) is not None or shipping.end_of(progress) < lsn_number(newest.end_lsn):
+        needs_wal = newest.begin_lsn != newest.end_lsn  # of a server that was shut down it needs none
+        is_behind = needs_wal and shipping.end_of(progress) < lsn_number(newest.end_lsn)
+        if shipping.open_hole(progress) is not None or is_behind:
             return progress
         if watch is not None:
             until = watch.archived_until(shipping.end_of(progress))
