@@ -71,9 +71,9 @@ def end_of(instance: Instance, service_id: str) -> str:
 def ballast(pool: Path, left_mib: int) -> Iterator[Callable[[], None]]:
     """Take all room but some MiB; the function that is given takes the rest too. All is given back at the end."""
     files, room = [pool / "ballast", pool / "more-ballast"], free_bytes(pool)
-    _fill(files[0], left_mib)
+    fill_up(files[0], left_mib)
     try:
-        yield lambda: _fill(files[1], 0)
+        yield lambda: fill_up(files[1], 0)
     finally:
         for file in files:
             file.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ def ballast(pool: Path, left_mib: int) -> Iterator[Callable[[], None]]:
         eventually(lambda: free_bytes(pool) > room - 50 * MIB, "the room of the ballast")
 
 
-def _fill(path: Path, left_mib: int) -> None:
+def fill_up(path: Path, left_mib: int) -> None:
     size, step = 0, 1024 * MIB
     with path.open("wb") as file:
         while (piece := min(step, free_bytes(path.parent) - left_mib * MIB)) > 4096:
