@@ -3,6 +3,7 @@
 `python -m tests.docs.states` writes the page; a test fails while it differs from what the code does.
 """
 
+import functools
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -93,6 +94,7 @@ VERBS: dict[str, tuple[Status | None, Submit]] = {
 }
 
 
+@functools.cache
 def moves() -> set[tuple[str, str, str]]:
     """Return every move that the procedures make, with and without a failure at each of their steps."""
     journal = Journal()
