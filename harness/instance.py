@@ -30,6 +30,7 @@ from ramet.store.database import Store
 # Snapshots and the work after a fork come often enough that short runs see them.
 FREQUENT_SNAPSHOTS = {"RAMET_SNAPSHOT_SECONDS": "20", "RAMET_FORK_REST_SECONDS": "0"}
 _SECONDS = 180.0
+_SHELL_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,19 @@ class Instance:
         command, environ = [*self.program, *words], self._environ()
         return subprocess.run(
             command, env=environ, input=answer, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+
+    def run_shell(self, text: str, directory: Path) -> "subprocess.CompletedProcess[str]":
+        """Run commands in a directory as a person types them."""
+        return subprocess.run(
+            ["bash", "-euc", text],
+            cwd=directory,
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SHELL_SECONDS,
+            check=False,
         )
 
     def run_until(self, seconds: float, *words: str) -> bool:
