@@ -50,20 +50,21 @@ class Transfers:
 
     def _one(self, bucket: Bucket, info: BackupInfo, tree: Path, server: str) -> dict[str, float]:
         backups, info = BaseBackups(bucket, server), replace(info, server_name=server)
-        found = {"upload": _timed(lambda: backups.upload(info, tree))}
+        found = dict[str, float]()
+        _measure(found, "upload", lambda: backups.upload(info, tree))
         target = self.place / "restored"
-        found["restore"] = _timed(lambda: restore(backups, info, target))
+        _measure(found, "restore", lambda: restore(backups, info, target))
         shutil.rmtree(target)
         client, names = self.store.client("transfers"), list[str]()
         names += [found.key for found in bucket.objects(layout.base_prefix(server)) if found.key.endswith(".tar.gz")]
-        found["raw_get"] = _timed(lambda: _get(client, names, target))
+        _measure(found, "raw_get", lambda: _get(client, names, target))
         contents = [bytes(obstore.get(client, name).bytes()) for name in names]
-        found["raw_put"] = _timed(lambda: _put(client, f"{server}/raw", *contents))
+        _measure(found, "raw_put", lambda: _put(client, f"{server}/raw", *contents))
         plain = self.place / "plain.tar"
         with tarfile.open(plain, "w") as tar:
             tar.add(tree, arcname=".")
-        found["plain_put"] = _timed(lambda: _put(client, f"{server}/plain", plain))
-        found["plain_get"] = _timed(lambda: _get(client, [f"{server}/plain"], target))
+        _measure(found, "plain_put", lambda: _put(client, f"{server}/plain", plain))
+        _measure(found, "plain_get", lambda: _get(client, [f"{server}/plain"], target))
         target.unlink()
         plain.unlink()
         return found
@@ -73,7 +74,8 @@ class Transfers:
         ratios, name = self.report.ratios, self.store.name
         for method, values in samples.items():
             megabytes = stored_mb if method.startswith("raw") else tree_mb
-            ratios[f"{name}:{method}_mb_per_second"] = round(1000 * megabytes / min(values), 1)
+            unit = "mb_per_cpu_second" if method.endswith(":cpu") else "mb_per_second"
+            ratios[f"{name}:{method.removesuffix(':cpu')}_{unit}"] = round(1000 * megabytes / min(values), 1)
         ratios[f"{name}:stored_to_data"] = round(stored_mb / tree_mb, 3)
         for ours, plain in (("upload", "put"), ("restore", "get")):
             self.report.ratio(f"{name}:{ours}_to_plain_{plain}", min(samples[ours]), min(samples[f"plain_{plain}"]))
@@ -100,10 +102,12 @@ def restore(backups: BaseBackups, info: BackupInfo, target: Path) -> None:
         backups.unpack(info.backup_id, number, checksum, target, (os.getuid(), os.getgid()))
 
 
-def _timed(act: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+def _measure(found: dict[str, float], name: str, act: Callable[[], object]) -> None:
+    """Note how many milliseconds something took, and how many of CPU in this process."""
+    cpu, begun = time.process_time(), time.perf_counter()
     act()
-    return 1000 * (time.perf_counter() - begun)
+    found[name] = 1000 * (time.perf_counter() - begun)
+    found[f"{name}:cpu"] = 1000 * (time.process_time() - cpu)
 
 
 def _put(client: S3Store, key: str, *contents: Path | bytes) -> None:
