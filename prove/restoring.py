@@ -16,6 +16,7 @@ from harness.object_stores import ObjectStore
 from harness.ports import free_port
 from harness.waiting import eventually
 from prove.machine import Busy, Machine
+from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.local.host.system_user import server_account
@@ -73,12 +74,19 @@ def restored_by_barman(store: ObjectStore, prefix: str, busy: Busy, root: Path) 
     hba_file.write_text(_HBA)
     server = Server(free_port(), busy.password)
     url = f"{store.url}/{prefix}"
-    names = sorted(WalArchive(Bucket(url, store.client(prefix)), busy.service_id).names())
+    names = _wal_names(Bucket(url, store.client(prefix)), busy.service_id)
     settings = {"listen_addresses": "localhost", "port": str(server.port), "hba_file": str(hba_file), "ssl": "off"}
     place, barman = root / f"barman-{busy.service_id}", Barman(url, busy.service_id, store.environment())
     with restored(barman, place, names, find_installations().default, server_account(), **settings):
         eventually(lambda: _answers(server), f"the server of {busy.service_id} restored by Barman", 0.1)
         yield server
+
+
+def _wal_names(bucket: Bucket, server: str) -> list[str]:
+    """Return the WAL that the newest base backup needs: later segments of its timeline, and histories."""
+    first = BaseBackups(bucket, server).complete()[-1].begin_segment
+    names = WalArchive(bucket, server).names()
+    return sorted(name for name in names if name >= first or name.endswith(".history"))
 
 
 def _answers(server: Server) -> bool:
