@@ -1,5 +1,8 @@
-"""With a real TimescaleDB: jobs, telemetry, restores and forks of hypertables."""
+"""With TimescaleDB where it is installed, and with a stand-in: jobs, telemetry, restores and forks of hypertables."""
 
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import psycopg
@@ -10,14 +13,17 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
+from ramet.backends.local.volumes.image import why_impossible
 from ramet.ids import new_id
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
 from tests.backends.local import forks
 from tests.backends.local.hosts import connect, new_server
+from tests.backends.local.stand_in import copyable, installed_stand_in
 
-pytestmark = pytest.mark.timescaledb
+KINDS = [pytest.param("real", marks=pytest.mark.timescaledb), *(["stand-in"] if copyable() else [])]
 WORKS = "SELECT count(*) FROM works"
+NO_WORKER = re.compile("failed to (start|launch)|out of background worker")
 RESUME = "SELECT alter_job(job_id, scheduled => true) FROM timescaledb_information.jobs WHERE job_id >= 1000"
 
 
@@ -39,6 +45,14 @@ class Series:
         return int(str(self.run(WORKS)[0][0]))
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def usual_backend(request: pytest.FixtureRequest) -> Iterator[LocalBackend]:
+    """A whole backend on a host with TimescaleDB, or with its stand-in."""
+    driver = "copy" if why_impossible("xfs") else "reflink"
+    with installed_stand_in() if request.param == "stand-in" else nullcontext(), forks.make_backend(driver) as made:
+        yield made
+
+
 @pytest.fixture
 def series(backend: LocalBackend) -> Series:
     password = new_password()
@@ -53,8 +67,8 @@ def series(backend: LocalBackend) -> Series:
         "CREATE TABLE points (at timestamptz NOT NULL, value float)",
         "SELECT create_hypertable('points', 'at')",
         "INSERT INTO points SELECT now() - n * interval '1 day', n FROM generate_series(1, 60) n",
-        "CREATE TABLE works (at timestamptz DEFAULT now())",
-        "CREATE PROCEDURE work(job_id int, config jsonb) LANGUAGE sql AS 'INSERT INTO works DEFAULT VALUES'",
+        "CREATE TABLE works (at timestamptz DEFAULT now(), job int)",
+        "CREATE PROCEDURE work(job_id int, config jsonb) LANGUAGE sql AS 'INSERT INTO works (job) VALUES (job_id)'",
         "SELECT add_job('work', '1 second')",
     )
     return made
@@ -91,6 +105,16 @@ def test_a_neutralized_fork_sends_no_telemetry_although_its_parent_does(series: 
         [],
         [(False,)],
     )
+
+
+def test_fourteen_jobs_and_four_databases_have_their_workers(series: Series) -> None:
+    for number in range(3):
+        series.run(f"CREATE DATABASE more{number}")
+        series.run("CREATE EXTENSION IF NOT EXISTS timescaledb", dbname=f"more{number}")
+    series.run("SELECT add_job('work', '1 second') FROM generate_series(1, 13)")
+    eventually(lambda: series.run("SELECT count(DISTINCT job) FROM works") == [(14,)])
+    logs = forks.paths_of(series.backend, series.server).log.iterdir()
+    assert not [line for log in logs for line in log.read_text().splitlines() if NO_WORKER.search(line)]
 
 
 def test_the_admin_prepares_and_ends_a_restore(series: Series) -> None:

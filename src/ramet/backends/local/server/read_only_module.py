@@ -44,16 +44,21 @@ def build(installation: Installation) -> bool:
     target = library_of(installation.major)
     if target.exists() and target.stat().st_mtime >= _SOURCE.stat().st_mtime:
         return False
+    compile_library(installation, _SOURCE, target)
+    return True
+
+
+def compile_library(installation: Installation, source: Path, target: Path) -> None:
+    """Compile a library that the server of an installation can load. Raises Failed, naming what is missing."""
     partial = target.with_suffix(".partial")
     command = [_compiler(), "-O2", "-fPIC", "-shared", "-Wall", "-Werror=implicit-function-declaration",
-               f"-I{_headers(installation)}", "-o", str(partial), str(_SOURCE)]  # fmt: skip
+               f"-I{_headers(installation)}", "-o", str(partial), str(source)]  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
     done = complete(command, timeout_seconds=_COMPILE_SECONDS)
     if done.returncode != 0:
         raise Failed("MODULE_NOT_BUILT", f"{' '.join(command)} failed: {done.returncode}", done.stderr[-2000:])
     partial.chmod(0o644)
     partial.replace(target)
-    return True
 
 
 @dataclass(frozen=True)
