@@ -98,6 +98,18 @@ def test_a_base_backup_that_is_not_listed_yet_is_neither_lost_nor_uploaded_twice
     assert BaseBackups(s3_bucket, INFO.server_name).complete() == [INFO]
 
 
+def test_a_listing_that_ends_early_is_asked_for_again(
+    s3_bucket: Bucket, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3_bucket.write("a/b/c", b"x")
+    with faulty_store(s3_endpoint, Faults(truncated=1.0, most_in_a_row=2)) as store:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", store.url)
+        behind = open_bucket(s3_bucket.url)
+        assert [found.key for found in behind.objects("a/")] == ["a/b/c"]
+        assert behind.directories("a/") == ["b"]
+        assert store.injected["truncated"] == 4
+
+
 def test_a_truncated_answer_is_never_taken_for_the_object(
     s3_bucket: Bucket, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,13 +6,14 @@ raises Unavailable when the store cannot be reached or refuses the credentials: 
 
 import contextlib
 import fcntl
+import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -40,6 +41,8 @@ _CLIENT = {"connect_timeout": "5s", "timeout": "60s", "allow_http": True}
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _PART_BYTES = 16 * 1024 * 1024
 _CONCURRENT_PARTS = 2
+_LISTINGS = 5
+_Listing = TypeVar("_Listing")
 _UNSTABLE = re.compile(r" in [0-9.]+(?:ns|µs|ms|s)\b|(?<=\w)\?\S+")  # how long it took, and queries of URLs
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _REFUSED = re.compile(r"status code: 40[13]\b")
@@ -130,14 +133,14 @@ class Bucket:
     def objects(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
         """Return the objects below a prefix, which ends in a slash; with `after` those of later keys only."""
         with self._named(prefix):
-            for page in obstore.list(self._store, prefix, offset=after, chunk_size=1000):
-                for found in page:
-                    yield StoredObject(found["path"], found["size"], found["last_modified"])
+            pages = _listed(lambda: list(obstore.list(self._store, prefix, offset=after, chunk_size=1000)))
+            for found in itertools.chain.from_iterable(pages):
+                yield StoredObject(found["path"], found["size"], found["last_modified"])
 
     def directories(self, prefix: str = "") -> list[str]:
         """Return the names of the directories directly below a prefix."""
         with self._named(prefix):
-            found = obstore.list_with_delimiter(self._store, prefix or None)
+            found = _listed(lambda: obstore.list_with_delimiter(self._store, prefix or None))
             return sorted(name.rstrip("/").rpartition("/")[2] for name in found["common_prefixes"])
 
     def delete(self, keys: list[str]) -> None:
@@ -256,6 +259,17 @@ class Directory(Bucket):
             )
         with super()._named(key):
             yield
+
+
+def _listed(ask: Callable[[], _Listing]) -> _Listing:
+    """Return a listing. It is asked for again when an answer ends early: the library repeats other requests only."""
+    for _ in range(_LISTINGS - 1):
+        try:
+            return ask()
+        except BaseError as error:
+            if "list response body" not in str(error):
+                raise
+    return ask()
 
 
 def open_bucket(url: str) -> Bucket:
