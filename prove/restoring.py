@@ -59,6 +59,7 @@ def recover(lost: Machine, target: datetime | None = None, kill_after_seconds: f
         done = machine.instance.run(*words)
         if done.returncode != 0:
             raise AssertionError(f"ramet recover ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
+        machine.instance.port = free_port()  # the one from before the recovery may be taken by now
         machine.instance.up()
         machine.adopt(lost)
     except BaseException:

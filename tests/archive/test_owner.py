@@ -2,8 +2,9 @@
 
 import pytest
 
+from harness.faulty_store import Faults, faulty_store
 from ramet.archive import owner
-from ramet.archive.object_store import Bucket
+from ramet.archive.object_store import Bucket, open_bucket
 from ramet.errors import Failed
 
 
@@ -22,19 +23,37 @@ def test_another_installation_is_refused(bucket: Bucket) -> None:
 
 def test_who_takes_over_writes_and_the_earlier_writer_is_refused(bucket: Bucket) -> None:
     owner.claim(bucket, "first")
-    before = owner.take_over(bucket, "second")
-    assert before is not None
-    assert before.installation == "first"
+    owner.take_over(bucket, "second")
     owner.check(bucket, "second")
     with pytest.raises(Failed, match="Nothing is written to it from here"):
         owner.check(bucket, "first")
 
 
 def test_an_archive_without_a_writer_can_be_taken_over(bucket: Bucket) -> None:
-    assert owner.take_over(bucket, "first") is None
+    owner.take_over(bucket, "first")
     owner.check(bucket, "first")
 
 
 def test_an_archive_that_lost_its_writer_is_not_written_to(bucket: Bucket) -> None:
     with pytest.raises(Failed, match=r"lacks ramet-owner\.json"):
         owner.check(bucket, "first")
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults(reset_request=1.0, most_in_a_row=1),
+        Faults(reset_answer=1.0, most_in_a_row=1),
+        Faults(truncated=1.0, most_in_a_row=1),
+    ],
+    ids=["reset request", "reset answer", "truncated"],
+)
+def test_a_take_over_whose_answer_is_lost_is_tried_again(
+    s3_bucket: Bucket, s3_endpoint: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.claim(s3_bucket, "first")
+    with faulty_store(s3_endpoint, faults) as store:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", store.url)
+        owner.take_over(open_bucket(s3_bucket.url), "second")
+        assert store.injected.total() > 1
+    owner.check(s3_bucket, "second")

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from ramet.archive.object_store import Bucket
-from ramet.errors import Failed
+from ramet.errors import Failed, Unavailable
 
 _KEY = "ramet-owner.json"
+_ATTEMPTS = 3
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -55,18 +56,30 @@ def short_id(installation: str) -> str:
     return installation[:8]
 
 
-def take_over(bucket: Bucket, installation: str) -> Owner | None:
-    """Make an installation the writer in place of another one, which is refused from now on; return that one."""
-    while True:
-        found = bucket.read_version(_KEY)
-        if found is None:
-            if bucket.create(_KEY, _encoded(installation)):
-                return None
-            continue
-        content, version = found
-        before = msgspec.json.decode(content, type=Owner)
-        if before.installation == installation or bucket.replace(_KEY, _encoded(installation), version):
-            return before
+def take_over(bucket: Bucket, installation: str) -> None:
+    """Make an installation the writer in place of another one, which is refused from now on. May run twice.
+
+    A write whose answer is lost may have had its effect: it is looked up, and the write is tried again.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            while not _is_taken_over(bucket, installation):
+                pass
+        except Unavailable:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _is_taken_over(bucket: Bucket, installation: str) -> bool:
+    """Write unless the installation is the writer already; False when another write came in between."""
+    found = bucket.read_version(_KEY)
+    if found is None:
+        return bucket.create(_KEY, _encoded(installation))
+    content, version = found
+    before = msgspec.json.decode(content, type=Owner)
+    return before.installation == installation or bucket.replace(_KEY, _encoded(installation), version)
 
 
 def _encoded(installation: str) -> bytes:
