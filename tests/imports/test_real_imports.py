@@ -318,18 +318,18 @@ def test_the_command_line_imports_with_a_password_from_the_environment(ramet: In
     ramet.environment["PGPASSWORD"] = PASSWORD.reveal()
     ramet.environment["RAMET_CREDENTIALS_FILE"] = str(ramet.credentials_file)
     try:
-        planned = ramet.run("service", "import", "shop", "--from", url, "--dry-run")
+        planned = ramet.run("service", "import", "typed", "--from", url, "--dry-run")
         assert planned.returncode == 0, planned.stderr
         assert "owners" in planned.stdout
-        done = ramet.run("service", "create", "shop", "--from", url, "--no-owner")
+        done = ramet.run("service", "create", "typed", "--from", url, "--no-owner")
         assert done.returncode == 0, done.stderr
         assert "1 tables" in done.stdout
-        shown = ramet.run("service", "report", "shop")
+        shown = ramet.run("service", "report", "typed")
         assert "fetched" in shown.stdout
         refused = ramet.run("service", "import", "other", "--from", url.replace("postgres@", "postgres:geheim@"))
         assert (refused.returncode, "contains a password" in refused.stderr) == (3, True)
     finally:
         del ramet.environment["PGPASSWORD"], ramet.environment["RAMET_CREDENTIALS_FILE"]
     with ramet.client() as client:
-        (service,) = [one for one in client.list_services() if one.name == "shop"]
+        (service,) = [one for one in client.list_services() if one.name == "typed"]
     remove(ramet, service)
