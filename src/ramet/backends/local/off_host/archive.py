@@ -100,11 +100,7 @@ class LocalArchive:
             else None
         )
         problem = problem or behind or shown_faults(checked) or _shown_hole(paths, advanced)
-        return ArchiveState(
-            advanced.archived_until,
-            bases.newest.taken_at,
-            problem or shown_faults(checked) or _shown_hole(paths, advanced),
-        )
+        return ArchiveState(advanced.archived_until, bases.newest.taken_at, problem)
 
     def _lost_base(self, paths: ServicePaths, bucket: Bucket, newest: Base | None) -> str | None:
         """Say that the newest base backup is gone from the bucket; everything is sent again then."""
