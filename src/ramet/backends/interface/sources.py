@@ -110,7 +110,7 @@ class Destination:
     """What a service for such a database could be here.
 
     `pg_major` is None when every version here is older than the source. `missing_extensions` are not installed, and
-    `refused_extensions` can only be made by superusers. `locale_problem` says why the locale cannot be had here.
+    `refused_extensions` can only be made by superusers. `locale_problem` says why the locale is not available here.
     """
 
     pg_major: int | None

@@ -336,7 +336,7 @@ def test_a_server_at_rest_is_not_written_to(tenant: Tenant) -> None:
         assert after is not None
         return int(str(after[0])) - int(str(before[0]))
 
-    eventually(lambda: transactions_of_a_check() == 1)  # its own look; autovacuum may take others meanwhile
+    eventually(lambda: transactions_of_a_check() == 1)  # its own look; autovacuum may take others at the same time
 
 
 def test_the_admin_keeps_its_rights_and_gets_rid_of_its_own_mark(tenant: Tenant) -> None:

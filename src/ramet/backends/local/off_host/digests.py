@@ -24,7 +24,7 @@ def sent_digests(paths: ServicePaths) -> dict[str, str]:
 
 
 def forget_digests(paths: ServicePaths, names: Set[str]) -> None:
-    """Drop the digests of files that were removed from the archive. One that is recorded meanwhile may get lost too."""
+    """Drop the digests of files that were removed from the archive. One recorded at the same time may get lost too."""
     known = sent_digests(paths)
     if not names.isdisjoint(known):
         kept = "".join(f"{name} {digest}\n" for name, digest in known.items() if name not in names)

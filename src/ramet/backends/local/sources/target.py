@@ -32,7 +32,7 @@ WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'
 
 
 def recreate(instances: Instances, server: Server, facts: SourceFacts) -> None:
-    """Make the tenants' database anew, empty, with the locale of the source."""
+    """Make the tenants' database again, empty, with the locale of the source."""
     paths = instances.paths(server.service_id)
     with connections.connect(paths, statement_timeout=_LONG) as connection:
         connections.run(connection, "DROP DATABASE IF EXISTS {} WITH (FORCE)", DATABASE)
