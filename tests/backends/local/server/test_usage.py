@@ -24,12 +24,17 @@ def served(instances: Instances) -> Iterator[tuple[Server, Secret]]:
     instances.remove(server.service_id, 10)
 
 
-def test_all_series_of_a_primary_are_measured_at_its_server_but_two(
+def test_all_series_of_a_primary_are_measured_at_its_server_but_those_of_ramet(
     instances: Instances, served: tuple[Server, Secret]
 ) -> None:
     measured = measure(instances.paths(served[0].service_id))
     assert measured is not None
-    of_ramet = {"ramet_cache_hit_ratio", "ramet_archive_lag_seconds"}
+    of_ramet = {
+        "ramet_cache_hit_ratio",
+        "ramet_archive_lag_seconds",
+        "ramet_archive_verified_age_seconds",
+        "ramet_restore_verified_age_seconds",
+    }
     assert {key.split(";")[0] for key in measured} == SERIES.keys() - OF_REPLICAS - of_ramet
     assert all(value >= 0 for value in measured.values())
     assert 1e6 < measured["ramet_memory_bytes"] < 1e9
