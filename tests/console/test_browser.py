@@ -165,6 +165,32 @@ def test_a_second_tab_shows_the_changes_of_the_first(visitor: Visitor, context: 
     expect(second.locator("tr", has_text="shop").locator(".pill.ok")).to_have_text("READY")
 
 
+def test_a_click_is_not_lost_when_something_changes_while_the_button_is_down(
+    visitor: Visitor, context: BrowserContext
+) -> None:
+    page = enter(context, visitor.link)
+    page.get_by_role("link", name="New service").first.hover()
+    page.mouse.down()
+    with page.expect_response(lambda response: "?q=" in response.url) as fetched:
+        visitor.sign_in()
+        visitor.ready("shop")
+    fetched.value.finished()
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    page.mouse.up()
+    expect(page).to_have_title(re.compile("New service"))
+
+
+def test_a_live_update_waits_for_the_release_of_the_button(visitor: Visitor, context: BrowserContext) -> None:
+    page = enter(context, visitor.link)
+    page.get_by_role("heading", name="No services yet").hover()
+    page.mouse.down()
+    with page.expect_response(lambda response: "?q=" in response.url):
+        visitor.sign_in()
+        visitor.ready("shop")
+    page.mouse.up()
+    expect(page.get_by_role("link", name="shop", exact=True)).to_be_visible()
+
+
 def test_a_service_page_keeps_its_title_after_live_updates(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")

@@ -165,11 +165,26 @@
     if (source) source.close();
     source = null;
   }
-  /* what the page shows was deleted: the reloaded page says so */
+  /* an element replaced between press and release gets no click: a live update waits for the release */
+  let pressed = false;
+  const delayed = new Set();
+  document.addEventListener("pointerdown", () => { pressed = true; });
+  function released() {
+    pressed = false;
+    setTimeout(() => {
+      for (const part of delayed) window.htmx.trigger(part, "refresh");
+      delayed.clear();
+    });
+  }
+  for (const name of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(name, released);
   document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.xhr.status !== 404) return;
-    event.detail.shouldSwap = false;
-    location.reload();
+    if (event.detail.xhr.status === 404) { /* what the page shows was deleted: the reloaded page says so */
+      event.detail.shouldSwap = false;
+      location.reload();
+    } else if (pressed && event.detail.target.dataset.live) {
+      event.detail.shouldSwap = false;
+      delayed.add(event.detail.target);
+    }
   });
   document.addEventListener("visibilitychange", () => { if (document.hidden) disconnect(); else connect(); });
   window.addEventListener("pagehide", disconnect);
