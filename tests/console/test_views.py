@@ -11,10 +11,11 @@ from ramet.console.views.timeline import draw
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
 from ramet.control.metrics import Growth
 from ramet.model.environment import Environment
+from ramet.model.gaps import Gap
 from ramet.model.metrics import Series
 from ramet.model.operation_record import Event, OperationRecord
 from ramet.model.passwords import Secret
-from ramet.model.restore_window import Gap, RestoreSettings, RestoreWindow
+from ramet.model.restore_window import RestoreSettings, RestoreWindow
 from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind

@@ -13,7 +13,7 @@ from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Invalid, NotFound, Unavailable
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.restore_window import Gap
+from ramet.model.gaps import Gap
 from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Procedure
@@ -120,7 +120,7 @@ def test_times_between_the_archive_and_the_snapshots_are_refused_with_what_there
 ) -> None:
     window = restore.get_restore_window(archiving.plane, archiving.project.id, shop.id)
     target = window.gaps[0].begins_at + MICROSECOND
-    with pytest.raises(Invalid, match="before the restore window") as refused:
+    with pytest.raises(Invalid, match="neither a snapshot nor the off-host archive has these times") as refused:
         forks.plan_fork(archiving.plane, archiving.project.id, shop.id, at(target))
     assert rfc3339(window.gaps[0].begins_at) in str(refused.value)
 
@@ -144,6 +144,45 @@ def test_a_gap_in_local_wal_is_served_by_the_archive(archiving: World, shop: Ser
     assert not [gap for gap in window.gaps if gap.contains(target)]
     fork = archiving.fork(shop, at(target))
     assert archiving.backend.values(fork.id) == ["one", "two", "three"]
+
+
+def lose(world: World, service: Service) -> Gap:
+    """Let the archive lose the WAL around the row "one"."""
+    target = committed(world, service, "one")
+    hole = Gap(target - MICROSECOND, target + MICROSECOND, "WAL segment 3 was lost")
+    world.backend.archive.gaps[service.id] = [hole]
+    archive(world)
+    return hole
+
+
+def test_a_time_of_lost_wal_is_a_gap_and_refused_with_the_reason(archiving: World, shop: Service) -> None:
+    hole = lose(archiving, shop)
+    assert restore.get_restore_window(archiving.plane, archiving.project.id, shop.id).gaps[0] == hole
+    with pytest.raises(Invalid, match=r"is in a gap of the restore window.* WAL segment 3 was lost"):
+        forks.plan_fork(archiving.plane, archiving.project.id, shop.id, at(hole.begins_at + MICROSECOND))
+    assert archiving.backend.values(archiving.fork(shop, at(hole.begins_at)).id) == []
+    assert archiving.backend.values(archiving.fork(shop, at(hole.ends_at or hole.begins_at)).id) == ["one"]
+
+
+def test_a_time_of_lost_wal_is_refused_of_a_deleted_service_too(archiving: World, shop: Service) -> None:
+    hole = lose(archiving, shop)
+    services.delete_service(archiving.plane, archiving.project.id, shop.id)
+    archiving.worker.run_until_idle()
+    with pytest.raises(Invalid, match="WAL segment 3 was lost"):
+        forks.plan_fork(
+            archiving.plane, archiving.project.id, shop.id, at(hole.begins_at + MICROSECOND, from_deleted=True)
+        )
+
+
+def test_lost_wal_is_remembered_until_the_archive_begins_after_it(archiving: World, shop: Service) -> None:
+    lose(archiving, shop)
+    archiving.backend.archive.gaps.clear()
+    archive(archiving)
+    assert look(archiving, shop).archive_gaps
+    archiving.backend.archive.bases[shop.id] = [datetime.now(UTC)]
+    discard_old_archives(archiving.plane, timedelta(days=30), archiving.plane.clock)
+    archive(archiving)
+    assert not look(archiving, shop).archive_gaps
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from ramet.control.restore import PendingSnapshot
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy
-from ramet.model.restore_window import Gap
+from ramet.model.gaps import Gap
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import rfc3339

@@ -7,8 +7,8 @@ import pytest
 
 from ramet.errors import Invalid
 from ramet.model.fork import ForkStrategy
+from ramet.model.gaps import Gap
 from ramet.model.restore_point import Ancestor, Parent, choose
-from ramet.model.restore_window import Gap
 from ramet.model.snapshot import Snapshot, SnapshotKind
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

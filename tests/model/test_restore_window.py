@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.errors import Invalid
+from ramet.model.archive import ArchiveSpan
+from ramet.model.gaps import Gap, check_gaps
 from ramet.model.restore_window import (
     BOUNDS,
-    Gap,
     RestoreSettings,
-    check_gaps,
     restore_window,
     settings_of,
     with_settings,
@@ -68,6 +68,47 @@ def test_a_window_shows_what_it_was_made_from() -> None:
     known, gaps = [snapshot(NOON - 2 * HOUR)], [Gap(NOON - HOUR, NOON, "It is missing")]
     window = restore_window(known, gaps, SETTINGS, NOON)
     assert (window.snapshots, window.gaps, window.settings, window.clock_steps) == (known, gaps, SETTINGS, [])
+
+
+# Hours before noon: the archive has 20 to 4 except a hole, snapshots begin at 6.
+HOLE = Gap(NOON - 15 * HOUR, NOON - 12 * HOUR, "WAL segment 3 was lost")
+ARCHIVE = ArchiveSpan(NOON - 20 * HOUR, NOON - 4 * HOUR, [HOLE])
+
+
+def test_times_that_the_archive_has_lost_are_gaps_before_the_first_snapshot() -> None:
+    window = restore_window([snapshot(NOON - 6 * HOUR)], [], SETTINGS, NOON, ARCHIVE)
+    assert (window.earliest, window.latest, window.gaps) == (NOON - 20 * HOUR, NOON, [HOLE])
+
+
+def test_times_that_the_archive_has_lost_are_no_gaps_where_snapshots_have_them() -> None:
+    window = restore_window([snapshot(NOON - 14 * HOUR)], [], SETTINGS, NOON, ARCHIVE)
+    assert window.gaps == [HOLE.until(NOON - 14 * HOUR)]
+    assert restore_window([snapshot(NOON - 15 * HOUR)], [], SETTINGS, NOON, ARCHIVE).gaps == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "left"),
+    [
+        (19, 18, []),
+        (19, 13, [(15, 13)]),
+        (16, 10, [(15, 12)]),
+        (14, 13, [(14, 13)]),
+        (14, 10, [(14, 12)]),
+        (22, 2, [(22, 20), (15, 12), (4, 2)]),
+        (3, None, [(3, None)]),
+        (14, None, [(14, 12), (4, None)]),
+    ],
+)
+def test_of_a_gap_in_local_wal_what_the_archive_does_not_have_is_left(
+    begin: int, end: int | None, left: list[tuple[int, int | None]]
+) -> None:
+    def at(hours: int | None) -> datetime | None:
+        return None if hours is None else NOON - hours * HOUR
+
+    known = [snapshot(NOON - 22 * HOUR)]
+    gap = Gap(NOON - begin * HOUR, at(end), "It is missing")
+    window = restore_window(known, [gap], SETTINGS, NOON, ARCHIVE)
+    assert [(found.begins_at, found.ends_at) for found in window.gaps] == [(at(a), at(b)) for a, b in left]
 
 
 @pytest.mark.parametrize("name", BOUNDS)

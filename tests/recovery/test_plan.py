@@ -1,5 +1,6 @@
 """What can be recovered on a host is known before anything is changed there."""
 
+import dataclasses
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ramet.backends.memory.host import MemoryHost
 from ramet.control import replica_sets, services
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.errors import Failed, Invalid
+from ramet.model.gaps import Gap
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.recovery.contents import Contents, Holding, read_contents
@@ -64,6 +66,14 @@ def test_a_time_that_the_archive_does_not_have_is_refused(new: World, contents: 
         (refused,) = make_plan(new.plane, [shop], target, new_ports=False).refused
         assert refused.error.code == "OUTSIDE_RESTORE_WINDOW"
     assert make_plan(new.plane, [shop], TAKEN_AT, new_ports=False).refused == ()
+
+
+def test_a_time_of_lost_wal_is_refused(new: World, contents: Contents) -> None:
+    shop = shop_of(contents)
+    gap = Gap(TAKEN_AT - timedelta(seconds=1), TAKEN_AT + timedelta(seconds=1), "WAL segment 3 was lost")
+    holed = dataclasses.replace(shop, entry=replace(shop.entry, archive_gaps=(gap,)))
+    (refused,) = make_plan(new.plane, [holed], TAKEN_AT, new_ports=False).refused
+    assert "WAL segment 3 was lost" in str(refused.error)
 
 
 def test_a_missing_version_is_named_with_its_remedy(

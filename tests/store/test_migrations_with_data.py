@@ -34,6 +34,7 @@ SPECIAL = {
     "status": "RUNNING",
     "nodes": [["node123456", 5433]],
     "fork_strategy": "PITR",
+    "archive_gaps": [{"begins_at": TIME.isoformat(), "ends_at": None, "reason": "WAL was lost"}],
 }
 Rows = dict[str, list[dict[str, Any]]]
 

@@ -11,8 +11,9 @@ from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
 from ramet.ids import is_id
 from ramet.model.archive import ArchiveSpan, span_of
+from ramet.model.gaps import Gap
 from ramet.model.procedures import ProcedureName
-from ramet.model.restore_window import Gap, RestoreWindow, restore_window, settings_of, with_settings
+from ramet.model.restore_window import RestoreWindow, restore_window, settings_of, with_settings
 from ramet.model.service import Service, check_name, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, rollable
 from ramet.model.status import Status

@@ -1,9 +1,11 @@
 """Whether a service is kept in the off-host archive, and how far the archive is behind."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ramet.model.environment import Environment
+from ramet.model.gaps import Gap
 from ramet.model.service import Service
 
 SETTING = "archive"
@@ -22,21 +24,51 @@ def awaits_archive(service: Service, time: datetime) -> bool:
 
 @dataclass(frozen=True)
 class ArchiveSpan:
-    """The times that the off-host archive holds of a service, both included; holes that were reported are not known."""
+    """The times that the off-host archive holds of a service, both included, except those in gaps, in their order."""
 
     earliest: datetime
     latest: datetime
+    gaps: Sequence[Gap] = ()
 
     def contains(self, time: datetime) -> bool:
         """Tell whether the archive holds the state of a time."""
-        return self.earliest <= time <= self.latest
+        return self.earliest <= time <= self.latest and not any(gap.contains(time) for gap in self.gaps)
+
+    def rest_of(self, gap: Gap) -> Iterator[Gap]:
+        """Yield the parts of a gap that the archive does not fill."""
+        begins_at = gap.begins_at
+        for begin, end in self._periods():
+            if end <= begins_at or (gap.ends_at is not None and begin >= gap.ends_at):
+                continue
+            if begin > begins_at:
+                yield replace(gap, begins_at=begins_at, ends_at=begin)
+            begins_at = end
+        if gap.ends_at is None or begins_at < gap.ends_at:
+            yield replace(gap, begins_at=begins_at)
+
+    def _periods(self) -> Iterator[tuple[datetime, datetime]]:
+        begin = self.earliest
+        for gap in self.gaps:
+            yield begin, gap.begins_at
+            begin = gap.ends_at or self.latest
+        yield begin, self.latest
 
 
 def span_of(service: Service) -> ArchiveSpan | None:
     """Return the times that the off-host archive holds of a service, which may be deleted; None: none."""
     if service.archive_from is None or service.archived_until is None or service.archived_until < service.archive_from:
         return None
-    return ArchiveSpan(service.archive_from, service.archived_until)
+    earliest, latest = service.archive_from, service.archived_until
+    gaps = [gap.until(latest) for gap in service.archive_gaps if gap.begins_at < latest and gap.ends_after(earliest)]
+    return ArchiveSpan(earliest, latest, gaps)
+
+
+def gaps_with(service: Service, found: Sequence[Gap], earliest: datetime | None) -> tuple[Gap, ...]:
+    """Return the gaps in what the archive has of a service from `earliest` on: those known before, and those found."""
+    if earliest is None:
+        return ()
+    known = {gap.begins_at: gap for gap in (*service.archive_gaps, *found)}
+    return tuple(known[begin] for begin in sorted(known) if known[begin].ends_after(earliest))
 
 
 def archive_warning(service: Service) -> str | None:

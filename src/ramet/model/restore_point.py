@@ -7,7 +7,8 @@ from datetime import datetime
 from ramet.errors import Invalid
 from ramet.model.archive import ArchiveSpan
 from ramet.model.fork import ForkStrategy
-from ramet.model.restore_window import Gap, check_gaps, gaps_left
+from ramet.model.gaps import Gap, check_gaps
+from ramet.model.restore_window import window_gaps
 from ramet.model.snapshot import Snapshot, base_for, clock_steps, newest, rollable
 from ramet.model.timestamps import rfc3339
 
@@ -85,9 +86,10 @@ def choose(
     is_local = base is not None and not any(gap.contains(target) for gap in parent.gaps)
     if not is_local and parent.archive is not None and parent.archive.contains(target):
         return RestorePoint(strategy, None, target, from_archive=True)
+    local = min((snapshot.taken_at for snapshot in rollable(list(parent.snapshots))), default=None)
+    check_gaps(window_gaps(local, parent.gaps, parent.archive), target)
     if base is None:
         raise _unreachable(target, parent, now)
-    check_gaps(list(gaps_left(parent.gaps, parent.archive)), target)
     return RestorePoint(strategy, base, target)
 
 
@@ -106,13 +108,15 @@ def _of_deleted(
             "NOT_IN_ARCHIVE",
             f"The off-host archive has nothing of the deleted service {parent.service_id} any more",
         )
-    if target is not None and not held.contains(target):
+    if target is not None and not held.earliest <= target <= held.latest:
         raise Invalid(
             "OUTSIDE_RESTORE_WINDOW",
             f"target_time {rfc3339(target)} is outside of what the off-host archive has of the deleted service"
             f" {parent.service_id}: from {rfc3339(held.earliest)} to {rfc3339(held.latest)}",
             "Choose a time within it.",
         )
+    if target is not None:
+        check_gaps(held.gaps, target)
     return RestorePoint(strategy, None, target, from_archive=True)
 
 
@@ -150,20 +154,13 @@ def _unreachable(target: datetime, parent: Parent, now: datetime) -> Invalid:
         "OUTSIDE_RESTORE_WINDOW",
         f"target_time {rfc3339(target)} is before the restore window of the parent,"
         f" which reaches from {rfc3339(_earliest(parent, kept))} to {rfc3339(now)}",
-        f"Choose a time within it.{_between(target, parent)}{went_back}",
+        f"Choose a time within it.{went_back}",
     )
 
 
 def _earliest(parent: Parent, kept: Sequence[Snapshot]) -> datetime:
     times = [snapshot.taken_at for snapshot in kept]
     return min(times if parent.archive is None else [*times, parent.archive.earliest])
-
-
-def _between(target: datetime, parent: Parent) -> str:
-    """Say what is missing where a target is after what the archive has, and before what is here."""
-    if parent.archive is None or target < parent.archive.earliest:
-        return ""
-    return f" The off-host archive has times until {rfc3339(parent.archive.latest)} only; the snapshots are later."
 
 
 def _advice(target: datetime, ancestors: Sequence[Ancestor], now: datetime) -> str:

@@ -1,14 +1,14 @@
 """The restore window of a service: the times that it can be restored to, the gaps in between, and its settings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from ramet.errors import Invalid
 from ramet.model.archive import ArchiveSpan
+from ramet.model.gaps import Gap
 from ramet.model.snapshot import ClockStep, Snapshot, clock_steps, rollable
-from ramet.model.timestamps import rfc3339
 
 _KEY = "restore"
 BOUNDS = {
@@ -30,19 +30,6 @@ class RestoreSettings:
     def window(self) -> timedelta:
         """How far back."""
         return timedelta(days=self.window_days)
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Times that cannot be restored to: after `begins_at` and before `ends_at`; None: until now."""
-
-    begins_at: datetime
-    ends_at: datetime | None
-    reason: str
-
-    def contains(self, time: datetime) -> bool:
-        """Tell whether a time is in the gap; both ends can be restored to."""
-        return self.begins_at < time and (self.ends_at is None or time < self.ends_at)
 
 
 @dataclass(frozen=True)
@@ -77,9 +64,7 @@ def restore_window(
     begins = [snapshot.taken_at for snapshot in rollable(snapshots)]
     local = min(begins, default=None)
     earliest = min(begins if archive is None else [*begins, archive.earliest], default=None)
-    left = list(gaps_left(gaps, archive))
-    if archive is not None and local is not None and archive.latest < local:
-        left.insert(0, Gap(archive.latest, local, "neither a snapshot nor the off-host archive has these times"))
+    left = window_gaps(local, gaps, archive)
     if local is None:
         latest = None if archive is None else archive.latest
     else:
@@ -88,26 +73,18 @@ def restore_window(
     return RestoreWindow(earliest, latest, snapshots, left, settings, steps, archive)
 
 
-def gaps_left(gaps: Sequence[Gap], archive: ArchiveSpan | None) -> Iterator[Gap]:
-    """Yield the gaps of the local WAL that the off-host archive does not fill, or the rest of them."""
-    for gap in gaps:
-        if archive is None or not archive.contains(gap.begins_at):
-            yield gap
-        elif gap.ends_at is None or gap.ends_at > archive.latest:
-            yield replace(gap, begins_at=archive.latest)
+def window_gaps(local: datetime | None, gaps: Sequence[Gap], archive: ArchiveSpan | None) -> list[Gap]:
+    """Return the gaps of a window: those of the archive before `local`, where snapshots begin, and what it leaves.
 
-
-def check_gaps(gaps: Sequence[Gap], target: datetime) -> None:
-    """Raise Invalid when a target is in a gap, with the nearest restorable times."""
-    for gap in gaps:
-        if gap.contains(target):
-            after = "" if gap.ends_at is None else f" until {rfc3339(gap.ends_at)}"
-            raise Invalid(
-                "OUTSIDE_RESTORE_WINDOW",
-                f"target_time {rfc3339(target)} is in a gap of the restore window,"
-                f" which reaches from {rfc3339(gap.begins_at)}{after}: {gap.reason}",
-                "Choose a time before or after the gap.",
-            )
+    `gaps` are those of the local WAL.
+    """
+    if archive is None:
+        return list(gaps)
+    found = [gap if local is None else gap.until(local) for gap in archive.gaps]
+    found = [gap for gap in found if gap.ends_at is None or gap.begins_at < gap.ends_at]
+    if local is not None and archive.latest < local:
+        found.append(Gap(archive.latest, local, "neither a snapshot nor the off-host archive has these times"))
+    return [*found, *(rest for gap in gaps for rest in archive.rest_of(gap))]
 
 
 def settings_of(service_settings: Mapping[str, Any], defaults: RestoreSettings) -> RestoreSettings:

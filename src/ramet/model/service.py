@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ramet.errors import Invalid
 from ramet.model.environment import Environment
+from ramet.model.gaps import Gap
 from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import ReplicaSet
@@ -55,7 +56,7 @@ class Service(Struct, frozen=True, gc=False):
     `down_reason` is None while the last observation found the server serving.
     While `storage_warning` says why, its sessions are read-only.
     What was committed before `archived_until` is in the off-host archive; `archive_base_at` is its newest base backup,
-    `archive_from` the time of its oldest one.
+    `archive_from` the time of its oldest one; no time in `archive_gaps` can be restored from there.
     `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended;
     `archive_verified_at` and `archive_drilled_at` are those of drills from the off-host archive.
     """
@@ -88,6 +89,7 @@ class Service(Struct, frozen=True, gc=False):
     archived_until: datetime | None = None
     archive_base_at: datetime | None = None
     archive_from: datetime | None = None
+    archive_gaps: tuple[Gap, ...] = ()
     archive_problem: str | None = None
     archive_verified_at: datetime | None = None
     archive_drilled_at: datetime | None = None

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
+from ramet.model.gaps import Gap
 from ramet.model.passwords import Secret
 from ramet.model.project import ApiKey, Project
 from ramet.model.replica_set import Node, ReplicaSet
@@ -55,6 +56,7 @@ class ServiceEntry(Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
     origin: Origin | None = None
     replica_sets: tuple[ReplicaSetEntry, ...] = ()
+    archive_gaps: tuple[Gap, ...] = ()
 
 
 class SessionEntry(Struct, frozen=True):
@@ -134,6 +136,7 @@ def entry_of(service: Service, sets: list[ReplicaSet]) -> ServiceEntry:
         settings=service.settings,
         origin=service.origin,
         replica_sets=tuple(_set_entry(each) for each in sets if each.ready_at is not None),
+        archive_gaps=service.archive_gaps,
     )
 
 
@@ -157,6 +160,7 @@ def service_of(entry: ServiceEntry, verifier: Secret, volume_type: str) -> Servi
         # Snapshots are not recovered.
         origin=None if entry.origin is None else replace(entry.origin, snapshot_id=None),
         settings=entry.settings,
+        archive_gaps=entry.archive_gaps,
     )
 
 

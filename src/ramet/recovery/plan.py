@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ramet.control.plane import Plane
 from ramet.control.ports import reserve_ports
 from ramet.errors import Error, Exhausted, Failed, Invalid
+from ramet.model.gaps import check_gaps
 from ramet.model.timestamps import rfc3339
 from ramet.recovery.catalogue import ReplicaSetEntry, ServiceEntry
 from ramet.recovery.contents import Holding
@@ -68,6 +69,8 @@ def _refusal(plane: Plane, holding: Holding, target: datetime | None) -> Error |
             "Leave --to out for the newest state.",
         )
     try:
+        if target is not None:
+            check_gaps(entry.archive_gaps, target)
         plane.backend.host.check_service_type(entry.service_type, entry.pg_major)
         plane.placement.check_tls(entry.pg_major, has_tls=plane.backend.host.has_tls(entry.pg_major))
     except (Invalid, Failed) as error:

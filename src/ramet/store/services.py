@@ -1,12 +1,15 @@
 """Rows of services, and of the holds that forks put on them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.gaps import Gap
 from ramet.model.passwords import Secret
 from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
@@ -26,7 +29,7 @@ _STATUSES = {each.value: each for each in OperationStatus}
 _ORDER = """
     id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
     created_at verifier pooler_port paused ready_at failed_at failure deleted_at down_reason last_verified_at drilled_at
-    drill_failure archive_delay storage_warning archived_until archive_base_at archive_from
+    drill_failure archive_delay storage_warning archived_until archive_base_at archive_from archive_gaps
     archive_problem archive_verified_at archive_drilled_at archive_drill_failure
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     settings
@@ -81,6 +84,7 @@ def insert_service(tx: sa.Connection, new: Service) -> None:
         "verifier": new.verifier.reveal(),
         "paused": new.paused,
         "settings": new.settings,
+        "archive_gaps": gaps_column(new.archive_gaps),
     } | ({} if origin is None else _origin_columns(origin))
     tx.execute(_INSERT, columns)
 
@@ -149,6 +153,12 @@ def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, 
     return [(facts["timeline"], facts["end_lsn"]) for facts in captures if "end_lsn" in facts]
 
 
+def gaps_column(gaps: Sequence[Gap]) -> list[Any] | None:
+    """Return gaps as `update_service` stores them in `archive_gaps`."""
+    stored: list[Any] = msgspec.to_builtins(gaps)
+    return stored or None
+
+
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
     """Set columns of a service."""
     tx.execute(_UPDATE, {"same_id": service_id, **columns})
@@ -206,10 +216,12 @@ def _service(row: sa.Row[Any]) -> Service:
         Size(*columns[6:8]),
         *columns[8:13],
         Secret(columns[13]),
-        *columns[14:33],
-        None if columns[34] is None else Origin(*columns[33:40]),
-        *columns[40:42],
-        None if columns[42] is None else _activity(*columns[42:]),
+        *columns[14:29],
+        () if columns[29] is None else msgspec.convert(columns[29], tuple[Gap, ...]),
+        *columns[30:34],
+        None if columns[35] is None else Origin(*columns[34:41]),
+        *columns[41:43],
+        None if columns[43] is None else _activity(*columns[43:]),
     )
     return Service(*fields)
 

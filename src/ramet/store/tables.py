@@ -100,6 +100,7 @@ service = sa.Table(
     sa.Column("archived_until", UtcTime),
     sa.Column("archive_base_at", UtcTime),
     sa.Column("archive_from", UtcTime),
+    sa.Column("archive_gaps", sa.JSON(none_as_null=True)),
     sa.Column("archive_problem", sa.Text),
     sa.Column("archive_verified_at", UtcTime),
     sa.Column("archive_drilled_at", UtcTime),

@@ -18,7 +18,7 @@ from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Unavailable
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.restore_window import Gap
+from ramet.model.gaps import Gap
 from ramet.model.service import Service, restore_warning
 from ramet.store import metrics
 from tests.worlds import World

@@ -1,10 +1,12 @@
 """The off-host archive: base backups and WAL of services where the loss of the host does not reach them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from ramet.backends.interface.values import Holdings, Server, Source
+from ramet.model.gaps import Gap
 
 
 @dataclass(frozen=True)
@@ -13,12 +15,14 @@ class ArchiveState:
 
     Everything that was committed before `archived_until` survives the loss of the host; None as long as no complete
     base backup is there. `base_taken_at` is the time of the newest base backup.
-    `problem` says what keeps the archive from getting on, in a sentence.
+    `problem` says what keeps the archive from getting on, in a sentence. `gaps` are the times between two base backups
+    that cannot be restored, because WAL was lost before the archive had it.
     """
 
     archived_until: datetime | None = None
     base_taken_at: datetime | None = None
     problem: str | None = None
+    gaps: Sequence[Gap] = ()
 
 
 class Archive(Protocol):

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
-from ramet.model.restore_window import Gap
+from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot
 
 

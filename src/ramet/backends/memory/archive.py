@@ -7,6 +7,7 @@ from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import BaseBackup, Holdings, Server, Source
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row
 from ramet.errors import Error, Failed, Unavailable
+from ramet.model.gaps import Gap
 
 
 @dataclass
@@ -18,6 +19,7 @@ class MemoryArchive:
     fault: Error | None = None
     bases: dict[str, list[datetime]] = field(default_factory=dict)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    gaps: dict[str, list[Gap]] = field(default_factory=dict)
     checked: list[tuple[str, int]] = field(default_factory=list)
     object_bytes: int = 1000
 
@@ -32,7 +34,7 @@ class MemoryArchive:
         now = self.memory.clock()
         bases = self.bases.setdefault(server.service_id, [now])
         self.rows[server.service_id] = tuple(self.memory.volume(server.service_id).rows)
-        return ArchiveState(now, bases[-1])
+        return ArchiveState(now, bases[-1], gaps=self.gaps.get(server.service_id, []))
 
     def discard(self, service_id: str, before: datetime) -> None:
         """Remove the base backups that no time from `before` on needs."""

@@ -8,7 +8,7 @@ from typing import Any
 from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row, Volume
 from ramet.errors import Failed
-from ramet.model.restore_window import Gap
+from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot
 
 

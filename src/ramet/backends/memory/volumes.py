@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from ramet.backends.interface.values import ExtensionUpdate
 from ramet.errors import Failed, Unavailable
+from ramet.model.gaps import Gap
 from ramet.model.logs import LogEntry
 from ramet.model.passwords import Secret
-from ramet.model.restore_window import Gap
 
 ROW_BYTES = 100
 KEPT_ENTRIES = 2000

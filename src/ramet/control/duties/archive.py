@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ramet.backends.interface.archive import ArchiveState
 from ramet.control.plane import Plane
 from ramet.errors import Failed, Unavailable
-from ramet.model.archive import is_archived
+from ramet.model.archive import gaps_with, is_archived
 from ramet.model.service import Service
 from ramet.procedures.servers import server_of
 from ramet.store import services
@@ -110,13 +110,15 @@ def _unchanged(service: Service, error: Exception) -> ArchiveState:
 
 def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
     before, after = service.archived_until, state.archived_until
+    gaps = gaps_with(service, state.gaps, service.archive_from or state.base_taken_at)
     is_later = after is not None and (before is None or after - before >= _RECORD_EVERY)
     if state.problem != service.archive_problem:
         if state.problem is not None:
             _log.warning("service %s: %s", service.id, state.problem)
         elif after is not None:
             _log.info("service %s: the off-host archive has caught up, and has all until %s", service.id, after)
-    if is_later or state.problem != service.archive_problem or state.base_taken_at != service.archive_base_at:
+    shown = (state.problem, state.base_taken_at, gaps)
+    if is_later or shown != (service.archive_problem, service.archive_base_at, service.archive_gaps):
         with plane.store.write(durable=False) as tx:
             services.update_service(
                 tx,
@@ -124,5 +126,6 @@ def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
                 archived_until=after,
                 archive_base_at=state.base_taken_at,
                 archive_from=None if state.base_taken_at is None else service.archive_from or state.base_taken_at,
+                archive_gaps=services.gaps_column(gaps),
                 archive_problem=state.problem,
             )

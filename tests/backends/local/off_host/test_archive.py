@@ -157,6 +157,7 @@ def test_after_a_lost_segment_the_archive_goes_on_with_a_new_base_backup(
     assert f"WAL segment {missing.name} was lost" in (reached[-1].problem or "")
     assert rfc3339(before) in (reached[-1].problem or "")
     assert rfc3339(second.end_time) in (reached[-1].problem or "")
+    assert [(gap.begins_at, gap.ends_at) for gap in reached[-1].gaps] == [(before, second.end_time)]
     with restored_by_barman(backend, parent, bucket) as rows:
         eventually(lambda: rows() == [1, 2, 3])
     archive.discard(parent.service_id, second.end_time + timedelta(microseconds=1))

@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -40,6 +41,7 @@ from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.pool import Pool
 from ramet.errors import Error
 from ramet.machine.secret_files import kept_secret
+from ramet.model.gaps import Gap
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
@@ -100,7 +102,7 @@ class LocalArchive:
             else None
         )
         problem = problem or behind or shown_faults(checked) or _shown_hole(paths, advanced)
-        return ArchiveState(advanced.archived_until, bases.newest.taken_at, problem)
+        return ArchiveState(advanced.archived_until, bases.newest.taken_at, problem, list(_gaps(advanced)))
 
     def _lost_base(self, paths: ServicePaths, bucket: Bucket, newest: Base | None) -> str | None:
         """Say that the newest base backup is gone from the bucket; everything is sent again then."""
@@ -219,8 +221,15 @@ def _shown_hole(paths: ServicePaths, progress: WalProgress) -> str | None:
             f"WAL segment {hole.first} is missing from the local archive of service {paths.service_id}: nothing{since}"
             " can be restored from the off-host archive until another base backup is complete"
         )
+    gap = next(_gaps(progress), None)
+    if gap is None or gap.ends_at is None:
+        return None
+    between = f"between {rfc3339(gap.begins_at)} and {rfc3339(gap.ends_at)}"
+    return f"No time {between} can be restored from the off-host archive: {gap.reason}"
+
+
+def _gaps(progress: WalProgress) -> Iterator[Gap]:
+    """Yield the times of the holes that a later base backup has ended."""
     for hole in progress.holes:
         if hole.since is not None and hole.until is not None:
-            between = f"between {rfc3339(hole.since)} and {rfc3339(hole.until)}"
-            return f"No time {between} can be restored from the off-host archive: WAL segment {hole.first} was lost"
-    return None
+            yield Gap(hole.since, hole.until, f"WAL segment {hole.first} was lost")

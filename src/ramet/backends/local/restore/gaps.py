@@ -12,7 +12,7 @@ from ramet.backends.local.restore.recovery_target import WalReader, last_reachab
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, live_and_archived
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_at, segment_before, segment_named
-from ramet.model.restore_window import Gap
+from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot, in_wal_order
 
 

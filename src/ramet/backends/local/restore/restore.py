@@ -20,7 +20,7 @@ from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.room import check_room, check_wal_room
 from ramet.backends.local.wal import archive, digests
 from ramet.errors import Unavailable
-from ramet.model.restore_window import Gap
+from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot
 
 _LOOK_SECONDS = 0.5
