@@ -3,7 +3,6 @@
 import signal
 import socket
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,6 +18,7 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import find_server
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.mounts import mounted_at
+from ramet.backends.local.volumes.pool import Pool
 from ramet.errors import Exhausted, Failed, Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.size import Size
@@ -237,23 +237,18 @@ def test_a_taken_port_is_not_free(backend: LocalBackend) -> None:
             assert not backend.host.port_is_free(port)
 
 
-def test_a_full_volume_refuses_forks_up_front(backend: LocalBackend, parent: Server) -> None:
+def test_a_full_volume_refuses_forks_up_front(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend.host.check_room()
     backend.restore.check_fork(Source(parent), None)
     backend.replicas.check_room(parent)
 
-    class Full:
-        def __getattr__(self, name: str) -> object:
-            return getattr(backend.pool, name)
-
-        def free_bytes(self) -> int:
-            return 1024**2
-
-    full = replace(backend, pool=Full())  # type: ignore[arg-type]
+    monkeypatch.setattr(Pool, "free_bytes", lambda _: 1024**2)
     with pytest.raises(Exhausted, match="1 MiB left"):
-        full.restore.check_fork(Source(parent), None)
+        backend.restore.check_fork(Source(parent), None)
     with pytest.raises(Exhausted, match="1 MiB left"):
-        full.replicas.check_room(parent)
+        backend.replicas.check_room(parent)
 
 
 def test_the_host_is_described(backend: LocalBackend) -> None:

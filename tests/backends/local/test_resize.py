@@ -12,7 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, session_settings
-from ramet.backends.local.sql.rows import value
+from ramet.backends.local.sql.connections import value
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.size import Size

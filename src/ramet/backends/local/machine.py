@@ -20,7 +20,6 @@ from ramet.backends.local.server.log_reader import read_log
 from ramet.backends.local.server.usage import measure
 from ramet.backends.local.volumes.pool import Pool, close_pool
 from ramet.backends.local.volumes.reserve import Reserve
-from ramet.backends.local.volumes.room import check_room
 from ramet.errors import Unavailable
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.service import ServiceType
@@ -64,7 +63,7 @@ class LocalHost:
         self.instances.installations.of(pg_major).check_service_type(service_type)
 
     def check_room(self) -> None:
-        check_room(self.pool)
+        self.pool.check_room()
 
     def port_is_free(self, port: int) -> bool:
         """Tell whether nothing on the host listens on `port`."""

@@ -13,7 +13,6 @@ from ramet.backends.local.pooler.pooler import BALANCER, Poolers
 from ramet.backends.local.restore import base_backup
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.pool import Pool
-from ramet.backends.local.volumes.room import check_room
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.errors import Unavailable
 
@@ -29,7 +28,7 @@ class LocalReplicas:
     pool: Pool
 
     def check_room(self, primary: Server) -> None:
-        check_room(self.pool, base_backup.copied_bytes(self.pool.driver, self.instances.paths(primary.service_id).data))
+        self.pool.check_room(base_backup.copied_bytes(self.pool.driver, self.instances.paths(primary.service_id).data))
 
     def create(self, replica: Server) -> bool:
         """Make the replica's data directory, or find the one that an earlier call made.

@@ -17,13 +17,12 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.restore import capture, fetched, snapshots, verify
+from ramet.backends.local.restore import capture, fetched, snapshots
 from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
 from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
 from ramet.backends.local.server.health import observe
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.server.renewal import renew_access
 from ramet.backends.local.sql import extensions, roles
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
@@ -150,7 +149,7 @@ class LocalServers:
         """
         done = server.primary is not None or self.instances.renew(server.service_id)
         try:
-            renew_access(self.instances, server)
+            self.instances.renew_access(server)
             if server.pooler_port is not None:
                 self.poolers.start([server], server.pooler_port)
         except (psycopg.Error, Unavailable, Failed, Invalid) as error:
@@ -190,7 +189,7 @@ class LocalServers:
             log_files.prune(paths, now.timestamp())
         if is_primary and self._is_due(server, "archive", _ARCHIVE_SECONDS) and digests.record(paths, budget_seconds):
             self._due_at.pop((server.service_id, "archive"), None)  # there may be more: continue at the next call
-        return Maintenance(verify.archive_delay(paths) if is_primary else None)
+        return Maintenance(archive.delay(paths.data) if is_primary else None)
 
     def _is_due(self, server: Server, work: str, every_seconds: float) -> bool:
         now, key = time.monotonic(), (server.service_id, work)

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import msgspec
 
+from ramet.machine.processes import boot_id
 from ramet.model.trusted_time import Reading, Trust, follow
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _log = logging.getLogger(__name__)
 
 
 def read_clocks() -> Reading:
     """Read the clocks of this host. The time since boot includes the time that the host was suspended."""
-    return Reading(_BOOT_ID.read_text().strip(), time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
+    return Reading(boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
 
 
 @dataclass

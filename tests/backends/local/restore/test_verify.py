@@ -11,8 +11,8 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.restore import verify
 from ramet.backends.local.sql import connections
+from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.segment import Segment
 from tests.backends.local.forks import append, paths_of, rows_of, run, run_fork, snapshot
 from tests.backends.local.hosts import new_server
@@ -77,15 +77,15 @@ def waiting(backend: LocalBackend, parent: Server) -> Path:
 
 
 def test_archiving_that_keeps_up_is_no_delay(backend: LocalBackend, parent: Server, waiting: Path) -> None:
-    assert verify.archive_delay(paths_of(backend, parent)) is None
+    assert archive.delay(paths_of(backend, parent).data) is None
     waiting.touch()
-    assert verify.archive_delay(paths_of(backend, parent)) is None
+    assert archive.delay(paths_of(backend, parent).data) is None
     waiting.unlink()
 
 
 def test_a_segment_that_waits_for_minutes_is_a_delay(backend: LocalBackend, parent: Server, waiting: Path) -> None:
     waiting.touch()
     os.utime(waiting, (time.time() - 300, time.time() - 300))
-    delay = verify.archive_delay(paths_of(backend, parent))
+    delay = archive.delay(paths_of(backend, parent).data)
     assert delay == "Archiving is behind: 1 WAL segments are waiting, the oldest for 5 minutes."
     waiting.unlink()

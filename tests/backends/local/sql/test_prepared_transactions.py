@@ -10,7 +10,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.rows import value
+from ramet.backends.local.sql.connections import value
 from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server, restart
 from tests.servers import installations

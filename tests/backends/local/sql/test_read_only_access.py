@@ -15,7 +15,6 @@ from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.read_only_module import Modules
-from ramet.backends.local.server.renewal import renew_access
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.model.passwords import Secret, new_password, scram_verifier
@@ -366,7 +365,7 @@ if BUILT:  # which takes a C compiler
         tenant = Tenant(instances, server, password)
         options = "-c tsdb_admin.read_only_connection=true"
         tenant.run(OFF, "CREATE TABLE t (id int)", options=options)
-        renew_access(instances, server)
+        instances.renew_access(server)
 
         def is_strict() -> bool:
             try:
@@ -412,7 +411,7 @@ def test_a_module_that_cannot_be_loaded_lets_clients_in(
         eventually(lambda: instances.await_ready(server, 0.5).ready)
         eventually(lambda: Tenant(instances, server, password).run("SELECT 1") == [(1,)])
         patch.setitem(vars(instances), "read_only_modules", Modules())
-        renew_access(instances, server)
+        instances.renew_access(server)
         assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
     instances.remove(server.service_id, 10)
 

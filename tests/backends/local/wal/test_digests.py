@@ -10,7 +10,7 @@ from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.rows import value
+from ramet.backends.local.sql.connections import value
 from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.segment import Segment
 from ramet.errors import Failed

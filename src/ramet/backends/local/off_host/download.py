@@ -26,7 +26,6 @@ from ramet.backends.local.restore.fetched import Failure, Place, State
 from ramet.backends.local.restore.recovery_target import WalReader, ends_after
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.pool import Pool
-from ramet.backends.local.volumes.room import check_room
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal.locate import WalSource
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, fault_of, segment_named
@@ -124,7 +123,7 @@ class Download:
         """Raise Exhausted where there is no room for what is to be downloaded, and for its copy."""
         if self._state.parts == 0:
             copies = 1 if self.pool.driver.shares_blocks else 2
-            check_room(self.pool, copies * (info.size_bytes + segments * SEGMENT_BYTES))
+            self.pool.check_room(copies * (info.size_bytes + segments * SEGMENT_BYTES))
 
     def _unpack(self, backups: BaseBackups, info: BackupInfo, parts: Sequence[Checksum]) -> None:
         parent, account = self.place.parent, self.instances.account

@@ -15,7 +15,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host.digests import record_digest
 from ramet.backends.local.off_host.progress import Base, Hole, WalProgress, read_progress, write_progress
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.rows import row
+from ramet.backends.local.sql.connections import row
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_named, segments_in
 from ramet.errors import Unavailable

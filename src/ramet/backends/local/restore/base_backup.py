@@ -16,7 +16,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.single_user import LABEL
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.rows import row, value
+from ramet.backends.local.sql.connections import row, value
 from ramet.backends.local.volumes.driver import CloneStatistics, Driver, Exclusions
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, check_segment, live_and_archived

@@ -23,7 +23,7 @@ from ramet.backends.local.restore.base_backup import captured, copy_running, cop
 from ramet.backends.local.restore.point_in_time import TO_THE_END, RollForward
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.rows import row
+from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.errors import Failed, Unavailable

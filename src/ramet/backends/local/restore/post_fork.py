@@ -1,16 +1,12 @@
-"""What happens after a fork is READY: its report is completed, and its statistics are collected."""
+"""What the report of a fork gets after it is READY."""
 
-from functools import partial
 from typing import Any
 
 from ramet.backends.interface.values import Capture
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.recovery_target import WalReader
-from ramet.backends.local.server.analyze import collect
-from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.each_database import in_each
-from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.boundary import cut_at_lsn
 from ramet.backends.local.wal.locate import WalSource, live_and_archived
@@ -31,11 +27,6 @@ def examine(
     if "cut" not in capture.facts and parent is not None and parent.data.is_dir():
         found["cut"] = _cut(driver, installation, parent, capture)
     return found
-
-
-def analyze(jobs: Jobs, paths: ServicePaths, timeout_seconds: float) -> str | None:
-    """Collect statistics for the planner and autovacuum; return the result, None while that is in progress."""
-    return jobs.run(paths, "analyze", partial(collect, paths, Allowance()), timeout_seconds)
 
 
 def _unlogged_tables(paths: ServicePaths) -> list[str]:

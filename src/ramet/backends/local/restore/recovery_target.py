@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.rows import row
+from ramet.backends.local.sql.connections import row
 from ramet.backends.local.wal.boundary import CLOCK_STEP, Cut, clock_steps, cut_at_time
 from ramet.backends.local.wal.locate import BrokenChain, WalSource
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, shown_lsn

@@ -3,21 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
-from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, verify, warm_copy
+from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, warm_copy
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.capture import Capturing, check_boot
 from ramet.backends.local.restore.gaps import gaps
 from ramet.backends.local.restore.single_user import SingleUser
+from ramet.backends.local.server.amcheck import read_all
+from ramet.backends.local.server.analyze import collect
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, extensions
-from ramet.backends.local.sql.rows import row
+from ramet.backends.local.sql.connections import row
+from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.backends.local.volumes.pool import Pool
-from ramet.backends.local.volumes.room import check_room, check_wal_room
 from ramet.backends.local.wal import archive, digests
 from ramet.errors import Unavailable
 from ramet.model.gaps import Gap
@@ -36,13 +39,13 @@ class LocalRestore:
     def check_fork(self, source: Source, as_of: datetime | None) -> None:
         parent = self.instances.paths(source.parent.service_id)
         tree = parent.data if source.snapshot_id is None else snapshots.data_of(parent, source.snapshot_id)
-        check_room(self.pool, base_backup.copied_bytes(self.pool.driver, tree))
+        self.pool.check_room(base_backup.copied_bytes(self.pool.driver, tree))
         if as_of is not None:
             extensions.check_past(parent, self.instances.installations.of(source.parent.pg_major), as_of)
 
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Copy the data of `source` into the child's new volume; not where the parent's own WAL might not fit then."""
-        check_wal_room(self.pool)
+        self.pool.check_wal_room()
         return Capturing(self.instances, self.pool.driver).capture(child, source)
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
@@ -62,10 +65,13 @@ class LocalRestore:
         return post_fork.examine(self.pool.driver, installation, paths, parent, capture.capture_of(paths))
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
-        return post_fork.analyze(self.instances.jobs, self.instances.paths(server.service_id), timeout_seconds)
+        paths = self.instances.paths(server.service_id)
+        return self.instances.jobs.run(paths, "analyze", partial(collect, paths, Allowance()), timeout_seconds)
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
-        return verify.check_data(self.instances.jobs, self.instances.paths(server.service_id), timeout_seconds)
+        """Check every table and index; this installs the extension amcheck."""
+        paths = self.instances.paths(server.service_id)
+        return self.instances.jobs.run(paths, "amcheck", partial(read_all, paths, Allowance()), timeout_seconds)
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         paths = self.instances.paths(service_id)
@@ -78,7 +84,7 @@ class LocalRestore:
         paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
         driver = self.pool.driver
-        check_wal_room(self.pool)
+        self.pool.check_wal_room()
 
         def copy(target: Path) -> Base:
             if paused:
@@ -97,7 +103,7 @@ class LocalRestore:
         """
         if not self.pool.driver.shares_blocks:
             return None
-        check_wal_room(self.pool)
+        self.pool.check_wal_room()
         return warm_copy.prepare(self.instances, self.pool.driver, server, snapshot_id, timeout_seconds, spares)
 
     def discard_preparation(self, service_id: str, snapshot_id: str) -> None:

@@ -13,8 +13,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import Connection
-from ramet.backends.local.sql.rows import value
+from ramet.backends.local.sql.connections import Connection, value
 from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
 from ramet.errors import Unavailable
 

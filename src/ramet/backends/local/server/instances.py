@@ -34,6 +34,7 @@ from ramet.backends.local.sql import connections, neutralization, read_only_acce
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
+from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
 from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation, Installations, extension_of
@@ -204,6 +205,19 @@ class Instances:
         except (psycopg.Error, Unavailable) as error:
             _log.warning("service %s keeps what an earlier release put into its databases: %s", service_id, error)
             return False
+
+    def renew_access(self, server: Server) -> None:
+        """Apply this release's configuration, as far as that needs no restart, and update the platform's roles.
+
+        May run again. Raises Unavailable when the server does not accept connections.
+        """
+        paths = self.paths(server.service_id)
+        self.write_configuration(server, Phase.OPEN)
+        postgres.reload(paths)
+        if server.primary is None:
+            with connections.connect(paths) as connection, connection.transaction():
+                ensure_pooler_role(connection)
+                retire_earlier_roles(connection)
 
     def stop(self, server: Server, timeout_seconds: float) -> bool:
         """Request a shutdown, and wait for at most `timeout_seconds`; True when the server has ended."""

@@ -8,7 +8,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.rows import row
+from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.errors import Unavailable
 from ramet.model.metrics import key_of

@@ -27,8 +27,7 @@ from ramet.backends.local.sources import contents, relay, target
 from ramet.backends.local.sources.examine import OWN_SCHEMA
 from ramet.backends.local.sources.tools import Finished, Workplace, check
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE
-from ramet.backends.local.sql.rows import row
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, row
 from ramet.errors import Error, Unavailable
 
 _DUMP, _PROGRESS, _PASSFILE = "dump", "progress", "passfile"

@@ -169,6 +169,19 @@ def tenant_databases(connection: Connection) -> list[str]:
     return [each.name for each in databases(connection) if each.is_open and not each.untouched]
 
 
+def row(connection: Connection, query: str, *parameters: Any) -> tuple[Any, ...]:
+    """Return the only row of a query that always has one."""
+    found = connection.execute(query.encode(), parameters or None).fetchone()
+    if found is None:
+        raise AssertionError(f"BUG: no row from {query}")
+    return found
+
+
+def value(connection: Connection, query: str, *parameters: Any) -> Any:
+    """Return the first value of the only row of a query."""
+    return row(connection, query, *parameters)[0]
+
+
 def run(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> None:
     """Execute a utility statement, with `names` quoted for {} and `literals` for {key}."""
     composed = sql.SQL(statement).format(

@@ -7,6 +7,7 @@ for instance after a reboot.
 import contextlib
 import errno
 import fcntl
+import math
 import os
 import struct
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ _IMAGE_FILE_SYSTEMS = {"reflink": "xfs", "btrfs": "btrfs"}
 _LOCK_SECONDS = 120.0
 _BLOCK_BYTES = 512
 _MIB = 1024**2
+_NEW_SERVICE_BYTES = 128 * _MIB
+_WAL_BYTES = 64 * _MIB
 _FITRIM = 0xC0185879
 _TRIMMED_BYTES = _MIB  # smaller holes are not worth the time
 # Servers that run as another user enter their own directories; no other user may list the pool.
@@ -57,6 +60,23 @@ class Pool:
         """Return the size of the pool's file system."""
         status = os.statvfs(self.path)
         return status.f_blocks * status.f_frsize
+
+    def check_room(self, copied_bytes: int = 0) -> None:
+        """Raise Exhausted when there is no room for a new service with so many bytes of copied data."""
+        self._check_free(_NEW_SERVICE_BYTES + copied_bytes)
+
+    def check_wal_room(self) -> None:
+        """Raise Exhausted where a server that is made to begin a WAL segment could fail: it would go down."""
+        self._check_free(_WAL_BYTES)
+
+    def _check_free(self, needed_bytes: int) -> None:
+        free = self.free_bytes()
+        if free < needed_bytes:
+            raise Exhausted(
+                "NOT_ENOUGH_DISK",
+                f"The storage has {free // _MIB} MiB left, and this needs {math.ceil(needed_bytes / _MIB)} MiB",
+                f"Delete services that are not needed, or enlarge the storage at {self.path}.",
+            )
 
     def describe(self) -> str:
         """Describe the pool and the cost of a fork in it, in a few sentences."""

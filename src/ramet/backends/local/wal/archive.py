@@ -1,4 +1,4 @@
-"""The WAL archive of one service: archiving without a copy, and removing segments that are no longer needed."""
+"""The WAL archive of one service: its delay, archiving without a copy, and removing segments that are not needed."""
 
 import errno
 import logging
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ramet.backends.local.host.files import flush
+from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import segment_named
 from ramet.model.snapshot import lsn_number
 
@@ -15,6 +16,8 @@ _log = logging.getLogger(__name__)
 _SEGMENT_NAME_LENGTH = 24
 _TEMPORARY = "archtemp"
 _ABANDONED_AFTER_SECONDS = 3600.0
+_LATE_SECONDS = 120.0
+_MANY_SEGMENTS = 64
 
 
 def trim(archive: Path, timeline: int, before_lsn: str) -> int:
@@ -46,6 +49,22 @@ def link_waiting(waiting: Path, wal: Path, archive: Path, clone: Callable[[Path,
         except OSError as error:
             _log.info("segment %s is left to the archiver: %s", status.stem, error)
     return count
+
+
+def delay(data: Path) -> str | None:
+    """Return a sentence that says how far the archiving of a data directory is behind; None when it keeps up."""
+    waiting = []
+    for path in (data / WAL_DIRECTORY / STATUS_DIRECTORY).glob("*.ready"):
+        if segment_named(path.stem) is not None:
+            try:
+                waiting.append(path.stat().st_mtime)
+            except FileNotFoundError:
+                continue
+    late = bool(waiting) and time.time() - min(waiting) > _LATE_SECONDS
+    if not late and len(waiting) < _MANY_SEGMENTS:
+        return None
+    minutes = int((time.time() - min(waiting)) // 60)
+    return f"Archiving is behind: {len(waiting)} WAL segments are waiting, the oldest for {minutes} minutes."
 
 
 def _linked(segment: Path, target: Path, clone: Callable[[Path, Path], None]) -> bool:
