@@ -17,6 +17,7 @@ from ramet.control.plane import utc_now
 from ramet.control.restore import list_snapshots
 from ramet.control.services import list_services
 from ramet.errors import Failed
+from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
 from ramet.model.service import status_of
 from ramet.model.status import Status
@@ -427,6 +428,22 @@ def test_another_project_sees_nothing(visitor: Visitor) -> None:
         assert "No services yet" in stranger.see("/console/")
 
 
+def test_archiving_is_switched_on_and_off_and_prod_services_need_the_name(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    path = f"/console/services/{service.id}"
+    assert "Set RAMET_ARCHIVE_URL" in visitor.send(f"{path}/archive").text
+    visitor.world.backend.archive.location = "s3://bucket"
+    assert f'href="{path}/archive"' in visitor.see(path)
+    assert visitor.send(f"{path}/archive").status_code == 303
+    assert is_archived(visitor.named("shop"))
+    assert f'href="{path}/unarchive"' in visitor.see(path)
+    visitor.send(f"{path}/environment", environment="PROD")
+    assert visitor.send(f"{path}/unarchive").status_code == 422
+    assert visitor.send(f"{path}/unarchive", confirmation="shop").status_code == 303
+    assert not is_archived(visitor.named("shop"))
+
+
 def test_a_service_shows_whether_it_is_archived_and_how_old_the_last_verified_restore_is(visitor: Visitor) -> None:
     visitor.sign_in()
     plane = visitor.world.runtime.plane
@@ -434,7 +451,7 @@ def test_a_service_shows_whether_it_is_archived_and_how_old_the_last_verified_re
     path = f"/console/services/{service.id}"
     assert "Off-host archive" not in visitor.client.get(path).text
     visitor.world.backend.archive.location = "s3://bucket"
-    assert '<dt>Off-host archive</dt><dd><span class="soft">off</span></dd>' in visitor.client.get(path).text
+    assert '<dt>Off-host archive</dt><dd><span class="soft">off</span>' in visitor.client.get(path).text
     set_archive(plane, service.project_id, service.id, True)
     OffHostArchive(plane).maintain()
     page = visitor.client.get(path).text

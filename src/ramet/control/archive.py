@@ -12,9 +12,7 @@ from ramet.model.archive import SETTING, archive_warning, is_archived, lag_secon
 from ramet.model.service import Service
 from ramet.store import services
 
-_NOTHING: dict[str, None] = dict.fromkeys(
-    ("archived_until", "archive_base_at", "archive_problem", "archive_verified_at", "archive_drill_failure")
-)
+_NO_PROBLEM: dict[str, None] = dict.fromkeys(("archive_problem", "archive_drill_failure"))
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def get_archive(plane: Plane, project_id: str, service_id: str) -> ArchiveView:
 def set_archive(plane: Plane, project_id: str, service_id: str, enabled: bool | None) -> ArchiveView:
     """Archive a service off the host, or stop that; None goes back to the default of its environment.
 
-    What the archive has stays there until it expires. Raises Invalid when no archive is configured.
+    What the archive has stays there, and can be forked, until it expires. Raises Invalid when no archive is configured.
     """
     if enabled and plane.backend.archive.url() is None:
         raise Invalid(
@@ -57,7 +55,7 @@ def set_archive(plane: Plane, project_id: str, service_id: str, enabled: bool | 
             settings[SETTING] = enabled
         services.update_service(tx, service.id, settings=settings)
         if not is_archived(replace(service, settings=settings)):
-            services.update_service(tx, service.id, **_NOTHING)
+            services.update_service(tx, service.id, **_NO_PROBLEM)
         return _view(plane, find_service(plane, tx, project_id, service_id))
 
 
@@ -71,5 +69,5 @@ def _view(plane: Plane, service: Service) -> ArchiveView:
         lag_seconds=lag_seconds(service, plane.clock()) if enabled else None,
         base_taken_at=service.archive_base_at,
         verified_at=service.archive_verified_at,
-        problem=archive_warning(service) if enabled else None,
+        problem=archive_warning(service),
     )

@@ -73,6 +73,8 @@ def gaps_with(service: Service, found: Sequence[Gap], earliest: datetime | None)
 
 def archive_warning(service: Service) -> str | None:
     """Return what is wrong with the off-host archive of a service: what keeps it behind, and what drills have found."""
+    if not is_archived(service):
+        return None
     found = [each for each in (service.archive_problem, service.archive_drill_failure) if each is not None]
     return ". ".join(each.rstrip(".") for each in found) or None
 

@@ -9,7 +9,7 @@ import pytest
 from ramet.api.routes.services import service_shape
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Server
-from ramet.control import archive, services
+from ramet.control import archive, restore, services
 from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_old_archives
 from ramet.control.duties.sampling import Sampling
 from ramet.control.duties.snapshots import ScheduledSnapshots
@@ -67,10 +67,12 @@ def test_development_services_are_archived_when_somebody_asks_for_it(archiving: 
 def test_a_service_whose_archive_is_switched_off_shows_no_archive(archiving: World) -> None:
     service = create(archiving)
     maintain(archiving)
+    until = look(archiving, service).archived_until
     view = archive.set_archive(archiving.plane, archiving.project.id, service.id, False)
-    assert (view.enabled, view.archived_until, view.lag_seconds) == (False, None, None)
+    assert (view.enabled, view.lag_seconds, view.problem) == (False, None, None)
     maintain(archiving)
-    assert look(archiving, service).archived_until is None
+    assert look(archiving, service).archived_until == until
+    assert service_shape(look(archiving, service)).metadata.archived_until is None
     assert archive.set_archive(archiving.plane, archiving.project.id, service.id, None).enabled
 
 
@@ -196,6 +198,19 @@ def test_old_base_backups_are_discarded_but_the_one_that_the_window_begins_with(
     archiving.backend.archive.bases[service.id] = [now - timedelta(days=age) for age in ages]
     discard_old_archives(archiving.plane, timedelta(days=30), lambda: now)
     assert [(now - base).days for base in archiving.backend.archive.bases[service.id]] == [35, 20, 3]
+
+
+def test_the_archive_of_a_service_that_was_switched_off_expires_with_the_window(archiving: World) -> None:
+    service = create(archiving)
+    maintain(archiving)
+    archive.set_archive(archiving.plane, archiving.project.id, service.id, False)
+    window, now = timedelta(days=30), datetime.now(UTC)
+    discard_old_archives(archiving.plane, window, lambda: now + timedelta(days=29))
+    assert service.id in archiving.backend.archive.bases
+    assert restore.get_restore_window(archiving.plane, archiving.project.id, service.id).archive is not None
+    discard_old_archives(archiving.plane, window, lambda: now + timedelta(days=31))
+    assert service.id not in archiving.backend.archive.bases
+    assert restore.get_restore_window(archiving.plane, archiving.project.id, service.id).archive is None
 
 
 def test_a_fork_in_development_is_not_archived(archiving: World) -> None:

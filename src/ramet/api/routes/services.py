@@ -38,7 +38,7 @@ from ramet.control.metrics import usage_now, usages_now
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
 from ramet.model import service as model
-from ramet.model.archive import archive_warning
+from ramet.model.archive import archive_warning, is_archived
 from ramet.model.environment import Environment
 from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
@@ -272,7 +272,7 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         service.last_verified_at,
         restore_warning(service),
         service.storage_warning,
-        service.archived_until,
+        service.archived_until if is_archived(service) else None,
         archive_warning(service),
         service.archive_verified_at,
     )

@@ -41,7 +41,10 @@ class Archive(Protocol):
         """Remove the base backups and WAL that no time from `before` on needs."""
 
     def remove(self, service_id: str) -> None:
-        """Remove all that the archive has of a service that does not exist any more. May run twice."""
+        """Remove all that the archive has of a service, which is deleted or not archived any more. May run twice.
+
+        A service that is archived again later begins anew there.
+        """
 
     def check(self, service_id: str, budget_bytes: int) -> int:
         """Read back about `budget_bytes` of what the archive has of a service, at least one object; return the bytes.

@@ -1,6 +1,7 @@
 """Changes of a service, each with a form that says what it does."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from litestar import Response, post
@@ -10,7 +11,7 @@ from ramet.console.context import ConsoleContext, Context, CurrentSession, Field
 from ramet.console.pages.change_form import Change, ChangeForm, Values, find_change
 from ramet.console.views.forms import Form, InvalidField, environment_of, size_value, sizes, split_size
 from ramet.console.views.restore_settings import AMOUNTS, default_settings, set_restore, typed_settings
-from ramet.control import poolers, replica_sets, restore, services
+from ramet.control import archive, poolers, replica_sets, restore, services
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.model.environment import Environment
@@ -42,6 +43,10 @@ def _set_password(plane: Plane, service: Service, values: Values) -> None:
 
 def _take_snapshot(plane: Plane, service: Service, values: Values) -> None:
     restore.take_snapshot(plane, service.project_id, service.id, values.get("name") or None)
+
+
+def _archive(plane: Plane, service: Service, _values: Values, *, enabled: bool) -> None:
+    archive.set_archive(plane, service.project_id, service.id, enabled)
 
 
 def _add_replicas(plane: Plane, service: Service, values: Values) -> None:
@@ -111,6 +116,21 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Remove pooler",
         "Clients of the pooler's endpoint are disconnected. The service keeps running.",
         _plain(poolers.disable_pooler),
+        disruptive=True,
+    ),
+    "archive": Change(
+        "Archive",
+        "Archive off the host",
+        "Base backups and WAL are sent to the off-host archive, from which the service can be recovered if this host is"
+        " lost.",
+        partial(_archive, enabled=True),
+    ),
+    "unarchive": Change(
+        "Stop archiving",
+        "Stop archiving",
+        "What is committed from now on is lost if this host is lost. What the off-host archive has is kept until it"
+        " expires.",
+        partial(_archive, enabled=False),
         disruptive=True,
     ),
     "optimize": Change(

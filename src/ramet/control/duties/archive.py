@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import sqlalchemy as sa
+
 from ramet.backends.interface.archive import ArchiveState
 from ramet.control.plane import Plane
 from ramet.errors import Failed, Unavailable
@@ -74,24 +76,24 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
     """Remove what is older than the window of the archive and what no time in it needs."""
     if plane.backend.archive.url() is None:
         return
-    with plane.store.read() as tx:
-        known = [*_archived_services(plane), *services.deleted_in_archive(tx)]
-        known = [service for service in known if not services.has_forks_under_way(tx, service.id)]
-    for service in known:
+    for service in _in_archive(plane):
         try:
             oldest = _discard(plane, service, now() - window - _WRONG_CLOCK)
         except (Failed, Unavailable) as error:
             _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
             return
         if oldest != service.archive_from:
+            until = service.archived_until if oldest is not None else None
             with plane.store.write(durable=False) as tx:
-                services.update_service(tx, service.id, archive_from=oldest)
+                services.update_service(tx, service.id, archive_from=oldest, archived_until=until)
 
 
 def _discard(plane: Plane, service: Service, before: datetime) -> datetime | None:
     """Remove what is older than `before` of a service; return the time of the oldest base backup that is left."""
     archive = plane.backend.archive
-    if service.deleted_at is not None and (service.archived_until or service.deleted_at) < before:
+    is_ended = service.deleted_at is not None or not is_archived(service)
+    ended_at = service.archived_until or service.deleted_at
+    if is_ended and ended_at is not None and ended_at < before:
         archive.remove(service.id)
         return None
     archive.discard(service.id, before)
@@ -100,8 +102,19 @@ def _discard(plane: Plane, service: Service, before: datetime) -> datetime | Non
 
 def _archived_services(plane: Plane) -> list[Service]:
     with plane.store.read() as tx:
-        known = services.all_live_services(tx)
-    return [one for one in known if one.ready_at is not None and one.activity is None and is_archived(one)]
+        return [one for one in _idle_services(tx) if is_archived(one)]
+
+
+def _in_archive(plane: Plane) -> list[Service]:
+    """Return the services of which the archive may have something to remove: also deleted and switched off ones."""
+    with plane.store.read() as tx:
+        live = [one for one in _idle_services(tx) if is_archived(one) or one.archive_from is not None]
+        known = [*live, *services.deleted_in_archive(tx)]
+        return [one for one in known if not services.has_forks_under_way(tx, one.id)]
+
+
+def _idle_services(tx: sa.Connection) -> list[Service]:
+    return [one for one in services.all_live_services(tx) if one.ready_at is not None and one.activity is None]
 
 
 def _unchanged(service: Service, error: Exception) -> ArchiveState:

@@ -23,7 +23,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
 from ramet.backends.local.off_host.checking import check_archive, concerns, shown_faults
-from ramet.backends.local.off_host.digests import forget_digests
+from ramet.backends.local.off_host.digests import forget_digests, sent_digests
 from ramet.backends.local.off_host.fetch import Fetching
 from ramet.backends.local.off_host.holdings import holdings_of
 from ramet.backends.local.off_host.progress import (
@@ -183,6 +183,11 @@ class LocalArchive:
         for info in backups.complete():
             backups.delete(info.backup_id)
         bucket.delete([found.key for found in bucket.objects(f"{service_id}/")])
+        paths = self.instances.paths(service_id)
+        if paths.root.is_dir():
+            for progress in (BaseProgress(), WalProgress(), CheckProgress()):
+                write_progress(paths, progress)
+            forget_digests(paths, sent_digests(paths).keys())
 
     def _bucket(self) -> Bucket:
         if self.bucket is None:
