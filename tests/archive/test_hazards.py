@@ -2,12 +2,13 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import httpx
 import pytest
 
 from harness.faulty_store import Faults, FaultyStore, faulty_store
-from ramet.archive import owner
+from ramet.archive import object_store, owner
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.errors import Unavailable
@@ -68,6 +69,20 @@ def test_a_bucket_that_vanishes_is_named(s3_endpoint: str, s3_bucket: Bucket, ac
     with pytest.raises(Unavailable, match="does not exist") as caught:
         ACTIONS[action](s3_bucket)
     assert caught.value.code == "ARCHIVE_BUCKET_MISSING"
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_store_that_accepts_connections_and_never_answers_is_away(
+    proxy: FaultyStore, s3_bucket: Bucket, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for client in ("_CLIENT", "_LISTING_CLIENT"):
+        monkeypatch.setitem(getattr(object_store, client), "timeout", "0.2s")
+    for retries in ("_RETRIES", "_LISTING_RETRIES"):
+        monkeypatch.setitem(getattr(object_store, retries), "retry_timeout", timedelta(seconds=0.1))
+    bucket = open_bucket(s3_bucket.url)
+    with proxy.stalled(), pytest.raises(Unavailable, match=r"does not answer: .*(timed out|error sending)") as caught:
+        ACTIONS[action](bucket)
+    assert caught.value.code == "ARCHIVE_UNAVAILABLE"
 
 
 def test_the_writer_of_an_archive_is_the_same_whatever_listings_show(

@@ -114,6 +114,21 @@ def test_a_disk_that_fills_while_the_store_is_away_loses_no_commit_and_is_caught
     assert len(sent) > len(acknowledged) * 4_000_000 // (16 * 1024**2)
 
 
+def test_a_store_that_never_answers_holds_up_nothing_and_is_caught_up_with(shop: Shop, proxy: FaultyStore) -> None:
+    with proxy.stalled():
+        eventually(lambda: "does not answer" in (archive_of(shop)["problem"] or ""), lambda: str(archive_of(shop)))
+        with connect(shop.port, shop.password) as connection:
+            connection.execute("INSERT INTO ledger VALUES (-1, 'while the store does not answer')")
+        committed = datetime.now(UTC)
+        until = archived_until(shop)
+        assert until is not None
+        assert until < committed
+        shop.fork()
+        assert "does not answer" in shown(shop.instance, shop.id)["metadata"]["archive_warning"]
+    eventually(lambda: (archived_until(shop) or committed) > committed, lambda: str(archive_of(shop)))
+    eventually(lambda: archive_of(shop)["problem"] is None, lambda: str(archive_of(shop)))
+
+
 def test_the_secret_of_the_archive_is_nowhere_but_in_the_environment_of_ramet(shop: Shop, proxy: FaultyStore) -> None:
     with proxy.refusing(403, "SignatureDoesNotMatch"):
         eventually(lambda: "refuses the credentials (SignatureDoesNotMatch)" in (archive_of(shop)["problem"] or ""))

@@ -9,6 +9,7 @@ import fcntl
 import itertools
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -39,6 +40,10 @@ _CREDENTIALS = {
 }
 _CLIENT = {"connect_timeout": "5s", "timeout": "60s", "allow_http": True}
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+# Who asks for a fork waits for listings, and gives up after 30 seconds.
+_LISTING_CLIENT = {**_CLIENT, "timeout": "15s"}
+_LISTING_RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
+_LISTING_SECONDS = 10.0
 _PART_BYTES = 16 * 1024 * 1024
 _CONCURRENT_PARTS = 2
 _LISTINGS = 5
@@ -61,13 +66,18 @@ class StoredObject:
 class Bucket:
     """The part of an object store that one URL names. Safe to share between threads."""
 
-    def __init__(self, url: str, store: ObjectStore) -> None:
+    def __init__(self, url: str, store: ObjectStore, lister: ObjectStore | None = None) -> None:
         self.url = url
         self._given = store
+        self._given_lister = lister or store
 
     @property
     def _store(self) -> ObjectStore:
         return self._given
+
+    @property
+    def _lister(self) -> ObjectStore:
+        return self._given_lister
 
     def read(self, key: str) -> bytes | None:
         """Return the content of an object, or None when there is no such object."""
@@ -133,14 +143,14 @@ class Bucket:
     def objects(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
         """Return the objects below a prefix, which ends in a slash; with `after` those of later keys only."""
         with self._named(prefix):
-            pages = _listed(lambda: list(obstore.list(self._store, prefix, offset=after, chunk_size=1000)))
+            pages = _listed(lambda: list(obstore.list(self._lister, prefix, offset=after, chunk_size=1000)))
             for found in itertools.chain.from_iterable(pages):
                 yield StoredObject(found["path"], found["size"], found["last_modified"])
 
     def directories(self, prefix: str = "") -> list[str]:
         """Return the names of the directories directly below a prefix."""
         with self._named(prefix):
-            found = _listed(lambda: obstore.list_with_delimiter(self._store, prefix or None))
+            found = _listed(lambda: obstore.list_with_delimiter(self._lister, prefix or None))
             return sorted(name.rstrip("/").rpartition("/")[2] for name in found["common_prefixes"])
 
     def delete(self, keys: list[str]) -> None:
@@ -203,6 +213,10 @@ class Directory(Bucket):
     def _store(self) -> ObjectStore:
         return LocalStore(self._root)  # cheap; and impossible while the directory does not exist
 
+    @property
+    def _lister(self) -> ObjectStore:
+        return self._store
+
     def write(self, key: str, content: bytes) -> None:
         """Write an object, also over an earlier one."""
         super().write(key, content)
@@ -263,11 +277,12 @@ class Directory(Bucket):
 
 def _listed(ask: Callable[[], _Listing]) -> _Listing:
     """Return a listing. It is asked for again when an answer ends early: the library repeats other requests only."""
+    deadline = time.monotonic() + _LISTING_SECONDS
     for _ in range(_LISTINGS - 1):
         try:
             return ask()
         except BaseError as error:
-            if "list response body" not in str(error):
+            if "list response body" not in str(error) or time.monotonic() > deadline:
                 raise
     return ask()
 
@@ -288,15 +303,19 @@ def open_bucket(url: str) -> Bucket:
     try:
         if parts.scheme == "file":
             return Directory(url, Path(unquote(parts.path)))
-        return Bucket(url, _open(url, parts.scheme, parts.netloc, parts.path))
+        where = (url, parts.scheme, parts.netloc, parts.path)
+        lister = _open(*where, client=_LISTING_CLIENT, retries=_LISTING_RETRIES)
+        return Bucket(url, _open(*where, client=_CLIENT, retries=_RETRIES), lister)
     except (BaseError, UnknownConfigurationKeyError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise Invalid("INVALID_ARCHIVE_URL", f"The archive URL {url!r} cannot be used: {reason}") from error
 
 
-def _open(url: str, scheme: str, bucket: str, path: str) -> ObjectStore:
+def _open(
+    url: str, scheme: str, bucket: str, path: str, *, client: dict[str, Any], retries: dict[str, Any]
+) -> ObjectStore:
     prefix = path.strip("/") or None
-    options: dict[str, Any] = {"client_options": _CLIENT, "retry_config": _RETRIES}
+    options: dict[str, Any] = {"client_options": client, "retry_config": retries}
     match scheme:
         case "s3":
             provider = None if "AWS_ACCESS_KEY_ID" in os.environ else profile_credentials(os.environ)
