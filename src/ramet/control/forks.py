@@ -14,7 +14,7 @@ from ramet.control.archived_forks import base_backup_for, find_parent
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.lookup import wrong_state
 from ramet.control.plane import Plane
-from ramet.control.ports import endpoint_host, reserve_port
+from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized
 from ramet.control.restore import archive_of, gaps_of
 from ramet.control.services import accept, check_region
@@ -61,7 +61,8 @@ def fork_service(
         if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
             return replayed
         plan = _recheck(plane, tx, plan, request)
-        fork = replace(plan.fork, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
+        (port,) = reserve_ports(plane, tx, new.free_ports)
+        fork = replace(plan.fork, id=new.service_id, port=port, verifier=new.verifier)
         held = None if plan.point.from_archive else plan.parent.id
         accepted = accept(plane, tx, fork, ProcedureName.FORK, new.password, _state(tx, plan, request), held)
         remember(plane, tx, project_id, idempotency_key, asked, fork.id)

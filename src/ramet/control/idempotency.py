@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from ramet.control.plane import Plane
+from ramet.control.ports import free_ports
 from ramet.control.requests import Accepted
 from ramet.errors import Invalid
 from ramet.ids import new_id
@@ -17,18 +18,19 @@ from ramet.store import idempotency, services
 
 @dataclass(frozen=True)
 class NewIdentity:
-    """The id of a new service, its password, and the verifier of that."""
+    """The id of a new service, its password, the verifier of that, and the ports that it may get."""
 
     service_id: str
     password: Secret
     verifier: Secret
+    free_ports: list[int]
 
 
 def new_identity(plane: Plane, key: str | None) -> NewIdentity:
-    """Return the id and the password of a new service. Slow on purpose: not within a transaction."""
+    """Return the id and the password of a new service, and free ports. Slow: not within a transaction."""
     service_id = new_id()
     password = new_password() if key is None else derived_password(plane.root_key, service_id, key)
-    return NewIdentity(service_id, password, scram_verifier(password))
+    return NewIdentity(service_id, password, scram_verifier(password), free_ports(plane))
 
 
 def earlier_answer(plane: Plane, project_id: str, key: str | None, request: object) -> Accepted | None:

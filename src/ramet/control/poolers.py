@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
-from ramet.control.ports import reserve_port
+from ramet.control.ports import free_ports, reserve_ports
 from ramet.errors import Failed
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
@@ -28,12 +28,13 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
     """
     plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
+    free = free_ports(plane, owner=service_id)
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "enablePooler")
         if service.pooler_port is not None:
             return None
-        services.update_service(tx, service.id, pooler_port=reserve_port(plane, tx, service.id))
+        services.update_service(tx, service.id, pooler_port=reserve_ports(plane, tx, free)[0])
         operation_id = None if service.paused else _submit(tx, service.id, enabling=True)
     plane.wake()
     return operation_id

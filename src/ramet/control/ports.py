@@ -6,28 +6,39 @@ from itertools import chain, islice
 import sqlalchemy as sa
 
 from ramet.control.plane import Plane
-from ramet.errors import Exhausted
+from ramet.errors import Exhausted, Unavailable
 from ramet.store import services
 
+_SPARE = 8
 
-def reserve_port(plane: Plane, tx: sa.Connection, owner: str | None = None) -> int:
-    """Return a free port, for a row of the same transaction. Raises Exhausted.
 
-    The same `owner` (an id) gets the same port each time, unless something else has taken it.
+def free_ports(plane: Plane, count: int = 1, owner: str | None = None) -> list[int]:
+    """Return ports that nothing uses now, in the order to reserve them: `count`, and some to spare, if there are any.
+
+    It probes the ports of the host: not within a transaction. The same `owner` (an id) gets the same port first each
+    time.
     """
-    return reserve_ports(plane, tx, 1, owner)[0]
-
-
-def reserve_ports(plane: Plane, tx: sa.Connection, count: int, owner: str | None = None) -> list[int]:
-    """Return `count` free ports, for rows of the same transaction. Raises Exhausted."""
-    used, ports = services.used_ports(tx), plane.placement.ports
+    with plane.store.read() as tx:
+        used = services.used_ports(tx)
+    ports, host = plane.placement.ports, plane.backend.host
     # A random start: clients that still know a deleted service do not reach another one at its port at once, and two
     # installations on one host do not compete for the same port.
     start = secrets.randbelow(len(ports)) if owner is None else int(owner, 36) % len(ports)
     rotated = chain(ports[start:], ports[:start])
-    found = list(islice((p for p in rotated if p not in used and plane.backend.host.port_is_free(p)), count))
+    return list(islice((port for port in rotated if port not in used and host.port_is_free(port)), count + _SPARE))
+
+
+def reserve_ports(plane: Plane, tx: sa.Connection, free: list[int], count: int = 1) -> list[int]:
+    """Return the first `count` of the `free` ports that no row has, for rows of the same transaction.
+
+    Raises Exhausted, or Unavailable when other requests have taken them in the meantime.
+    """
+    used, ports = services.used_ports(tx), plane.placement.ports
+    found = [port for port in free if port not in used][:count]
     if len(found) == count:
         return found
+    if len(free) >= count:
+        raise Unavailable("PORTS_TAKEN", "Other requests have just taken the ports that were free", "Try again.")
     raise Exhausted(
         "NO_FREE_PORT",
         f"All ports from {ports.start} to {ports.stop - 1} are in use",

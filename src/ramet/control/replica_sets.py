@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database
-from ramet.control.ports import reserve_port, reserve_ports
+from ramet.control.ports import free_ports, reserve_ports
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
@@ -49,10 +49,12 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
     with plane.store.read() as tx:
         primary = server_of(find_service(plane, tx, project_id, service_id))
     plane.backend.replicas.check_room(primary)  # it may read a whole tree: no transaction waits for it
+    free = free_ports(plane, NODES_LIMIT + 1)
     with plane.store.write() as tx:
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         _check_nodes(tx, parent, request.nodes)
-        made = _plan(plane, tx, parent, request, size)
+        ports = reserve_ports(plane, tx, free, request.nodes + (request.nodes > 1))
+        made = _plan(plane, parent, request, size, ports)
         replica_sets.insert_set(tx, made)
         submit_for_set(tx, made, ProcedureName.CREATE_REPLICAS, Restartable())
         made = _find(plane, tx, parent, made.id)
@@ -112,13 +114,14 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -
     """Request a pooler for a set; return the operation that starts it, None when there is nothing to do."""
     plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
+    free = free_ports(plane, owner=set_id) if is_id(set_id) else []
     with plane.store.write() as tx:
         parent = _ready(plane, tx, project_id, service_id, "enablePooler")
         found = _find(plane, tx, parent, set_id)
         if found.pooler_port is not None:
             return None
         _check_idle(found, "enablePooler")
-        replica_sets.update_set(tx, found.id, pooler_port=reserve_port(plane, tx, found.id))
+        replica_sets.update_set(tx, found.id, pooler_port=reserve_ports(plane, tx, free)[0])
         operation_id = _submit_pooler(tx, found, enabling=True)
     plane.wake()
     return operation_id
@@ -144,9 +147,8 @@ def _submit_pooler(tx: sa.Connection, replica_set: ReplicaSet, *, enabling: bool
     return operation_id
 
 
-def _plan(plane: Plane, tx: sa.Connection, parent: Service, request: ReplicaSetRequest, size: Size) -> ReplicaSet:
+def _plan(plane: Plane, parent: Service, request: ReplicaSetRequest, size: Size, ports: list[int]) -> ReplicaSet:
     set_id = new_id()
-    ports = reserve_ports(plane, tx, request.nodes + (request.nodes > 1))
     ids = [set_id, *(new_id() for _ in range(request.nodes - 1))]
     return ReplicaSet(
         id=set_id,

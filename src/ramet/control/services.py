@@ -11,7 +11,7 @@ from ramet.backends.interface.values import ExtensionUpdate
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.lookup import claim, find_service, no_service, set_as_service, visible_service, wrong_state
 from ramet.control.plane import Plane
-from ramet.control.ports import endpoint_host, reserve_port
+from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, Amount, CreateRequest
 from ramet.errors import Invalid, NotFound
 from ramet.ids import new_id
@@ -69,7 +69,8 @@ def create_service(
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
         check_project(tx, project_id)
-        service = replace(wanted, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
+        (port,) = reserve_ports(plane, tx, new.free_ports)
+        service = replace(wanted, id=new.service_id, port=port, verifier=new.verifier)
         accepted = accept(plane, tx, service, ProcedureName.CREATE, new.password, CreateState(snapshot_id=new_id()))
         remember(plane, tx, project_id, idempotency_key, request, service.id)
     plane.wake()

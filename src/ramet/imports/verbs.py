@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ramet.backends.interface.sources import SourceAddress, SourceFacts
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.plane import Plane
-from ramet.control.ports import endpoint_host, reserve_port
+from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import accept, check_project, checked_request
 from ramet.errors import Invalid, NotFound
@@ -89,7 +89,8 @@ def import_service(
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
         check_project(tx, project_id)
-        service = replace(plan.service, id=new.service_id, port=reserve_port(plane, tx), verifier=new.verifier)
+        (port,) = reserve_ports(plane, tx, new.free_ports)
+        service = replace(plan.service, id=new.service_id, port=port, verifier=new.verifier)
         state = ImportState(
             snapshot_id=new_id(),
             source=plan.source,

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from ramet.control.plane import Plane
-from ramet.control.ports import reserve_ports
+from ramet.control.ports import free_ports
 from ramet.errors import Error, Exhausted, Failed, Invalid
 from ramet.model.gaps import check_gaps
 from ramet.model.timestamps import rfc3339
@@ -144,9 +144,7 @@ def _ports_taken(taken: dict[int, str]) -> Invalid:
 def _with_new_ports(plane: Plane, entries: list[ServiceEntry], taken: set[int]) -> list[ServiceEntry]:
     """Return the services with other ports in place of those that are taken."""
     wanted = {port for entry in entries for port, _ in _ports(entry)} - taken
-    with plane.store.read() as tx:
-        free = reserve_ports(plane, tx, min(len(plane.placement.ports), len(taken) + len(wanted)))
-    chosen = [port for port in free if port not in wanted]
+    chosen = [port for port in free_ports(plane, len(taken) + len(wanted)) if port not in wanted]
     if len(chosen) < len(taken):
         raise Exhausted("NO_FREE_PORT", f"{len(taken)} new ports are needed", "Widen RAMET_PORT_RANGE.")
     new = dict(zip(sorted(taken), chosen, strict=False))
