@@ -202,7 +202,8 @@ def _start(installation: Installation, directory: Path, port: int, user: str | N
         settings |= {"ssl": "on", **files}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     command = [installation.program("postgres"), "-D", str(directory / "data"), *options]
-    return subprocess.Popen(command, user=user, cwd=directory, stderr=subprocess.DEVNULL)
+    environ = {**os.environ, "HOME": str(directory)}  # libpq in the server looks there for certificates
+    return subprocess.Popen(command, user=user, cwd=directory, env=environ, stderr=subprocess.DEVNULL)
 
 
 def _answers(source: Source) -> bool:

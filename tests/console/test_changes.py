@@ -12,10 +12,10 @@ from ramet.control.restore import list_snapshots
 from ramet.model.environment import Environment
 from ramet.model.replica_set import ReplicaSet, replica_status
 from ramet.model.restore_window import BOUNDS, RestoreSettings
-from ramet.model.service import Service
+from ramet.model.service import Service, status_of
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from ramet.model.status import ReplicaSetStatus
+from ramet.model.status import ReplicaSetStatus, Status
 from ramet.store import services
 from tests.console.visitor import Visitor
 
@@ -252,3 +252,19 @@ def test_a_changed_password_is_confirmed(visitor: Visitor) -> None:
     answer = visitor.send(f"{_base(service)}/password", password="correct horse")
     assert "The password of tsdbadmin has been changed" in visitor.see(answer.headers["location"])
     assert "The password of tsdbadmin has been changed" not in visitor.see(f"{_base(service)}?done=explode")
+
+
+def test_the_wal_level_is_set_and_slots_are_shown_with_what_they_retain(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    assert 'value="logical" checked' in visitor.see(f"{_base(service)}/wal-level")
+    assert visitor.send(f"{_base(service)}/wal-level", wal_level="minimal").status_code == 422
+    assert visitor.send(f"{_base(service)}/wal-level", wal_level="logical").status_code == 303
+    eventually(lambda: status_of(visitor.named("shop")) is Status.READY)
+    volume = visitor.world.backend.volumes[service.id]
+    volume.slots.add("outside")
+    page = visitor.see(_base(service))
+    assert "<code>outside</code> retains" in page
+    assert "nobody reads it" in page
+    refused = visitor.send(f"{_base(service)}/wal-level", wal_level="replica")
+    assert "has the replication slots outside" in html.unescape(refused.text)

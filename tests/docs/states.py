@@ -15,6 +15,7 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.duties.health import Health
 from ramet.control.forks import fork_service
 from ramet.control.plane import utc_now
+from ramet.control.replication import set_wal_level
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.services import (
     create_service,
@@ -28,6 +29,7 @@ from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import status_of
 from ramet.model.status import Status
+from ramet.model.wal_level import WalLevel
 from ramet.operations.procedure import Outcome, Procedure, Step, Undo, Work
 from ramet.operations.worker import Worker
 from ramet.store import services
@@ -45,7 +47,8 @@ each of its steps with a failure there. `status_of` in `model/service.py` is the
 
 - QUEUED: accepted, and no step has begun. CONFIGURING: it is being made. READY: the endpoint accepts its password.
 - PAUSING, PAUSED, RESUMING: its server is stopped on demand; data, snapshots and endpoint stay.
-- UPGRADING: it gets another size, and serves until a restart is due. OPTIMIZING: it serves, and gets fresh statistics.
+- UPGRADING: it gets another size or `wal_level`, and serves until a restart is due.
+- OPTIMIZING: it serves, and gets fresh statistics.
 - UNSTABLE: it should serve and does not, or it could not be made; `metadata.status_reason` says why.
 - DELETING: it is being removed. DELETED is what its row says afterwards; clients get 404 ([rule 7](compatibility.md)).
 
@@ -88,6 +91,10 @@ VERBS: dict[str, tuple[Status | None, Submit]] = {
     "stop": (Status.READY, lambda w, service: stop_service(w.plane, w.project.id, service).id),
     "start": (Status.PAUSED, lambda w, service: start_service(w.plane, w.project.id, service).id),
     "resize": (Status.READY, _resize),
+    "set_wal_level": (
+        Status.READY,
+        lambda w, service: set_wal_level(w.plane, w.project.id, service, WalLevel.LOGICAL).id,
+    ),
     "optimize": (Status.READY, lambda w, service: optimize_service(w.plane, w.project.id, service).id),
     "restart": (Status.READY, _crash),
     "delete": (Status.READY, lambda w, service: delete_service(w.plane, w.project.id, service).id),

@@ -15,6 +15,7 @@ from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.forks import fork_service
 from ramet.control.poolers import enable_pooler
 from ramet.control.replica_sets import ReplicaSetRequest
+from ramet.control.replication import set_wal_level
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.services import (
     create_service,
@@ -31,6 +32,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import RestoreSettings
 from ramet.model.service import status_of
 from ramet.model.status import Status
+from ramet.model.wal_level import WalLevel
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
@@ -100,6 +102,10 @@ def submit_resize(world: World, parent: str) -> str:
     return resize_service(world.plane, world.project.id, parent, "1000", "4").id
 
 
+def submit_wal_level(world: World, parent: str) -> str:
+    return set_wal_level(world.plane, world.project.id, parent, WalLevel.LOGICAL).id
+
+
 def submit_optimize(world: World, parent: str) -> str:
     return optimize_service(world.plane, world.project.id, parent).id
 
@@ -161,6 +167,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "delete_replicas": (submit_delete_set, None),
     "replica_pooler": (submit_set_pooler, Status.READY),
     "resize": (submit_resize, Status.READY),
+    "set_wal_level": (submit_wal_level, Status.READY),
     "optimize": (submit_optimize, Status.READY),
     "snapshot": (submit_snapshot, Status.READY),
     "prepare": (submit_create, Status.READY),

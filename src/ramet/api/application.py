@@ -26,6 +26,7 @@ from ramet.api.routes.metrics import metrics_router
 from ramet.api.routes.operations import operations_router
 from ramet.api.routes.poolers import poolers_router
 from ramet.api.routes.replica_sets import replicas_router
+from ramet.api.routes.replication import replication_router
 from ramet.api.routes.restore import restore_router
 from ramet.api.routes.services import services_router
 from ramet.api.routes.vpcs import vpcs_router
@@ -43,6 +44,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     deleted_router,
     poolers_router,
     replicas_router,
+    replication_router,
     vpcs_router,
     operations_router,
     logs_router,

@@ -12,6 +12,7 @@ from ramet.client.forks import Forks
 from ramet.client.imports import Imports
 from ramet.client.observation import Observation
 from ramet.client.replica_sets import ReplicaSets
+from ramet.client.replication import Replications
 from ramet.client.restore import Restore
 from ramet.client.services import Services
 from ramet.client.vpcs import Vpcs
@@ -22,5 +23,7 @@ from ramet.model.passwords import Secret
 __all__ = ["ApiError", "Client", "ForkStrategy", "Secret", "TimedOut", "WaitFailed"]
 
 
-class Client(Account, Services, Forks, Imports, Restore, Archives, Observation, ReplicaSets, Vpcs, Waiting):
+class Client(
+    Account, Services, Forks, Imports, Restore, Archives, Observation, ReplicaSets, Replications, Vpcs, Waiting
+):
     """One project, through one API key. May be shared between threads."""

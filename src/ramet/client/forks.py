@@ -5,6 +5,7 @@ from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.wal_level import WalLevel
 
 
 class Forks(Connection):
@@ -23,6 +24,7 @@ class Forks(Connection):
         environment: Environment = Environment.DEV,
         quiet: bool | None = None,
         from_deleted: bool | None = None,
+        wal_level: WalLevel | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited.
@@ -39,6 +41,7 @@ class Forks(Connection):
             memory_gbs=memory_gbs,
             quiet=quiet,
             from_deleted=from_deleted,
+            wal_level=wal_level,
         )
         body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
         return self.call("POST", self.path(service_id, "forkService"), Service, body, idempotency_key)

@@ -6,6 +6,7 @@ from ramet.client.connection import Connection, given
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
+from ramet.model.wal_level import WalLevel
 
 
 class Services(Connection):
@@ -27,11 +28,12 @@ class Services(Connection):
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
+        wal_level: WalLevel | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a new, empty service; its `initial_password` is in this answer only."""
-        size = given(cpu_millis=cpu_millis, memory_gbs=memory_gbs)
-        body = {"name": name, "service_type": service_type, "environment_tag": environment, **size}
+        chosen = given(cpu_millis=cpu_millis, memory_gbs=memory_gbs, wal_level=wal_level)
+        body = {"name": name, "service_type": service_type, "environment_tag": environment, **chosen}
         return self.call("POST", self.path(), Service, body, idempotency_key)
 
     def start_service(self, service_id: str) -> Service:

@@ -26,6 +26,7 @@ from ramet.model.service import Origin, Service, check_name, fork_name, is_down,
 from ramet.model.size import parse_size
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest, rollable
 from ramet.model.status import Status
+from ramet.model.wal_level import wal_level_of, with_wal_level
 from ramet.procedures.servers import source_of, submit_snapshot
 from ramet.procedures.state import ForkState
 from ramet.store import services, snapshots
@@ -181,6 +182,7 @@ def _child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime
         pg_major=parent.pg_major,
         created_at=now,
         verifier=parent.verifier,
+        settings=with_wal_level({}, request.wal_level or wal_level_of(parent.settings)),
     )
 
 

@@ -6,6 +6,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, ServiceType
+from ramet.model.wal_level import WalLevel
 
 Amount = str | int | None
 
@@ -27,6 +28,7 @@ class CreateRequest:
     memory_gbs: Amount = None
     environment: Environment = Environment.DEV
     with_vectors: bool = False
+    wal_level: WalLevel = field(default=WalLevel.REPLICA, repr=False)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class ForkRequest:
     world; None: the environment decides, DEV forks are neutralized.
 
     `region_code` can only be the parent's: a request with it is the same request as one without it, so an idempotency
-    key identifies both. So is `from_deleted`: the parent is a service that was deleted, and is in the off-host archive.
+    key identifies both. So it is with `from_deleted`, that the parent is a service that was deleted and is in the
+    off-host archive, and with `wal_level`.
     """
 
     strategy: ForkStrategy
@@ -50,6 +53,7 @@ class ForkRequest:
     quiet: bool | None = None
     region_code: str | None = field(default=None, repr=False)
     from_deleted: bool = field(default=False, repr=False)
+    wal_level: WalLevel | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, ServiceType, check_name, status_of
 from ramet.model.size import Size, parse_size
 from ramet.model.status import Status
+from ramet.model.wal_level import with_wal_level
 from ramet.procedures.servers import server_of
 from ramet.procedures.state import CreateState, Interrupting, OptimizeState, ResizeState, stored_size
 from ramet.store import operations, projects, replica_sets, services
@@ -223,6 +224,7 @@ def checked_request(plane: Plane, project_id: str, request: CreateRequest) -> Se
         pg_major=pg_major,
         created_at=plane.clock(),
         verifier=Secret(""),
+        settings=with_wal_level({}, request.wal_level),
     )
 
 

@@ -24,6 +24,7 @@ class ProcedureName(StrEnum):
     START = "start"
     RESTART = "restart"
     RESIZE = "resize"
+    SET_WAL_LEVEL = "set_wal_level"
     DELETE = "delete"
     OPTIMIZE = "optimize"
     POOLER = "pooler"
@@ -151,6 +152,17 @@ _SPECS = (
         {
             "settle": "Wait for other operations",
             "apply": "Apply the size",
+            "stop": "Stop the server",
+            "boot": _BOOT,
+            "open": _OPEN,
+        },
+        Status.UPGRADING,
+    ),
+    Spec(
+        ProcedureName.SET_WAL_LEVEL,
+        "Set wal_level",
+        {
+            "settle": "Wait for other operations",
             "stop": "Stop the server",
             "boot": _BOOT,
             "open": _OPEN,

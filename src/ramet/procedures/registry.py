@@ -19,6 +19,7 @@ from ramet.procedures import (
     recover,
     replica_sets,
     resize,
+    set_wal_level,
     snapshot,
 )
 from ramet.procedures.servers import Tools
@@ -36,6 +37,7 @@ def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
         lifecycle.restart(tools),
         delete.procedure(tools),
         resize.procedure(tools),
+        set_wal_level.procedure(tools),
         optimize.procedure(tools),
         pooler.procedure(tools, ProcedureName.POOLER),
         *replica_sets.procedures(tools),

@@ -16,6 +16,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
+from ramet.model.wal_level import wal_level_of
 from ramet.operations.procedure import Next, Wait, Work
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (
@@ -72,6 +73,7 @@ def server_of(service: Service) -> Server:
         pg_major=service.pg_major,
         verifier=service.verifier,
         pooler_port=service.pooler_port,
+        wal_level=wal_level_of(service.settings),
     )
 
 

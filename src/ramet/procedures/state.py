@@ -16,6 +16,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
 from ramet.model.snapshot import SnapshotKind
+from ramet.model.wal_level import WalLevel
 from ramet.operations.procedure import NoState
 
 StoredSize = tuple[int | None, int | None]
@@ -106,6 +107,13 @@ class ResizeState(Interrupting, frozen=True, kw_only=True):
     after: StoredSize
 
 
+class WalLevelState(Interrupting, frozen=True, kw_only=True):
+    """The wal_level before and after."""
+
+    before: WalLevel
+    after: WalLevel
+
+
 class OptimizeState(Interrupting, frozen=True, kw_only=True):
     """How ANALYZE ended."""
 
@@ -154,6 +162,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,
     ProcedureName.RESIZE: ResizeState,
+    ProcedureName.SET_WAL_LEVEL: WalLevelState,
     ProcedureName.DELETE: Interrupting,
     ProcedureName.OPTIMIZE: OptimizeState,
     ProcedureName.POOLER: PoolerState,

@@ -9,11 +9,12 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replicas import Replicas
+from ramet.backends.interface.replication import Replication
 from ramet.backends.interface.restore import Restore
 from ramet.backends.interface.servers import Servers
 from ramet.backends.interface.sources import Sources
 
-PROTOCOLS = (Servers, Restore, Replicas, Poolers, Archive, Host, Sources)
+PROTOCOLS = (Servers, Restore, Replicas, Poolers, Archive, Host, Sources, Replication)
 MOST_METHODS = 15
 
 
@@ -31,5 +32,9 @@ def test_a_protocol_has_at_most_15_methods_each_with_a_docstring(protocol: type)
 def test_a_backend_has_these_protocols_and_nothing_else() -> None:
     found = {name: member.fget.__annotations__["return"] for name, member in vars(Backend).items() if name[0] != "_"}
     assert found == dict(
-        zip(("servers", "restore", "replicas", "poolers", "archive", "host", "sources"), PROTOCOLS, strict=True)
+        zip(
+            ("servers", "restore", "replicas", "poolers", "archive", "host", "sources", "replication"),
+            PROTOCOLS,
+            strict=True,
+        )
     )

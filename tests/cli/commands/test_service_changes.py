@@ -22,6 +22,24 @@ def test_a_service_is_renamed_resized_and_set_to_prod(terminal: Terminal) -> Non
     assert (refused.code, "cpu_millis" in refused.err) == (3, True)
 
 
+def test_the_wal_level_is_set_and_the_slots_are_shown(terminal: Terminal, world: World) -> None:
+    made = terminal.made("service", "create", "published", "--wal-level", "logical")
+    volume = world.backend.volumes[made["service_id"]]
+    assert "wal_level of published is logical" in terminal.ramet("service", "replication", "published").err
+    volume.slots.add("outside")
+    said = terminal.ramet("service", "replication", "published")
+    assert "outside" in said.out
+    assert "more than 4096 MiB is lost" in said.err
+    refused = terminal.ramet("service", "set-wal-level", "published", "replica")
+    assert (refused.code, "slots outside" in refused.err) == (3, True)
+    fork = terminal.made("service", "fork", "published", "--now", "--wal-level", "replica", "--name", "unpublished")
+    assert "wal_level" not in fork["metadata"]
+    volume.slots.clear()
+    changed = terminal.made("service", "set-wal-level", "published", "replica")
+    assert (changed["status"], "wal_level" in changed["metadata"]) == ("READY", False)
+    assert terminal.ramet("service", "create", "x", "--from", "postgresql://x", "--wal-level", "logical").code == 3
+
+
 def test_resizing_a_paused_service_waits_until_it_is_ready(terminal: Terminal) -> None:
     terminal.made("service", "create", "resting")
     terminal.made("service", "stop", "resting")

@@ -67,6 +67,7 @@ def fork_service(
         snapshot_id=data.snapshot_id,
         quiet=data.quiet,
         from_deleted=data.from_deleted is True,
+        wal_level=data.wal_level,
     )
     if dry_run:
         plan = forks.plan_fork(plane, project_id, service_id, request)

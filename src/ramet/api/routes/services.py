@@ -44,6 +44,7 @@ from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
 from ramet.model.service import Origin, ServiceType, restore_warning, status_of, status_reason
 from ramet.model.status import Status
+from ramet.model.wal_level import WalLevel, wal_level_of
 
 _NO_REPLICAS = HaReplicas(0, 0)
 _ForkMetadata = tuple[str | None, str | None, datetime | None, str | None, str | None]
@@ -76,6 +77,7 @@ def create_service(
         memory_gbs=data.memory_gbs,
         environment=data.environment_tag or Environment.DEV,
         with_vectors=Addon.AI in (data.addons or []),
+        wal_level=data.wal_level or WalLevel.REPLICA,
     )
     return accepted_service(services.create_service(plane, project_id, request, checked_key(idempotency_key)))
 
@@ -275,6 +277,7 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         service.archived_until if is_archived(service) else None,
         archive_warning(service),
         service.archive_verified_at,
+        wal_level_of(service.settings),
     )
 
 

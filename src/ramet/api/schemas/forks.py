@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from ramet.api.schemas.restore import Snapshot
-from ramet.api.schemas.shared import Body, Cpu, Identifier, Memory, Name, Tag, Timestamp
+from ramet.api.schemas.shared import Body, Cpu, Identifier, Memory, Name, Tag, Timestamp, WalLevelWanted
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.snapshot import SnapshotKind
@@ -50,6 +50,7 @@ class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=T
     snapshot_id: SnapshotWanted | None = None
     quiet: Quiet | None = None
     from_deleted: FromDeleted | None = None
+    wal_level: WalLevelWanted | None = None
 
 
 class TransactionMark(Struct, frozen=True):

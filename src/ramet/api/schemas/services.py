@@ -18,11 +18,13 @@ from ramet.api.schemas.shared import (
     Name,
     Tag,
     Timestamp,
+    WalLevelWanted,
     twin_of,
 )
 from ramet.model.environment import Environment
 from ramet.model.service import ServiceType
 from ramet.model.status import Status
+from ramet.model.wal_level import WalLevel
 
 Password = Annotated[
     str,
@@ -49,6 +51,7 @@ ProvenArchiveRestore = Annotated[
     Meta(tz=True, description="The newest time to which a restore drill recovered from the off-host archive."),
 ]
 StorageWarning = Annotated[str, Meta(description="Why sessions are read-only now: the storage is nearly full.")]
+WalLevelShown = Annotated[WalLevel, Meta(description="The wal_level of the server; absent if it is replica.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
 ReplicaCount = Annotated[int, Meta(description="The integer 0, since one host has no high availability.")]
@@ -116,6 +119,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     archived_until: ArchivedUntil | None = None
     archive_warning: ArchiveWarning | None = None
     last_proven_archive_restore: ProvenArchiveRestore | None = None
+    wal_level: WalLevelShown = WalLevel.REPLICA
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -178,6 +182,7 @@ class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     cpu_millis: Cpu | None = None
     memory_gbs: Memory | None = None
     environment_tag: Tag | None = None
+    wal_level: WalLevelWanted | None = None
 
 
 NewPassword = Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from ramet.model.environment import Environment
+from ramet.model.wal_level import WalLevel
 
 
 def twin_of(name: str, go_name: str) -> Meta:
@@ -55,6 +56,10 @@ class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     inherited: ClassVar[frozenset[str]] = frozenset()
 
 
+WalLevelWanted = Annotated[
+    WalLevel,
+    Meta(description="One of replica, logical. With logical the service can be a source of logical replication."),
+]
 EnvironmentName = Annotated[Environment, Meta(description="One of DEV, PROD.")]
 
 

@@ -11,6 +11,7 @@ from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replicas import Replicas
+from ramet.backends.interface.replication import Replication
 from ramet.backends.interface.restore import Restore
 from ramet.backends.interface.servers import Servers
 from ramet.backends.interface.sources import Sources
@@ -42,6 +43,10 @@ class Backend(Protocol):
     @property
     def sources(self) -> Sources:
         """Databases elsewhere whose contents become a service."""
+
+    @property
+    def replication(self) -> Replication:
+        """Logical replication to servers elsewhere."""
 
     @property
     def host(self) -> Host:

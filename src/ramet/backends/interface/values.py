@@ -10,6 +10,7 @@ from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import WalOrder, wal_order
+from ramet.model.wal_level import WalLevel
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Server:
     verifier: Secret
     pooler_port: int | None = None
     primary: Primary | None = None
+    wal_level: WalLevel = WalLevel.REPLICA
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ramet.backends.local.machine import LocalHost
 from ramet.backends.local.off_host.archive import LocalArchive, installation_id
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.replica import LocalReplicas
+from ramet.backends.local.replication import LocalReplication
 from ramet.backends.local.restore.restore import LocalRestore
 from ramet.backends.local.server import read_only_storage
 from ramet.backends.local.server.instances import Instances
@@ -59,6 +60,11 @@ class LocalBackend:
         return LocalSources(self.instances, self.pool, self.vault)
 
     @cached_property
+    def replication(self) -> LocalReplication:
+        """Logical replication to servers elsewhere."""
+        return LocalReplication(self.instances)
+
+    @cached_property
     def host(self) -> LocalHost:
         """The host as a whole."""
         return LocalHost(self.instances, self.pool, self.poolers)
@@ -89,6 +95,7 @@ def open_backend(
         limits=open_limits(digest_of(data_root)) if has_limits else NoLimits("RAMET_LIMITS is off"),
         copy_on_write=pool.driver.shares_blocks,
         temp_file_mbs=temp_file_mbs or read_only_storage.temp_file_mbs(pool.total_bytes()),
+        slot_wal_mbs=read_only_storage.slot_wal_mbs(min(pool.total_bytes(), service_quota_bytes or pool.total_bytes())),
         background_jobs=background_jobs or cpu_count(),
         quotas=open_quotas(pool, service_quota_bytes),
     )

@@ -10,6 +10,7 @@ from ramet.backends.memory.archive import MemoryArchive
 from ramet.backends.memory.host import MemoryHost
 from ramet.backends.memory.poolers import MemoryPoolers
 from ramet.backends.memory.replicas import MemoryReplicas
+from ramet.backends.memory.replication import MemoryReplication
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.backends.memory.servers import MemoryServers
 from ramet.backends.memory.sources import MemorySources
@@ -28,6 +29,7 @@ class MemoryBackend(Memory):
         self.poolers = MemoryPoolers(self)
         self.archive = MemoryArchive(self)
         self.sources = MemorySources(self)
+        self.replication = MemoryReplication(self)
         self.host = MemoryHost(self)
 
     def commit(self, service_id: str, value: str) -> Row:

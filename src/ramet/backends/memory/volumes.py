@@ -48,6 +48,8 @@ class Volume:
     damage: str = ""
     archive_delay: str | None = None
     held: bool = False
+    slots: set[str] = field(default_factory=set)
+    replicates: bool = False
 
 
 class Memory:

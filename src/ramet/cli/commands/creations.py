@@ -6,9 +6,10 @@ import click
 
 from ramet.cli.commands.imports import Source, run_import, source_options
 from ramet.cli.commands.new_services import TYPE, NewService, new_service_options
-from ramet.cli.ui.options import with_client
+from ramet.cli.ui.options import WAL_LEVEL, with_client
 from ramet.client import Client
 from ramet.model.service import ServiceType
+from ramet.model.wal_level import WalLevel
 
 
 @click.command("create")
@@ -21,6 +22,7 @@ from ramet.model.service import ServiceType
     show_default=True,
     help="Type of the service, which decides its extensions.",
 )
+@click.option("--wal-level", type=WAL_LEVEL, help="With logical, other servers can subscribe.  [default: replica]")
 @click.option("--from", "url", metavar="URL", help="Import this database, as 'ramet service import' does.")
 @source_options
 @new_service_options("shared", both=True)
@@ -29,6 +31,7 @@ def create_service(
     client: Client,
     name: str,
     service_type: ServiceType,
+    wal_level: WalLevel | None,
     url: str | None,
     dry_run: bool,
     password_file: Path | None,
@@ -44,10 +47,12 @@ def create_service(
       ramet service create vectors --type VECTOR --no-wait -o json
       ramet service create shop --from postgresql://postgres@db.example:5432/shop
     """
+    if url is not None and wal_level is not None:
+        raise click.UsageError("--wal-level cannot be used with --from: use 'ramet service set-wal-level' afterwards.")
     if url is not None:
         source = Source(url, password_file, no_owner)
         run_import(client, name, service_type, source, new, dry_run=dry_run)
         return
     if dry_run or password_file is not None or no_owner:
         raise click.UsageError("--dry-run, --password-file and --no-owner need --from.")
-    new.follow(client, client.create_service(name, service_type=service_type, **new.fields))
+    new.follow(client, client.create_service(name, service_type=service_type, wal_level=wal_level, **new.fields))

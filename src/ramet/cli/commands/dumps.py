@@ -31,8 +31,9 @@ _STANDARD_OUTPUT = Path("-")
 
 @click.command("dump")
 @with_service
+@click.option("--schema-only", is_flag=True, help="Leave out the data.")
 @click.option("-f", "--file", type=FILE, default=_STANDARD_OUTPUT, help="File to write.  [default: standard output]")
-def dump_database(client: Client, service: Service, file: Path) -> None:
+def dump_database(client: Client, service: Service, schema_only: bool, file: Path) -> None:
     """Write the database of a service as a plain SQL script.
 
     The script has schema and data as of one moment, and large objects. It can be loaded into any PostgreSQL of the same
@@ -42,6 +43,7 @@ def dump_database(client: Client, service: Service, file: Path) -> None:
     \b
     Examples:
       ramet db dump shop --file shop.sql
+      ramet db dump shop --schema-only --file schema.sql
       ramet db dump shop | psql postgresql://me@elsewhere/shop
     """
     endpoint = endpoint_of(client, service)
@@ -49,7 +51,8 @@ def dump_database(client: Client, service: Service, file: Path) -> None:
     environ = {**os.environ, **password_variables(endpoint)}
     directory = None if file == _STANDARD_OUTPUT else file.absolute().parent
     with tempfile.TemporaryDirectory(prefix=".ramet-dump-", dir=directory) as name:
-        written = _dump(programs, connection_string(endpoint), Path(name), environ)
+        content = ["--schema-only", "--no-publications"] if schema_only else ["-b"]
+        written = _dump(programs, connection_string(endpoint), Path(name), content, environ)
         if directory is not None:
             written.replace(file)
             return
@@ -77,10 +80,10 @@ def _has_both(directory: Path) -> bool:
     return all(os.access(directory / name, os.X_OK) for name in ("pg_dump", "pg_restore"))
 
 
-def _dump(programs: Path, uri: str, directory: Path, environ: Mapping[str, str]) -> Path:
+def _dump(programs: Path, uri: str, directory: Path, content: Sequence[str], environ: Mapping[str, str]) -> Path:
     """Dump a database into a directory; return the script. What is not the tenant's is left out by pg_restore."""
     archive, contents, script = (directory / name for name in ("archive", "contents", "script"))
-    options = ["-b", "--format=custom", "--compress=1", f"--exclude-schema={_OUR_SCHEMA}", *_PORTABLE]
+    options = [*content, "--format=custom", "--compress=1", f"--exclude-schema={_OUR_SCHEMA}", *_PORTABLE]
     _run([str(programs / "pg_dump"), *options, "--file", str(archive), uri], environ)
     _run([str(programs / "pg_restore"), "--list", "--file", str(contents), str(archive)], environ)
     kept = [line for line in contents.read_text(errors="surrogateescape").splitlines() if not _OURS.match(line)]

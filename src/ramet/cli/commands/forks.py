@@ -5,9 +5,10 @@ import click
 from ramet.cli.commands.fork_reports import plan_pairs
 from ramet.cli.commands.new_services import NewService, new_service_options
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
-from ramet.cli.ui.options import with_parent
+from ramet.cli.ui.options import WAL_LEVEL, with_parent
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
+from ramet.model.wal_level import WalLevel
 
 
 @click.command("fork")
@@ -21,6 +22,7 @@ from ramet.client import Client
     default=None,
     help="Neutralize the fork: pause scheduled jobs and remove foreign credentials.  [default: for DEV forks]",
 )
+@click.option("--wal-level", type=WAL_LEVEL, help="replica or logical.  [default: that of the parent]")
 @new_service_options("that of the parent", both=False)
 @with_parent
 def fork_service(
@@ -31,6 +33,7 @@ def fork_service(
     name: str | None,
     quiet: bool | None,
     from_deleted: bool,
+    wal_level: WalLevel | None,
     new: NewService,
 ) -> None:
     """Fork a service: create a new service with its data.
@@ -46,7 +49,7 @@ def fork_service(
       ramet service fork shop --to-timestamp 2026-01-15T10:30:00Z --name before-the-accident
       ramet service fork shop --from-deleted --to-timestamp "2 days ago"
     """
-    chosen = {**point.fields(client, parent_id), "from_deleted": from_deleted or None}
+    chosen = {**point.fields(client, parent_id), "from_deleted": from_deleted or None, "wal_level": wal_level}
     if dry_run:
         fields = {**chosen, "name": name, "cpu_millis": new.cpu, "memory_gbs": new.memory}
         plan = client.plan_fork(parent_id, point.strategy, environment_tag=new.environment, **fields)

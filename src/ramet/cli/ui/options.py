@@ -15,6 +15,7 @@ from ramet.client import ApiError, Client
 from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id
 from ramet.model.environment import Environment
+from ramet.model.wal_level import WalLevel
 from ramet.settings import describe_settings
 
 
@@ -31,6 +32,7 @@ _COMPLETION_SECONDS = 2.0
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 ENVIRONMENT = click.Choice(Environment, case_sensitive=False)
+WAL_LEVEL = click.Choice(WalLevel, case_sensitive=False)
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 

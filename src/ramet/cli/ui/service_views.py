@@ -11,6 +11,7 @@ from ramet.cli.ui.output import print_data, print_pairs, print_result, print_row
 from ramet.endpoints import address
 from ramet.model.lineage import tree_rows
 from ramet.model.timestamps import rfc3339
+from ramet.model.wal_level import WalLevel
 
 COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
 
@@ -71,6 +72,7 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         ("endpoint", shown_endpoint(service)),
         ("region", service.region_code),
         ("storage", service.resources[0].spec.volume_type if service.resources else ""),
+        *([] if service.metadata.wal_level is WalLevel.REPLICA else [("wal_level", service.metadata.wal_level.value)]),
         ("created", service.created.isoformat()),
         *_origin(service),
         *extra,

@@ -1,5 +1,7 @@
 """The page of one service: how to connect, its restore window, replicas, metrics, log and operations."""
 
+from contextlib import suppress
+
 from litestar import Response
 from litestar.params import FromQuery
 
@@ -14,8 +16,13 @@ from ramet.control import services
 from ramet.control.archive import get_archive
 from ramet.control.fork_reports import fork_report
 from ramet.control.operations import list_operations
-from ramet.errors import NotFound
+from ramet.control.plane import Plane
+from ramet.control.replication import ReplicationView, get_replication
+from ramet.errors import NotFound, Unavailable
 from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
+from ramet.model.wal_level import WalLevel, wal_level_of
 
 _OPERATIONS = 60
 _CREATIONS = (ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.IMPORT, ProcedureName.RECOVER)
@@ -51,6 +58,7 @@ def service_page(
         service=service,
         tls=plane.backend.host.has_tls(service.pg_major),
         archive=get_archive(plane, session.project_id, service.id),
+        replication=_replication(plane, service),
         done=CHANGES[done].done if done in CHANGES else "",
         disk_usage=context.disk_usage.of([service]).get(service.id),
         forks=[one for one in listed if one.origin is not None and one.origin.service_id == service.id],
@@ -62,6 +70,15 @@ def service_page(
         report=None if service.report is None else report_view(fork_report(plane, service.project_id, service.id)),
         creation=next((one for one in operations if one.procedure in _CREATIONS), None),
     )
+
+
+def _replication(plane: Plane, service: Service) -> ReplicationView:
+    """Return the wal_level of a service, and the slots of one that can have any and can be asked."""
+    level = wal_level_of(service.settings)
+    if level is WalLevel.LOGICAL and status_of(service) is Status.READY:
+        with suppress(Unavailable, NotFound):
+            return get_replication(plane, service.project_id, service.id)
+    return ReplicationView(level, None, ())
 
 
 def _deleted(context: ConsoleContext, session: CurrentSession, service_id: str) -> Response[str]:

@@ -9,15 +9,24 @@ from litestar.params import FromPath
 
 from ramet.console.context import ConsoleContext, Context, CurrentSession, Fields, ServiceId, SignedIn, read
 from ramet.console.pages.change_form import Change, ChangeForm, Values, find_change
-from ramet.console.views.forms import Form, InvalidField, environment_of, size_value, sizes, split_size
+from ramet.console.views.forms import (
+    Form,
+    InvalidField,
+    environment_of,
+    size_value,
+    sizes,
+    split_size,
+    wal_level_of_form,
+)
 from ramet.console.views.restore_settings import AMOUNTS, default_settings, set_restore, typed_settings
-from ramet.control import archive, poolers, replica_sets, restore, services
+from ramet.control import archive, poolers, replica_sets, replication, restore, services
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
+from ramet.model.wal_level import WalLevel, wal_level_of
 
 
 def _plain(verb: Callable[[Plane, str, str], object]) -> Callable[[Plane, Service, Values], object]:
@@ -35,6 +44,10 @@ def _set_environment(plane: Plane, service: Service, values: Values) -> None:
 
 def _resize(plane: Plane, service: Service, values: Values) -> None:
     services.resize_service(plane, service.project_id, service.id, *split_size(values.get("size", "")))
+
+
+def _set_wal_level(plane: Plane, service: Service, values: Values) -> None:
+    replication.set_wal_level(plane, service.project_id, service.id, wal_level_of_form(values))
 
 
 def _set_password(plane: Plane, service: Service, values: Values) -> None:
@@ -88,6 +101,15 @@ CHANGES: Mapping[str, Change[Service]] = {
         _set_environment,
         disruptive=True,
         fields=("environment",),
+    ),
+    "wal-level": Change(
+        "Set wal_level of",
+        "Set wal_level",
+        "With logical, tsdbadmin can publish tables, and other servers can subscribe to them. The server restarts once,"
+        " and its read replicas; a paused service is resumed.",
+        _set_wal_level,
+        disruptive=True,
+        fields=("wal_level",),
     ),
     "password": Change(
         "Reset the password of",
@@ -199,7 +221,7 @@ def _form(context: ConsoleContext, session: CurrentSession, service_id: str, nam
 
 
 def _initial(service: Service, name: str) -> Values:
-    """Return the values that a form begins with: the present ones, and for the environment the other one."""
+    """Return the values that a form begins with: the present ones, and for two choices the other one."""
     if name == "window":
         return typed_settings(service)
     return {
@@ -207,6 +229,7 @@ def _initial(service: Service, name: str) -> Values:
         "nodes": "1",
         "size": size_value(service.size),
         "environment": Environment.DEV if service.environment is Environment.PROD else Environment.PROD,
+        "wal_level": WalLevel.REPLICA if wal_level_of(service.settings) is WalLevel.LOGICAL else WalLevel.LOGICAL,
     }
 
 

@@ -8,7 +8,7 @@ from litestar.params import FromQuery
 from ramet.console.context import AnyRequest, ConsoleContext, Context, CurrentSession, Fields, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
-from ramet.console.views.forms import Form, environment_of, new_key, refused, sizes, split_size
+from ramet.console.views.forms import Form, environment_of, new_key, refused, sizes, split_size, wal_level_of_form
 from ramet.console.views.pagination import paginate
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import create_service, list_services
@@ -87,4 +87,5 @@ def _create_request(values: Mapping[str, str]) -> CreateRequest:
         cpu_millis=cpu,
         memory_gbs=memory,
         environment=environment_of(values),
+        wal_level=wal_level_of_form(values),
     )

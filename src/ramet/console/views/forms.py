@@ -12,6 +12,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
 from ramet.model.size import PUBLIC_SIZES, SHARED, Size
+from ramet.model.wal_level import WalLevel
 
 _FIELDS: Mapping[str, str] = {
     "INVALID_NAME": "name",
@@ -132,6 +133,14 @@ def environment_of(values: Mapping[str, str]) -> Environment:
     if chosen not in tuple(Environment):
         raise Invalid("INVALID_FIELD", f"environment must be DEV or PROD, not {chosen[:20]!r}")
     return Environment(chosen)
+
+
+def wal_level_of_form(values: Mapping[str, str]) -> WalLevel:
+    """Return the chosen wal_level. Raises Invalid."""
+    chosen = values.get("wal_level") or WalLevel.REPLICA
+    if chosen not in tuple(WalLevel):
+        raise Invalid("INVALID_FIELD", f"wal_level must be replica or logical, not {chosen[:20]!r}")
+    return WalLevel(chosen)
 
 
 def confirm(name: str, values: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.roles import rotate
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
 from ramet.model.passwords import new_password, unusable_verifier
+from ramet.model.wal_level import WalLevel
 from tests.backends.local.hosts import boot, connect, new_server
 from tests.servers import installations
 
@@ -65,7 +66,9 @@ def test_tenants_cannot_alter_or_drop_the_role_of_poolers(instances: Instances, 
 
 
 @pytest.mark.parametrize(
-    "undo", [ensure_pooler_role, partial(rotate, verifier=unusable_verifier())], ids=["ensure", "fork"]
+    "undo",
+    [ensure_pooler_role, partial(rotate, verifier=unusable_verifier(), wal_level=WalLevel.REPLICA)],
+    ids=["ensure", "fork"],
 )
 def test_what_a_tenant_does_as_a_member_of_the_role_of_poolers_is_undone(
     instances: Instances, admin: tuple[Server, Any], undo: Callable[[Any], object]
@@ -96,7 +99,7 @@ def test_a_role_that_a_tenant_names_as_earlier_releases_did_gets_nothing(
         client.execute(f"GRANT pg_monitor TO {name}".encode())
     with connections.connect(instances.paths(server.service_id)) as platform:
         ensure_pooler_role(platform)
-        retire_earlier_roles(platform)
+        retire_earlier_roles(platform, WalLevel.REPLICA)
     for name in ("ramet_replica", "ramet_pooler"):
         with connect(server, "mine", user=name, sslmode="prefer") as session:
             assert session.execute("SELECT current_user").fetchone() == (name,)
@@ -134,7 +137,7 @@ def test_roles_that_an_earlier_release_adopted_lose_what_it_gave_them(
         platform.execute("ALTER ROLE ramet_replica REPLICATION")
         platform.execute("ALTER SCHEMA theirs OWNER TO ramet_replica")
         if by == "renewal":
-            retire_earlier_roles(platform)
+            retire_earlier_roles(platform, WalLevel.REPLICA)
         else:
             instances.secure(server, is_new=False, neutralize=False)
         roles = platform.execute("SELECT rolname, rolreplication FROM pg_roles WHERE rolname LIKE 'ramet_%'")

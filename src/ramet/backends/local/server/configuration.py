@@ -15,8 +15,10 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.standby import following
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
 from ramet.model.environment import Environment
+from ramet.model.wal_level import WalLevel
 
 DEFAULT_TEMP_FILE_MBS = 1024
+DEFAULT_SLOT_WAL_MBS = 4096
 _MB_PER_GB = 1024
 _MOST_CONNECTIONS = 500
 _MOST_CORES = 64
@@ -54,6 +56,7 @@ class Features:
     temp_file_mbs: int = DEFAULT_TEMP_FILE_MBS
     databases: int = 1
     read_only_module: Path | None = None
+    slot_wal_mbs: int = DEFAULT_SLOT_WAL_MBS
 
 
 def postgresql_conf(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> str:
@@ -94,7 +97,8 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     """Return pg_hba.conf: the platform and replicas may use the private socket, and when open, all others may connect.
 
     Clients connect over TCP, or through a pooler on the private socket, which passes on their authentication. No client
-    may use streaming replication, whatever the attributes of its role.
+    may use physical replication, whatever the attributes of its role; logical replication connects to a database, as
+    other clients do.
     """
     rules = [
         f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
@@ -253,22 +257,31 @@ def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, s
     # On a copy-on-write file system recycled and zero-filled segments have only costs.
     recycle = "off" if features.copy_on_write else "on"
     return {
-        "wal_level": "replica",
+        "wal_level": server.wal_level.value,
         "wal_compression": "on",
         "wal_recycle": recycle,
         "wal_init_zero": recycle,
         "min_wal_size": "80MB",
         "max_wal_size": f"{_max_wal_gbs(server)}GB",
         "checkpoint_timeout": "5min",
-        "max_wal_senders": "10",
-        "max_replication_slots": "10",
-        "max_slot_wal_keep_size": "4GB",
+        **_replication(server),
+        # A slot that retains more loses its WAL, so a slot that nobody reads cannot fill the storage.
+        "max_slot_wal_keep_size": f"{features.slot_wal_mbs}MB",
         "track_commit_timestamp": "on",
         "archive_mode": "on",
         "archive_library": "basic_archive",
         "basic_archive.archive_directory": str(paths.archive),
         "archive_timeout": "300s",
     }
+
+
+def _replication(server: Server) -> dict[str, str]:
+    """Return how many servers may read the WAL: up to four replicas, and with logical replication subscribers.
+
+    A replica must allow as many senders as its primary (PostgreSQL 18 docs, 26.4.3).
+    """
+    most = "20" if server.primary is not None or server.wal_level is WalLevel.LOGICAL else "10"
+    return {"max_wal_senders": most, "max_replication_slots": most}
 
 
 def _max_wal_gbs(server: Server) -> int:

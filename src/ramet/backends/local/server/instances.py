@@ -57,6 +57,7 @@ class Instances:
     limits: Limits
     copy_on_write: bool = True
     temp_file_mbs: int = configuration.DEFAULT_TEMP_FILE_MBS
+    slot_wal_mbs: int = configuration.DEFAULT_SLOT_WAL_MBS
 
     background_jobs: int = field(default_factory=cpu_count)
     quotas: Quotas = field(default_factory=lambda: NoQuotas("nothing was set"))
@@ -142,7 +143,7 @@ class Instances:
 
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Change the admin's password on a running server."""
-        roles.set_admin_verifier(self.paths(server.service_id), verifier)
+        roles.set_admin_verifier(self.paths(server.service_id), verifier, server.wal_level)
 
     def resize(self, server: Server) -> bool:
         """Apply another size while the server runs; False when that needs a restart, or the server is not ready."""
@@ -179,7 +180,7 @@ class Instances:
         """Set the server's own credentials, and neutralize a fork; return what was neutralized. May run again."""
         paths = self.paths(server.service_id)
         if is_new:
-            roles.bootstrap(paths, server.verifier, self._extensions(server))
+            roles.bootstrap(paths, server.verifier, self._extensions(server), server.wal_level)
             return {}
         with connections.connect_inside(paths) as connection:
             surroundings = neutralization.inspect(connection)
@@ -192,7 +193,7 @@ class Instances:
                 found["settings_removed"] = reset_closing_settings(connection)
                 if neutralize:
                     neutralization.disable_telemetry(connection)
-                found["roles_rotated"] = roles.rotate(connection, server.verifier)
+                found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level)
             is_current = connection.info.dbname == DATABASE and read_only_access.is_current(connection)
         if not is_current:
             self.renew(server.service_id)
@@ -217,7 +218,7 @@ class Instances:
         if server.primary is None:
             with connections.connect(paths) as connection, connection.transaction():
                 ensure_pooler_role(connection)
-                retire_earlier_roles(connection)
+                retire_earlier_roles(connection, server.wal_level)
 
     def stop(self, server: Server, timeout_seconds: float) -> bool:
         """Request a shutdown, and wait for at most `timeout_seconds`; True when the server has ended."""
@@ -247,7 +248,13 @@ class Instances:
         installation = self._installation(server)
         wanted = [extension_of(server.service_type)] if server.service_type is ServiceType.TIMESERIESDB else []
         preload = [name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name)]
-        return Features(installation.has_tls, tuple(preload), self.copy_on_write, self.temp_file_mbs)
+        return Features(
+            installation.has_tls,
+            tuple(preload),
+            self.copy_on_write,
+            self.temp_file_mbs,
+            slot_wal_mbs=self.slot_wal_mbs,
+        )
 
     def _extensions(self, server: Server) -> tuple[str, ...]:
         own = self._installation(server).extensions_of(server.service_type)

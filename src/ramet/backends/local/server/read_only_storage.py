@@ -21,10 +21,12 @@ _SHARE = 20
 _LEAST_BYTES, _MOST_BYTES = 128 * _MIB, 2048 * _MIB
 _LEAST_TEMP_FILE_MBS, _MOST_TEMP_FILE_MBS = 64, 65536
 _READ_ONLY_TEMP_FILE_MBS = 16
-# Frequent checkpoints: each removes WAL that is archived.
+_SLOT_WAL_SHARE = 10
+_LEAST_SLOT_WAL_MBS, _MOST_SLOT_WAL_MBS = 64, 4096
+# Frequent checkpoints: each removes WAL that is archived, and that no slot retains.
 _SETTINGS = (
     "default_transaction_read_only = 'on'\ncheckpoint_timeout = '30s'\n"
-    f"temp_file_limit = '{_READ_ONLY_TEMP_FILE_MBS}MB'\n"
+    f"temp_file_limit = '{_READ_ONLY_TEMP_FILE_MBS}MB'\nmax_slot_wal_keep_size = '{_LEAST_SLOT_WAL_MBS}MB'\n"
 )
 _TEMPORARY = "pgsql_tmp"
 _TEMPORARY_OF = re.compile(r"pgsql_tmp(\d+)\.")
@@ -113,6 +115,11 @@ def quota_pressure(free_bytes: int, *, lasting: bool) -> str | None:
 def temp_file_mbs(total_bytes: int) -> int:
     """Return the default limit of the temporary files of one process, in MiB."""
     return min(max(total_bytes // _SHARE // _MIB, _LEAST_TEMP_FILE_MBS), _MOST_TEMP_FILE_MBS)
+
+
+def slot_wal_mbs(total_bytes: int) -> int:
+    """Return how much WAL the replication slots of a service may retain, in MiB; less while its storage is full."""
+    return min(max(total_bytes // _SLOT_WAL_SHARE // _MIB, _LEAST_SLOT_WAL_MBS), _MOST_SLOT_WAL_MBS)
 
 
 def set_read_only(paths: ServicePaths) -> None:

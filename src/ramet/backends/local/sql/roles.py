@@ -8,6 +8,7 @@ from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, is_password_of, unusable_verifier
+from ramet.model.wal_level import WalLevel
 
 # On PostgreSQL 15 a role with CREATEROLE may grant any role except superusers, and these three give access to the host.
 # They are deleted: without them no role can be a member, and a name that begins with pg_ cannot be created.
@@ -21,12 +22,12 @@ _ADMIN_LOCK = 0x52616D6574
 _ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_role", "timescaledb.restoring")
 
 
-def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]) -> None:
+def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...], wal_level: WalLevel) -> None:
     """Create the admin, the database and its extensions on a new server; may run again."""
     with connections.connect(paths) as connection:
         _lock_host_roles_away(connection)
         service_roles.ensure_pooler_role(connection)
-        _ensure_admin(connection, verifier)
+        _ensure_admin(connection, verifier, wal_level)
         if not _exists(connection, "pg_database", "datname", DATABASE):
             read_only_access.install(paths, _TEMPLATE)
             connections.run(connection, "CREATE DATABASE {} OWNER {}", DATABASE, ADMIN_ROLE)
@@ -35,14 +36,14 @@ def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]
             connections.run(connection, "CREATE EXTENSION IF NOT EXISTS {} SCHEMA public CASCADE", extension)
 
 
-def rotate(connection: Connection, verifier: Secret) -> int:
+def rotate(connection: Connection, verifier: Secret, wal_level: WalLevel) -> int:
     """Set the admin's verifier, and random passwords for all other login roles; return their number.
 
     The admin of a fork can log in, whatever tenants of its parent did to the role.
     """
-    service_roles.retire_earlier_roles(connection)
+    service_roles.retire_earlier_roles(connection, wal_level)
     service_roles.ensure_pooler_role(connection)
-    _ensure_admin(connection, verifier)
+    _ensure_admin(connection, verifier, wal_level)
     others = connection.execute(
         "SELECT rolname FROM pg_authid WHERE rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)",
         ([PLATFORM_ROLE, POOLER_ROLE, ADMIN_ROLE],),
@@ -52,13 +53,13 @@ def rotate(connection: Connection, verifier: Secret) -> int:
     return len(others) + 1
 
 
-def set_admin_verifier(paths: ServicePaths, verifier: Secret) -> None:
+def set_admin_verifier(paths: ServicePaths, verifier: Secret, wal_level: WalLevel) -> None:
     """Change the admin's password, and let it log in. Raises Unavailable while a transaction locks the role."""
     try:
         with connections.connect(paths) as connection, connection.transaction():
             # When two sessions alter a role, PostgreSQL does not wait: the second one fails.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ADMIN_LOCK,))
-            _ensure_admin(connection, verifier)
+            _ensure_admin(connection, verifier, wal_level)
             reset_closing_settings(connection)
     except psycopg.errors.LockNotAvailable as error:
         raise Unavailable(
@@ -84,12 +85,22 @@ def _lock_host_roles_away(connection: Connection) -> None:
         connection.execute("DELETE FROM pg_authid WHERE rolname = ANY(%s)", (list(_HOST_ROLES),))
 
 
-def _ensure_admin(connection: Connection, verifier: Secret) -> None:
+def set_admin_replication(connection: Connection, wal_level: WalLevel) -> None:
+    """Let the admin replicate logically, or take that from it and every role of a tenant; may run again."""
+    service_roles.retire_earlier_roles(connection, wal_level)
+    connections.run(connection, f"ALTER ROLE {{}} {_replication(wal_level)}", ADMIN_ROLE)
+
+
+def _replication(wal_level: WalLevel) -> str:
+    return "REPLICATION" if wal_level is WalLevel.LOGICAL else "NOREPLICATION"
+
+
+def _ensure_admin(connection: Connection, verifier: Secret, wal_level: WalLevel) -> None:
     verb = "ALTER" if _exists(connection, "pg_authid", "rolname", ADMIN_ROLE) else "CREATE"
     connections.run(
         connection,
-        verb + " ROLE {} NOSUPERUSER NOREPLICATION NOBYPASSRLS LOGIN CREATEDB CREATEROLE INHERIT CONNECTION LIMIT -1"
-        " VALID UNTIL 'infinity'",
+        f"{verb} ROLE {{}} NOSUPERUSER {_replication(wal_level)} NOBYPASSRLS LOGIN CREATEDB CREATEROLE INHERIT"
+        " CONNECTION LIMIT -1 VALID UNTIL 'infinity'",
         ADMIN_ROLE,
     )
     _set_verifier(connection, ADMIN_ROLE, verifier)

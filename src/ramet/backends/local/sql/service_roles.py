@@ -14,6 +14,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE, Connection
+from ramet.model.wal_level import WalLevel
 
 # Below 12000, FirstUnpinnedObjectId, and not among the oids that PostgreSQL's own roles have (pg_authid.dat).
 _POOLER_OID = 11900
@@ -29,9 +30,11 @@ _UNDO_CHANGES = (
     "UPDATE pg_authid SET rolpassword = NULL WHERE rolpassword IS NOT NULL AND oid = %s",
 )
 _READS_VERIFIERS = "SELECT pg_has_role(%s::name, 'pg_read_all_data', 'USAGE')"
-# Tenants cannot set REPLICATION, and their grants have another grantor than the platform's role.
+# Where tenants can set REPLICATION, from PostgreSQL 16 on, the creator of a role is a member with the admin option; and
+# their grants have another grantor than the platform's role.
 _MADE_BY_EARLIER_RELEASES = """
 SELECT rolname FROM pg_authid a WHERE rolname = 'ramet_replica' AND rolreplication
+    AND NOT EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = a.oid AND m.admin_option)
 OR rolname = 'ramet_pooler' AND EXISTS (SELECT FROM pg_auth_members m
     WHERE m.member = a.oid AND m.roleid = 'pg_read_all_data'::regrole AND m.grantor = 10)
 """
@@ -52,14 +55,17 @@ def ensure_pooler_role_of(paths: ServicePaths) -> None:
         ensure_pooler_role(connection)
 
 
-def retire_earlier_roles(connection: Connection) -> None:
+def retire_earlier_roles(connection: Connection, wal_level: WalLevel) -> None:
     """Revoke the privileges of the roles of earlier releases, and drop them unless tenants use them.
 
-    A tenant may have created a role of that name before. Without REPLICATION it is an ordinary role.
+    A tenant may have created a role of that name before. Without REPLICATION it is an ordinary role. No other role of
+    tenants keeps that either, unless they replicate logically.
     """
     found = connection.execute(_MADE_BY_EARLIER_RELEASES).fetchall()
     connection.execute(
-        "UPDATE pg_authid SET rolreplication = false WHERE rolreplication AND rolname <> %s", (PLATFORM_ROLE,)
+        "UPDATE pg_authid SET rolreplication = false WHERE rolreplication AND rolname <> %s"
+        " AND (%s OR rolname = ANY(%s))",
+        (PLATFORM_ROLE, wal_level is WalLevel.REPLICA, [role for (role,) in found]),
     )
     for (role,) in found:
         if connection.execute(_READS_VERIFIERS, (role,)).fetchone() == (True,):

@@ -1,0 +1,43 @@
+"""Logical replication from a server: who may, and the slots that retain WAL for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ramet.backends.interface.values import Server
+
+
+@dataclass(frozen=True)
+class ReplicationSlot:
+    """A replication slot. `wal_status` is PostgreSQL's: a slot that is `lost` has to be made again.
+
+    `plugin` and `database` are None for a physical slot. Of a server that is stopped only the names are known.
+    """
+
+    name: str
+    plugin: str | None = None
+    database: str | None = None
+    active: bool = False
+    wal_status: str | None = None
+    retained_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class ReplicationSlots:
+    """The slots of a server, by name, and how much WAL each of them may retain before it is lost."""
+
+    limit_bytes: int | None
+    slots: Sequence[ReplicationSlot]
+
+
+class Replication(Protocol):
+    """What servers elsewhere read of a server here."""
+
+    def slots(self, server: Server) -> ReplicationSlots:
+        """Return the replication slots of a server, which may be stopped.
+
+        Raises Unavailable when it cannot be asked.
+        """
+
+    def permit(self, server: Server) -> None:
+        """Let the admin of a serving server replicate logically if its wal_level is logical, else nobody."""

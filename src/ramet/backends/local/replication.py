@@ -1,0 +1,48 @@
+"""Logical replication from the servers of this host."""
+
+from dataclasses import dataclass
+
+from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process import postgres
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections, roles
+
+_DIRECTORY = "pg_replslot"
+_MIB = 1024**2
+# A setting without a unit is in megabytes; -1 means no limit. The restart_lsn of a lost slot is null.
+_LIMIT = "SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'"
+_SLOTS = """
+SELECT slot_name, plugin, database, active, wal_status,
+       greatest(0, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                                        ELSE pg_current_wal_lsn() END, restart_lsn))::bigint
+FROM pg_replication_slots WHERE NOT temporary ORDER BY slot_name
+"""
+
+
+@dataclass(frozen=True)
+class LocalReplication:
+    """Slots and roles of running servers; obeys ramet.backends.interface.replication.Replication."""
+
+    instances: Instances
+
+    def slots(self, server: Server) -> ReplicationSlots:
+        """Return the slots that a running server reports, or those in the files of a stopped one."""
+        paths = self.instances.paths(server.service_id)
+        if postgres.running(paths) is None:
+            return ReplicationSlots(None, [ReplicationSlot(name) for name in _names_on_disk(paths)])
+        with connections.connect(paths) as connection:
+            ((limit,),) = connection.execute(_LIMIT).fetchall()
+            rows = connection.execute(_SLOTS).fetchall()
+        return ReplicationSlots(None if limit < 0 else limit * _MIB, [ReplicationSlot(*row) for row in rows])
+
+    def permit(self, server: Server) -> None:
+        """Give the admin the attribute REPLICATION, or take it from every role of a tenant."""
+        with connections.connect(self.instances.paths(server.service_id)) as connection, connection.transaction():
+            roles.set_admin_replication(connection, server.wal_level)
+
+
+def _names_on_disk(paths: ServicePaths) -> list[str]:
+    directory = paths.data / _DIRECTORY
+    return sorted(each.name for each in directory.iterdir() if each.is_dir()) if directory.is_dir() else []

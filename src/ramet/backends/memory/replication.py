@@ -1,0 +1,28 @@
+"""Replication slots in memory."""
+
+from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
+from ramet.backends.interface.values import Server
+from ramet.backends.memory.volumes import Memory
+from ramet.model.wal_level import WalLevel
+
+_LIMIT_BYTES = 4 * 1024**3
+
+
+class MemoryReplication:
+    """Slots that a test makes; obeys ramet.backends.interface.replication.Replication."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def slots(self, server: Server) -> ReplicationSlots:
+        """Return the slots of a volume; of a stopped one their names."""
+        volume = self._memory.volume(server.service_id)
+        names = sorted(volume.slots)
+        if not volume.running:
+            return ReplicationSlots(None, [ReplicationSlot(name) for name in names])
+        known = [ReplicationSlot(name, "pgoutput", "tsdb", False, "reserved", 0) for name in names]
+        return ReplicationSlots(_LIMIT_BYTES, known)
+
+    def permit(self, server: Server) -> None:
+        """Note it."""
+        self._memory.running(server.service_id).replicates = server.wal_level is WalLevel.LOGICAL
