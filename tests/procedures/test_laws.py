@@ -38,6 +38,7 @@ from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store import services
 from ramet.store.tables import hold
+from ramet.upgrades.verbs import UpgradeRequest, try_upgrade
 from tests import procedure_laws as laws
 from tests.recovery.losses import lose_and_recover
 from tests.worlds import World, make_world
@@ -57,6 +58,13 @@ def submit_import(world: World, _parent: str) -> str:
     world.backend.sources.rows[:] = ["one", "two"]
     request = ImportRequest(CreateRequest("new"), "postgresql://app@db.example/shop", world.backend.sources.password)
     return import_service(world.plane, world.project.id, request).service.id
+
+
+def submit_trial(world: World, parent: str) -> str:
+    """Keep the trial, as a service; what removes one is tested in tests/upgrades."""
+    world.backend.commit(parent, "row")
+    request = UpgradeRequest(19, keeps=True)
+    return try_upgrade(world.plane, world.project.id, parent, request).service.id
 
 
 def submit_stop(world: World, parent: str) -> str:
@@ -174,6 +182,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "aftercare": (submit_fork, Status.READY),
     "drill": (submit_drill, Status.READY),
     "delete_snapshot": (submit_delete_snapshot, Status.READY),
+    "try_upgrade": (submit_trial, Status.READY),
 }
 STEPS = [
     (procedure.name, step)
@@ -244,7 +253,7 @@ def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, 
     subject, status = run(world, name, lambda p: laws.undone_twice(laws.failing(p, step, after=after)))
     assert nothing_is_held(world)
     assert world.leftovers() == []
-    if name in ("create", "fork", "import", "recover"):
+    if name in ("create", "fork", "import", "recover", "try_upgrade"):
         assert status is Status.UNSTABLE
         assert "Injected" in (get_service(world.plane, world.project.id, subject).failure or "")
     elif name in ("start", "restart"):

@@ -78,6 +78,8 @@ def volume_of(kept: dict[str, Any]) -> Volume:
         secured=kept["secured"],
         pooler_port=kept["pooler_port"],
         balancer_port=kept["balancer_port"],
+        pg_major=kept.get("pg_major"),
+        is_prepared=kept.get("is_prepared", False),
     )
 
 

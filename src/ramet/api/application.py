@@ -29,6 +29,7 @@ from ramet.api.routes.replica_sets import replicas_router
 from ramet.api.routes.replication import replication_router
 from ramet.api.routes.restore import restore_router
 from ramet.api.routes.services import services_router
+from ramet.api.routes.upgrades import upgrades_router
 from ramet.api.routes.vpcs import vpcs_router
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
@@ -39,6 +40,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     services_router,
     forks_router,
     imports_router,
+    upgrades_router,
     restore_router,
     archive_router,
     deleted_router,

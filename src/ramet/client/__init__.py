@@ -15,6 +15,7 @@ from ramet.client.replica_sets import ReplicaSets
 from ramet.client.replication import Replications
 from ramet.client.restore import Restore
 from ramet.client.services import Services
+from ramet.client.upgrades import MajorUpgrades
 from ramet.client.vpcs import Vpcs
 from ramet.client.waiting import Waiting
 from ramet.model.fork import ForkStrategy
@@ -24,6 +25,6 @@ __all__ = ["ApiError", "Client", "ForkStrategy", "Secret", "TimedOut", "WaitFail
 
 
 class Client(
-    Account, Services, Forks, Imports, Restore, Archives, Observation, ReplicaSets, Replications, Vpcs, Waiting
+    Account, Services, Forks, Imports, MajorUpgrades, Restore, Archives, Observation, ReplicaSets, Replications, Vpcs, Waiting
 ):
     """One project, through one API key. May be shared between threads."""

@@ -61,11 +61,11 @@ def fork_service(
     with plane.store.write() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
             return replayed
-        plan = _recheck(plane, tx, plan, request)
+        plan = recheck(plane, tx, plan, request)
         (port,) = reserve_ports(plane, tx, new.free_ports)
         fork = replace(plan.fork, id=new.service_id, port=port, verifier=new.verifier)
         held = None if plan.point.from_archive else plan.parent.id
-        accepted = accept(plane, tx, fork, ProcedureName.FORK, new.password, _state(tx, plan, request), held)
+        accepted = accept(plane, tx, fork, ProcedureName.FORK, new.password, state_of(tx, plan, request), held)
         remember(plane, tx, project_id, idempotency_key, asked, fork.id)
     plane.wake()
     return accepted
@@ -95,7 +95,7 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
     return ForkPlan(parent, known, point, replace(fork, origin=_origin(parent, request, point)), base_backup)
 
 
-def _recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkPlan:
+def recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkPlan:
     """Lock the parent, and choose again: its state and its snapshots may have changed since the plan was made."""
     project_id, parent_id, deleted = plan.parent.project_id, plan.parent.id, request.from_deleted
     parent = find_parent(plane, tx, project_id, parent_id, from_deleted=deleted, lock=True)
@@ -199,7 +199,7 @@ def _origin(parent: Service, request: ForkRequest, point: RestorePoint) -> Origi
     )
 
 
-def _state(tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkState:
+def state_of(tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkState:
     """Return what the operation has to know; a snapshot that the fork waits for is submitted."""
     point = plan.point
     base_id = None if point.base is None else point.base.id

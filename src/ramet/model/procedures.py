@@ -20,6 +20,7 @@ class ProcedureName(StrEnum):
     FORK = "fork"
     RECOVER = "recover"
     IMPORT = "import"
+    TRY_UPGRADE = "try_upgrade"
     STOP = "stop"
     START = "start"
     RESTART = "restart"
@@ -133,6 +134,28 @@ _SPECS = (
         deadline_seconds=3600.0,
     ),
     Spec(
+        ProcedureName.TRY_UPGRADE,
+        "Try an upgrade",
+        {
+            "capture": "Copy the service's data",
+            "recover": "Recover it",
+            "boot": "Start the present version",
+            "survey": "Count rows and plan statements",
+            "prepare": "Prepare the data",
+            "stop": "Stop the present version",
+            "upgrade": "Run pg_upgrade",
+            "start": "Start the new version",
+            "complete": "Complete the new version",
+            "analyze": "Collect statistics",
+            "compare": "Compare rows and plans",
+            "secure": "Set its own credentials",
+            "end": "Remove the fork, or keep it",
+        },
+        Status.CONFIGURING,
+        creates=True,
+        deadline_seconds=_DAY_SECONDS,
+    ),
+    Spec(
         ProcedureName.STOP,
         "Pause",
         {"settle": "Wait for other operations", "stop": "Stop the server"},
@@ -181,6 +204,7 @@ _SPECS = (
                 ProcedureName.IMPORT,
                 ProcedureName.RECOVER,
                 ProcedureName.RESTART,
+                ProcedureName.TRY_UPGRADE,
             }
         ),
     ),

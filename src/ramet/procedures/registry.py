@@ -21,6 +21,7 @@ from ramet.procedures import (
     resize,
     set_wal_level,
     snapshot,
+    try_upgrade,
 )
 from ramet.procedures.servers import Tools
 
@@ -32,6 +33,7 @@ def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
         fork.procedure(tools),
         recover.procedure(tools),
         import_database.procedure(tools),
+        try_upgrade.procedure(tools),
         lifecycle.stop(tools),
         lifecycle.start(tools),
         lifecycle.restart(tools),

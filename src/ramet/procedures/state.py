@@ -16,6 +16,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
 from ramet.model.snapshot import SnapshotKind
+from ramet.model.upgrade import Survey, UpgradeFacts
 from ramet.model.wal_level import WalLevel
 from ramet.operations.procedure import NoState
 
@@ -80,6 +81,21 @@ class ForkState(RecoveryState, frozen=True, kw_only=True):
     strategy: ForkStrategy
     quiet: bool
     neutralised: dict[str, Any] = {}
+
+
+class TryUpgradeState(ForkState, frozen=True, kw_only=True):
+    """`keeps`: the trial remains as a service. `facts` were found in the service, `before` in its fork.
+
+    `seconds` are those of each step; `report` is what is known of the upgrade.
+    """
+
+    from_major: int
+    to_major: int
+    facts: UpgradeFacts
+    keeps: bool
+    before: Survey | None = None
+    seconds: dict[str, float] = {}
+    report: dict[str, Any] = {}
 
 
 class RecoverState(RecoveryState, frozen=True, kw_only=True):
@@ -158,6 +174,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.FORK: ForkState,
     ProcedureName.RECOVER: RecoverState,
     ProcedureName.IMPORT: ImportState,
+    ProcedureName.TRY_UPGRADE: TryUpgradeState,
     ProcedureName.STOP: Interrupting,
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,

@@ -159,6 +159,13 @@ def gaps_column(gaps: Sequence[Gap]) -> list[Any] | None:
     return stored or None
 
 
+def trials_of_upgrades(tx: sa.Connection, service_id: str) -> list[Service]:
+    """Return the forks that were made of a service to try an upgrade, deleted ones among them, newest first."""
+    version = service.c.report["upgrade"]["to_version"].as_string()
+    trial = (service.c.parent_service_id == service_id) & version.is_not(None)
+    return [_service(row) for row in tx.execute(_whole.where(trial).order_by(service.c.created_at.desc()))]
+
+
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
     """Set columns of a service."""
     tx.execute(_UPDATE, {"same_id": service_id, **columns})

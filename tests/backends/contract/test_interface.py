@@ -13,8 +13,9 @@ from ramet.backends.interface.replication import Replication
 from ramet.backends.interface.restore import Restore
 from ramet.backends.interface.servers import Servers
 from ramet.backends.interface.sources import Sources
+from ramet.backends.interface.upgrades import Upgrades
 
-PROTOCOLS = (Servers, Restore, Replicas, Poolers, Archive, Host, Sources, Replication)
+PROTOCOLS = (Servers, Restore, Replicas, Poolers, Archive, Host, Sources, Replication, Upgrades)
 MOST_METHODS = 15
 
 
@@ -33,7 +34,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
     found = {name: member.fget.__annotations__["return"] for name, member in vars(Backend).items() if name[0] != "_"}
     assert found == dict(
         zip(
-            ("servers", "restore", "replicas", "poolers", "archive", "host", "sources", "replication"),
+            ("servers", "restore", "replicas", "poolers", "archive", "host", "sources", "replication", "upgrades"),
             PROTOCOLS,
             strict=True,
         )

@@ -278,6 +278,7 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         archive_warning(service),
         service.archive_verified_at,
         wal_level_of(service.settings),
+        service.pg_major,
     )
 
 

@@ -103,6 +103,9 @@ class ServiceMetrics(Struct, frozen=True):
     milli_cpu: int | None
 
 
+PgMajor = Annotated[int, Meta(description="The PostgreSQL major version, such as 18.")]
+
+
 class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     """Further properties of a service. Those that do not apply are absent."""
 
@@ -120,6 +123,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     archive_warning: ArchiveWarning | None = None
     last_proven_archive_restore: ProvenArchiveRestore | None = None
     wal_level: WalLevelShown = WalLevel.REPLICA
+    pg_major: PgMajor | None = None
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -15,6 +15,7 @@ from ramet.backends.interface.replication import Replication
 from ramet.backends.interface.restore import Restore
 from ramet.backends.interface.servers import Servers
 from ramet.backends.interface.sources import Sources
+from ramet.backends.interface.upgrades import Upgrades
 
 
 class Backend(Protocol):
@@ -47,6 +48,10 @@ class Backend(Protocol):
     @property
     def replication(self) -> Replication:
         """Logical replication to servers elsewhere."""
+
+    @property
+    def upgrades(self) -> Upgrades:
+        """Other major versions of PostgreSQL."""
 
     @property
     def host(self) -> Host:

@@ -22,6 +22,7 @@ from ramet.backends.local.server.jobs import cpu_count
 from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.sources.sources import LocalSources
 from ramet.backends.local.sources.vault import Vault
+from ramet.backends.local.upgrades.upgrades import LocalUpgrades
 from ramet.backends.local.volumes.pool import Pool, open_pool
 from ramet.backends.local.volumes.quota_support import open_quotas
 from ramet.machine.installation import find_installations
@@ -63,6 +64,11 @@ class LocalBackend:
     def replication(self) -> LocalReplication:
         """Logical replication to servers elsewhere."""
         return LocalReplication(self.instances)
+
+    @cached_property
+    def upgrades(self) -> LocalUpgrades:
+        """Other major versions."""
+        return LocalUpgrades(self.instances, self.pool)
 
     @cached_property
     def host(self) -> LocalHost:

@@ -24,6 +24,7 @@ from ramet.backends.local.server.configuration import Phase, first_boot, has_wor
 from ramet.backends.local.server.health import observe
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import extensions, roles
+from ramet.backends.local.upgrades import cluster
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal import archive, digests
@@ -137,6 +138,7 @@ class LocalServers:
             self._due_at.pop(key, None)
         fetched.discard(self.driver, self.instances.layout, service_id)
         self.driver.remove_tree(capture.unfinished_of(paths))
+        cluster.remove(self.driver, paths)
         self.driver.remove_tree(paths.data)
         snapshots.drop_all(self.driver, paths)
         if paths.root.exists():

@@ -14,6 +14,7 @@ from ramet.backends.memory.replication import MemoryReplication
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.backends.memory.servers import MemoryServers
 from ramet.backends.memory.sources import MemorySources
+from ramet.backends.memory.upgrades import MemoryUpgrades
 from ramet.backends.memory.volumes import Memory, Row
 from ramet.errors import Failed
 
@@ -30,6 +31,7 @@ class MemoryBackend(Memory):
         self.archive = MemoryArchive(self)
         self.sources = MemorySources(self)
         self.replication = MemoryReplication(self)
+        self.upgrades = MemoryUpgrades(self)
         self.host = MemoryHost(self)
 
     def commit(self, service_id: str, value: str) -> Row:

@@ -50,6 +50,8 @@ class Volume:
     held: bool = False
     slots: set[str] = field(default_factory=set)
     replicates: bool = False
+    pg_major: int | None = None
+    is_prepared: bool = False
 
 
 class Memory:

@@ -35,6 +35,8 @@ _SERVICE_COMMANDS = {
     "start": "commands.services:start_service",
     "stop": "commands.services:stop_service",
     "update-password": "commands.service_changes:update_password",
+    "upgrade": "commands.upgrades:upgrade",
+    "upgrades": "commands.upgrades:list_upgrades",
     "window": "commands.restore:show_window",
 }
 _DATABASE_COMMANDS = {

@@ -46,7 +46,7 @@ def row_of(service: Service, branch: str = "") -> list[str | Text]:
         service.service_id,
         _status(service),
         str(service.metadata.environment),
-        str(service.service_type),
+        shown_type(service),
         shown_size(service),
         shown_endpoint(service),
         shown_space(service),
@@ -67,7 +67,7 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         *_optional("read-only", service.metadata.storage_warning),
         *_optional("restore", service.metadata.restore_warning),
         ("environment", str(service.metadata.environment)),
-        ("type", str(service.service_type)),
+        ("type", shown_type(service)),
         ("size", shown_size(service)),
         ("endpoint", shown_endpoint(service)),
         ("region", service.region_code),
@@ -99,6 +99,12 @@ def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:
 
 def _parent_id(service: Service) -> str | None:
     return None if service.forked_from is None else service.forked_from.service_id
+
+
+def shown_type(service: Service) -> str:
+    """Return the type, and the major version of PostgreSQL."""
+    major = service.metadata.pg_major
+    return str(service.service_type) if major is None else f"{service.service_type} {major}"
 
 
 def shown_size(service: Service) -> str:

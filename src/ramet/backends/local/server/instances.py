@@ -246,15 +246,19 @@ class Instances:
     def features(self, server: Server) -> Features:
         """Return the capabilities of a server's installation."""
         installation = self._installation(server)
-        wanted = [extension_of(server.service_type)] if server.service_type is ServiceType.TIMESERIESDB else []
-        preload = [name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name)]
+        preload = self.preload_of(server.service_type, installation)
         return Features(
             installation.has_tls,
-            tuple(preload),
+            preload,
             self.copy_on_write,
             self.temp_file_mbs,
             slot_wal_mbs=self.slot_wal_mbs,
         )
+
+    def preload_of(self, service_type: ServiceType, installation: Installation) -> tuple[str, ...]:
+        """Return the libraries that servers of a type load at their start, as far as an installation has them."""
+        wanted = [extension_of(service_type)] if service_type is ServiceType.TIMESERIESDB else []
+        return tuple(name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name))
 
     def _extensions(self, server: Server) -> tuple[str, ...]:
         own = self._installation(server).extensions_of(server.service_type)

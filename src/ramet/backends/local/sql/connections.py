@@ -1,7 +1,7 @@
 """The platform's connections: over the private socket, as superuser, with settings that tenants cannot change."""
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,8 +184,16 @@ def value(connection: Connection, query: str, *parameters: Any) -> Any:
 
 def run(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> None:
     """Execute a utility statement, with `names` quoted for {} and `literals` for {key}."""
-    composed = sql.SQL(statement).format(
+    connection.execute(_composed(statement, names, literals))
+
+
+def query(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement that is composed as by `run`."""
+    return connection.execute(_composed(statement, names, literals)).fetchall()
+
+
+def _composed(statement: str, names: Sequence[str], literals: Mapping[str, str | int | None]) -> sql.Composed:
+    return sql.SQL(statement).format(
         *(sql.Identifier(name) for name in names),
         **{key: sql.Literal(value) for key, value in literals.items()},
     )
-    connection.execute(composed)

@@ -1,0 +1,78 @@
+"""Upgrades to another major version of PostgreSQL."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, Router
+from litestar.params import JSONBody, PathParameter
+
+from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
+from ramet.api.responses import PlaneDependency, accept, answer, read_in_thread
+from ramet.api.schemas.upgrades import ServiceUpgrade, Upgrade, Upgrades
+from ramet.model.passwords import Secret
+from ramet.upgrades import verbs
+from ramet.upgrades.verbs import UpgradeRequest
+
+UpgradeId = Annotated[
+    str,
+    PathParameter(description="Identifier of the upgrade.", schema_extra={"pattern": "^[a-z0-9]{10}$"}),
+]
+
+
+@accept("/upgrades", operation_id="upgradeService", summary="Try an upgrade")
+def upgrade_service(
+    plane: PlaneDependency,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    data: JSONBody[ServiceUpgrade],
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Upgrade]:
+    """Accept the upgrade of a fork of the service to another major version. The service itself is not changed.
+
+    An upgrade that cannot succeed is refused with all reasons.
+    """
+    request = UpgradeRequest(data.to_version, data.keep_fork)
+    accepted = verbs.try_upgrade(plane, project_id, service_id, request, checked_key(idempotency_key))
+    found = verbs.get_upgrade(plane, project_id, service_id, accepted.service.id)
+    return answer(upgrade_shape(found, accepted.initial_password), 202)
+
+
+@read_in_thread("/upgrades", operation_id="getUpgrades", summary="List the upgrades of a service")
+def list_upgrades(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Upgrades]:
+    """The upgrades that were tried, newest first, with their reports."""
+    return answer(Upgrades([upgrade_shape(one) for one in verbs.list_upgrades(plane, project_id, service_id)]))
+
+
+@read_in_thread("/upgrades/{upgrade_id:str}", operation_id="getUpgrade", summary="Get an upgrade")
+def get_upgrade(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, upgrade_id: UpgradeId
+) -> Response[Upgrade]:
+    """How far an upgrade is, and its report. Poll this to see it end."""
+    return answer(upgrade_shape(verbs.get_upgrade(plane, project_id, service_id, upgrade_id)))
+
+
+def upgrade_shape(found: verbs.Upgrade, password: Secret | None = None) -> Upgrade:
+    """Return what clients see of an upgrade."""
+    report = found.report
+    known = {
+        "upgrade_id": found.trial.id,
+        "service_id": found.service_id,
+        "status": found.status,
+        "started_at": found.started_at,
+        "finished_at": found.finished_at,
+        "keep_fork": report["keeps"],
+        "initial_password": password.reveal() if password is not None and report["keeps"] else None,
+        "step": found.step,
+        "progress": found.progress,
+        "error": found.error,
+        "downtime_seconds": found.downtime_seconds,
+        "plans_note": report["statements_note"],
+    }
+    return msgspec.convert({**report, **known}, Upgrade)
+
+
+upgrades_router = Router(
+    "/projects/{project_id:str}/services/{service_id:str}",
+    route_handlers=[upgrade_service, list_upgrades, get_upgrade],
+    tags=["Services"],
+)

@@ -1,0 +1,47 @@
+"""Another major version of PostgreSQL for the data of a server."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ramet.backends.interface.values import Server
+from ramet.model.upgrade import Statement, Survey, UpgradeFacts
+
+
+@dataclass(frozen=True)
+class Upgrading:
+    """How far the upgrade of a server's data is: `facts` for the report when it is over, `progress` until then."""
+
+    facts: dict[str, Any] | None
+    progress: str = ""
+
+
+class Upgrades(Protocol):
+    """Upgrades of data from one major version to a later one."""
+
+    def majors(self) -> Sequence[int]:
+        """Return the major versions that servers can have here, in order."""
+
+    def examine(self, server: Server, to_major: int) -> UpgradeFacts:
+        """Read what an upgrade of a serving server depends on; nothing is changed. Raises Unavailable."""
+
+    def survey(self, server: Server, statements: Sequence[Statement], timeout_seconds: float) -> Survey | None:
+        """Count the rows of all tables of a server that is closed to clients, and plan statements of the tenants.
+
+        Watch for at most `timeout_seconds`; None while it is under way. Each version of the data is surveyed once.
+        """
+
+    def prepare(self, server: Server) -> None:
+        """Take out of a running server, closed to clients, what the platform put there for this version alone."""
+
+    def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Upgrading:
+        """Bring the data of a stopped server from `from_major` to the version of `server`; watch for that long.
+
+        It was shut down cleanly after `prepare`. Raises Failed with PostgreSQL's reason.
+        """
+
+    def complete(self, server: Server, from_major: int) -> Sequence[str]:
+        """Put into an upgraded server, closed to clients, what the platform gives to each; return what it could not do.
+
+        The extensions are updated to the installed versions, and the admin keeps its rights over the tenants' roles.
+        """

@@ -1,0 +1,1 @@
+"""Upgrades of data to another major version, with pg_upgrade."""

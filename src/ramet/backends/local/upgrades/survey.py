@@ -1,0 +1,101 @@
+"""The rows of all tables, and the plans of statements: what is compared before and after an upgrade.
+
+Planning executes functions of tenants, so statements are planned in sessions of the tenants' admin.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sources import target
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
+from ramet.backends.local.sql.tenant_code import message_of
+from ramet.backends.local.upgrades.cluster import directory_of
+from ramet.errors import Unavailable
+from ramet.model.upgrade import Statement, StatementPlan, Survey
+
+_LONG = "86400s"
+_PLAN_MS = 10_000
+_TABLES = """
+SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE relkind IN ('r', 'm') AND relpersistence <> 't' AND (relkind <> 'm' OR relispopulated)
+AND nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1
+"""
+_PARAMETERS = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'ramet_plan'"
+
+
+def made(paths: ServicePaths, major: int) -> Survey | None:
+    """Return the survey of a version of the data, if it was made."""
+    file = directory_of(paths) / _name(major)
+    return msgspec.json.decode(file.read_bytes(), type=Survey) if file.exists() else None
+
+
+def make(instances: Instances, server: Server, statements: Sequence[Statement]) -> None:
+    """Survey a server that is closed to clients, and keep the result in its volume."""
+    paths = instances.paths(server.service_id)
+    rows = dict(_count(paths))
+    plans: list[StatementPlan] = []
+    if statements:
+        with target.admitting_admin(instances, server):
+            plans = [_planned(paths, server, one) for one in statements]
+    instances.account.make_directory(directory_of(paths))
+    survey = msgspec.json.encode(Survey(rows, tuple(plans)))
+    files.write(directory_of(paths) / _name(server.pg_major), survey, durable=True)
+
+
+def _name(major: int) -> str:
+    return f"survey-{major}.json"
+
+
+def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
+    with connections.connect(paths) as connection:
+        databases = [each.name for each in connections.databases(connection) if each.is_open]
+    for database in databases:
+        with connections.connect(paths, database, statement_timeout=_LONG) as connection:
+            for (table,) in connection.execute(_TABLES.encode()).fetchall():
+                yield f"{database}.{table}", connections.value(connection, f"SELECT count(*) FROM ONLY {table}")  # noqa: S608 - it is quoted
+            yield f"{database}: large objects", connections.value(connection, "SELECT count(*) FROM pg_largeobject_metadata")
+
+
+def _planned(paths: ServicePaths, server: Server, statement: Statement) -> StatementPlan:
+    try:
+        with psycopg.connect(
+            host=str(paths.sockets), port=server.port or 5432, user=ADMIN_ROLE, dbname=DATABASE, sslmode="disable",
+            gssencmode="disable", passfile="/nonexistent", application_name="ramet", connect_timeout=10,
+            options=f"-c lock_timeout=5s -c statement_timeout={_PLAN_MS} -c plan_cache_mode=force_generic_plan",
+        ) as connection:  # fmt: skip
+            plan = _plan(connection, statement.text)
+            connection.rollback()
+    except psycopg.Error as error:
+        return StatementPlan(statement.text, problem=message_of(error))
+    except Unavailable as error:
+        return StatementPlan(statement.text, problem=error.message)
+    return StatementPlan(statement.text, tuple(_lines(plan)), round(float(plan["Total Cost"]), 2))
+
+
+def _plan(connection: Connection, text: str) -> dict[str, Any]:
+    connection.execute(f"PREPARE ramet_plan AS {text}".encode())
+    count = connections.value(connection, _PARAMETERS)
+    values = f"({', '.join(['NULL'] * count)})" if count else ""
+    row = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE ramet_plan{values}".encode()).fetchone()
+    found = json.loads(row[0]) if row is not None and isinstance(row[0], str) else (row or [[]])[0]
+    plan: dict[str, Any] = found[0]["Plan"]
+    return plan
+
+
+def _lines(node: dict[str, Any], depth: int = 0) -> Iterator[str]:
+    """Yield a plan as lines, without costs: its nodes, each with what it reads."""
+    kind = node["Node Type"] if "Join Type" not in node else f"{node['Node Type']} ({node['Join Type']})"
+    index = f" using {node['Index Name']}" if "Index Name" in node else ""
+    table = f" on {node['Relation Name']}" if "Relation Name" in node else ""
+    yield f"{'  ' * depth}{kind}{index}{table}"
+    for child in node.get("Plans", ()):
+        yield from _lines(child, depth + 1)

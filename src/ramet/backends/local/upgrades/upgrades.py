@@ -1,0 +1,95 @@
+"""Upgrades of servers of this host."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import psycopg
+
+from ramet.backends.interface.upgrades import Upgrading
+from ramet.backends.interface.values import Server
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.jobs import Jobs
+from ramet.backends.local.upgrades import cluster, examine, platform_objects, survey
+from ramet.backends.local.upgrades.cluster import Cluster
+from ramet.backends.local.volumes.pool import Pool
+from ramet.errors import Error, Failed, Unavailable
+from ramet.model.upgrade import Statement, Survey, UpgradeFacts
+
+_MOST_AT_ONCE = 256  # the worker's threads are the limit
+
+
+@dataclass(frozen=True)
+class LocalUpgrades:
+    """pg_upgrade on the volumes of this host; obeys ramet.backends.interface.upgrades.Upgrades."""
+
+    instances: Instances
+    pool: Pool
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The upgrades that run now."""
+        return Jobs(self.instances.layout.services.parent / "upgrades.lock", _MOST_AT_ONCE)
+
+    def majors(self) -> Sequence[int]:
+        return sorted(self.instances.installations.by_major)
+
+    def examine(self, server: Server, to_major: int) -> UpgradeFacts:
+        of = self.instances.installations.of
+        return examine.examine(self.instances.paths(server.service_id), of(server.pg_major), of(to_major))
+
+    def survey(self, server: Server, statements: Sequence[Statement], timeout_seconds: float) -> Survey | None:
+        paths = self.instances.paths(server.service_id)
+        found = survey.made(paths, server.pg_major)
+        if found is None:
+            name = f"survey-{server.pg_major}"
+            self._run(server, name, lambda: survey.make(self.instances, server, statements), timeout_seconds)
+            found = survey.made(paths, server.pg_major)
+        return found
+
+    def prepare(self, server: Server) -> None:
+        paths = self.instances.paths(server.service_id)
+        keeps_statistics = not platform_objects.has_checked_domains(paths)
+        platform_objects.take_out(paths)
+        cluster.prepare(self.instances, paths, keeps_statistics=keeps_statistics)
+
+    def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Upgrading:
+        of = self.instances.installations.of
+        made = Cluster(self.instances, self.pool.driver, server, of(from_major), of(server.pg_major))
+        if made.facts() is None:
+            self._run(server, "upgrade", made.upgrade, timeout_seconds)
+        return Upgrading(made.facts(), made.progress())
+
+    def complete(self, server: Server, from_major: int) -> Sequence[str]:
+        return platform_objects.put_back(self.instances.paths(server.service_id), server, from_major)
+
+    def _run(self, server: Server, name: str, work: Callable[[], Any], timeout_seconds: float) -> None:
+        paths = self.instances.paths(server.service_id)
+        outcome = self.jobs.run(paths, name, lambda: _outcome_of(work), timeout_seconds)
+        if outcome:
+            raise _error_of(outcome)
+
+
+def _outcome_of(work: Callable[[], Any]) -> str:
+    """Do the work; return its error as a text that another process can read, empty when there is none."""
+    try:
+        work()
+    except Error as error:
+        kind = "Unavailable" if isinstance(error, Unavailable) else "Failed"
+        return json.dumps({"error": kind, "code": error.code, "message": error.message, "details": error.details})
+    except psycopg.Error as error:
+        return json.dumps(
+            {"error": "Failed", "code": "UPGRADE_FAILED", "message": str(error).strip()[:1000], "details": ""}
+        )
+    return ""
+
+
+def _error_of(outcome: str) -> Error:
+    try:
+        found = json.loads(outcome)
+    except ValueError:  # an error that nobody expected, in the words of the thread
+        return Failed("UPGRADE_FAILED", outcome)
+    kind = Unavailable if found["error"] == "Unavailable" else Failed
+    return kind(found["code"], found["message"], found["details"])

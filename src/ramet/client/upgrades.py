@@ -1,0 +1,50 @@
+"""Upgrades to another major version of PostgreSQL."""
+
+import time
+from collections.abc import Callable
+
+from ramet.api.schemas.upgrades import Upgrade, Upgrades
+from ramet.client.connection import Connection
+from ramet.client.errors import TimedOut
+from ramet.model.status import OperationStatus
+
+_PAUSE_SECONDS = 0.5
+
+
+class MajorUpgrades(Connection):
+    """The operations on upgrades."""
+
+    def upgrade_service(
+        self, service_id: str, to_version: int, *, keep_fork: bool = False, idempotency_key: str | None = None
+    ) -> Upgrade:
+        """Ask for the upgrade of a fork of a service; the service itself is not changed."""
+        body = {"to_version": to_version, "keep_fork": keep_fork}
+        return self.call("POST", self.path(service_id, "upgrades"), Upgrade, body, idempotency_key)
+
+    def list_upgrades(self, service_id: str) -> Upgrades:
+        """Return the upgrades that were tried of a service, newest first."""
+        return self.call("GET", self.path(service_id, "upgrades"), Upgrades)
+
+    def get_upgrade(self, service_id: str, upgrade_id: str) -> Upgrade:
+        """Return how far an upgrade is, and its report."""
+        return self.call("GET", self.path(service_id, "upgrades", upgrade_id), Upgrade)
+
+    def wait_upgraded(
+        self,
+        service_id: str,
+        upgrade_id: str,
+        timeout_seconds: float = 86_400.0,
+        seen: Callable[[Upgrade], None] = lambda _: None,
+    ) -> Upgrade:
+        """Wait until an upgrade is over, well or not. Raises TimedOut; `seen` gets each response."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            found = self.get_upgrade(service_id, upgrade_id)
+            seen(found)
+            if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED):
+                return found
+            if time.monotonic() > deadline:
+                raise TimedOut(
+                    "WAIT_TIMED_OUT", f"Upgrade {upgrade_id} is not over after {timeout_seconds:g} s", "It continues."
+                )
+            time.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,214 @@
+"""Try the upgrade of a service to another major version, on a fork of it.
+
+step       leaves behind                                         undo
+capture    the fork's volume, independent of the service         destroy
+recover    the data as of now, cleanly stopped                   (destroy)
+boot       a server of the present version, closed to clients    (destroy)
+survey     the rows of all tables, and the plans of statements   (destroy)
+prepare    data without what belongs to the present version      (destroy)
+stop       a stopped server                                      (destroy)
+upgrade    data of the new version                               (destroy)
+start      a server of the new version, closed to clients        (destroy)
+complete   what each server has, and extensions that are new     (destroy)
+analyze    statistics                                            (destroy)
+compare    the differences, in the report                        (destroy)
+secure     its own credentials; DEV: neutralized                 (destroy)
+end        the report, and an open endpoint or nothing else      -
+
+Only a fork that is kept is secured and opened; any other is deleted in the end. The service itself serves all the time;
+it is held until `capture` is recorded, as for a fork.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.backends.interface.values import Server
+from ramet.model.procedures import ProcedureName
+from ramet.model.snapshot import SnapshotKind
+from ramet.model.upgrade import compared
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.fork import Fork
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Tools,
+    boot,
+    finish,
+    recover,
+    release_holds,
+    retry_if_server_killed,
+    server_of,
+    submit_snapshot,
+)
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import TryUpgradeState
+from ramet.store import services
+
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class TryUpgrade:
+    """The steps of `try_upgrade` that `fork` does not have."""
+
+    tools: Tools
+
+    def capture(self, work: Work[TryUpgradeState]) -> Outcome:
+        found = Fork(self.tools).capture(work)
+        if isinstance(found, Next) and isinstance(found.state, TryUpgradeState):
+            return Next(found.step, self._timed(work, found.state), found.changes)
+        return found
+
+    def recover(self, work: Work[TryUpgradeState]) -> Outcome:
+        return recover(self.tools, work, self._server(work))
+
+    def boot_server(self, work: Work[TryUpgradeState]) -> Outcome:
+        return boot(self.tools, work, self._server(work), first=True) or Next("survey", self._timed(work))
+
+    def survey(self, work: Work[TryUpgradeState]) -> Outcome:
+        server, facts = self._server(work), work.state.facts
+        made = retry_if_server_killed(
+            work,
+            lambda: self.tools.backend.upgrades.survey(server, facts.statements, PATIENCE_SECONDS),
+            again="boot",
+        )
+        if isinstance(made, Next):
+            return made
+        if made is None:
+            return Wait(_PAUSE_SECONDS, "counting rows")
+        return Next("prepare", replace(self._timed(work), before=made))
+
+    def prepare(self, work: Work[TryUpgradeState]) -> Outcome:
+        server, prepare = self._server(work), self.tools.backend.upgrades.prepare
+        killed = retry_if_server_killed(work, lambda: prepare(server), again="boot")
+        return killed or Next("stop", self._timed(work))
+
+    def stop(self, work: Work[TryUpgradeState]) -> Outcome:
+        self.tools.backend.servers.stop(self._server(work))
+        return Next("upgrade", self._timed(work))
+
+    def upgrade(self, work: Work[TryUpgradeState]) -> Outcome:
+        state = work.state
+        server = self._upgraded(work)
+        upgrading = self.tools.backend.upgrades.upgrade(server, state.from_major, PATIENCE_SECONDS)
+        if upgrading.facts is None:
+            return Wait(_PAUSE_SECONDS, upgrading.progress)
+        report = {**state.report, **upgrading.facts}
+        return Next(
+            "start",
+            replace(self._timed(work), report=report),
+            changes=lambda tx: services.update_service(tx, work.subject, pg_major=state.to_major),
+        )
+
+    def start(self, work: Work[TryUpgradeState]) -> Outcome:
+        return boot(self.tools, work, self._server(work), first=True) or Next("complete", self._timed(work))
+
+    def complete(self, work: Work[TryUpgradeState]) -> Outcome:
+        server, complete = self._server(work), self.tools.backend.upgrades.complete
+        problems = retry_if_server_killed(work, lambda: complete(server, work.state.from_major), again="start")
+        if isinstance(problems, Next):
+            return problems
+        report = {**work.state.report, "problems": list(problems)}
+        return Next("analyze", replace(self._timed(work), report=report))
+
+    def analyze(self, work: Work[TryUpgradeState]) -> Outcome:
+        server, analyze = self._server(work), self.tools.backend.restore.analyze
+        ended = retry_if_server_killed(work, lambda: analyze(server, PATIENCE_SECONDS), again="start")
+        if isinstance(ended, Next):
+            return ended
+        if ended is None:
+            return Wait(_PAUSE_SECONDS, "ANALYZE")
+        return Next("compare", replace(self._timed(work), report={**work.state.report, "statistics": ended}))
+
+    def compare(self, work: Work[TryUpgradeState]) -> Outcome:
+        server, state, survey = self._server(work), work.state, self.tools.backend.upgrades.survey
+        after = retry_if_server_killed(
+            work, lambda: survey(server, state.facts.statements, PATIENCE_SECONDS), again="start"
+        )
+        if isinstance(after, Next):
+            return after
+        if after is None:
+            return Wait(_PAUSE_SECONDS, "counting rows")
+        if state.before is None:
+            raise AssertionError("BUG: the survey before comes first")
+        report = {**state.report, **compared(state.before, after)}
+        following = "secure" if state.keeps else "end"
+        return Next(following, replace(self._timed(work), report=report, before=None))
+
+    def secure(self, work: Work[TryUpgradeState]) -> Outcome:
+        server, secure, neutralize = self._server(work), self.tools.backend.servers.secure, work.state.quiet
+        found = retry_if_server_killed(work, lambda: secure(server, is_new=False, neutralize=neutralize), again="start")
+        if isinstance(found, Next):
+            return found
+        return Next("end", replace(work.state, neutralised=found | work.state.neutralised))
+
+    def end(self, work: Work[TryUpgradeState]) -> Outcome:
+        if not work.state.keeps:
+            self.destroy(work)
+            report = _stored(work.state)
+            return Done(changes=lambda tx: finish(tx, work, deleted_at=self.tools.clock(), report=report))
+        server = self._server(work)
+        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="start")
+        if killed is not None:
+            return killed
+
+        def record(tx: sa.Connection) -> None:
+            finish(tx, work, ready_at=self.tools.clock(), report=_stored(work.state, is_kept=True))
+            submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
+
+        return Done(changes=record)
+
+    def destroy(self, work: Work[TryUpgradeState]) -> None:
+        self.tools.backend.servers.destroy(work.subject)
+
+    def mark_failed(self, tx: sa.Connection, work: Work[TryUpgradeState], error: str) -> None:
+        finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        services.update_service(tx, work.subject, report=_stored(work.state))
+
+    def _server(self, work: Work[TryUpgradeState]) -> Server:
+        """Return the fork's server; its row has the version of its data."""
+        return self.tools.server(work)
+
+    def _upgraded(self, work: Work[TryUpgradeState]) -> Server:
+        return server_of(replace(self.tools.service(work.subject), pg_major=work.state.to_major))
+
+    def _timed(self, work: Work[TryUpgradeState], state: TryUpgradeState | None = None) -> TryUpgradeState:
+        """Return the state with the seconds of the step that ends now."""
+        took = max(0.0, (self.tools.clock() - work.step_started_at).total_seconds())
+        return replace(state or work.state, seconds={**work.state.seconds, work.step: round(took, 2)})
+
+
+def _stored(state: TryUpgradeState, *, is_kept: bool = False) -> dict[str, Any]:
+    """Return what is stored with the fork."""
+    found = {"upgrade": {**state.report, "seconds": state.seconds}}
+    if not is_kept:
+        return found
+    return {"capture": state.captured().facts, "recovery": state.recovery, "neutralised": state.neutralised, **found}
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `try_upgrade`."""
+    steps = TryUpgrade(tools)
+    return procedure_of(
+        ProcedureName.TRY_UPGRADE,
+        {
+            "capture": steps.capture,
+            "recover": steps.recover,
+            "boot": steps.boot_server,
+            "survey": steps.survey,
+            "prepare": steps.prepare,
+            "stop": steps.stop,
+            "upgrade": steps.upgrade,
+            "start": steps.start,
+            "complete": steps.complete,
+            "analyze": steps.analyze,
+            "compare": steps.compare,
+            "secure": steps.secure,
+            "end": steps.end,
+        },
+        {"capture": steps.destroy},
+        on_undoing=release_holds,
+        on_failed=steps.mark_failed,
+    )

@@ -1,0 +1,188 @@
+"""The verbs over upgrades: try one, and read how it went."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from ramet.control.forks import plan_fork, recheck, state_of
+from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.lookup import find_service, no_service, wrong_state
+from ramet.control.plane import Plane
+from ramet.control.ports import endpoint_host, reserve_ports
+from ramet.control.requests import Accepted, ForkRequest
+from ramet.control.services import accept
+from ramet.errors import Invalid, NotFound
+from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import SPECS, ProcedureName
+from ramet.model.service import NAME_LIMIT, Service, status_of
+from ramet.model.status import OperationStatus, Status
+from ramet.model.upgrade import Refusal, UpgradeFacts
+from ramet.procedures.servers import server_of
+from ramet.procedures.state import TryUpgradeState
+from ramet.store import operations, services
+
+_SHOWN_REFUSALS = 10
+_DOWNTIME = ("capture", "boot", "prepare", "stop", "upgrade", "start", "complete")
+
+
+@dataclass(frozen=True)
+class UpgradeRequest:
+    """The upgrade of a service to `to_major`. `keeps`: the fork that it is tried on remains as a service."""
+
+    to_major: int
+    keeps: bool = False
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """An upgrade that was tried: the fork that it was tried on, and how far it is. `step` is the title of a step."""
+
+    trial: Service
+    service_id: str
+    status: OperationStatus
+    step: str | None
+    progress: str
+    error: str | None
+    started_at: datetime
+    finished_at: datetime | None
+    report: dict[str, Any]
+
+    @property
+    def downtime_seconds(self) -> float | None:
+        """About how long the service would be down: what has to happen between its stop and its start."""
+        seconds: dict[str, float] = self.report.get("seconds", {})
+        if not set(_DOWNTIME) <= set(seconds):
+            return None
+        return round(sum(seconds[step] for step in _DOWNTIME), 1)
+
+
+def try_upgrade(
+    plane: Plane, project_id: str, service_id: str, request: UpgradeRequest, idempotency_key: str | None = None
+) -> Accepted:
+    """Accept the trial of an upgrade, on a fork of the service. Raises Invalid with all that speaks against it."""
+    asked = (service_id, request)
+    if (earlier := earlier_answer(plane, project_id, idempotency_key, asked)) is not None:
+        return earlier
+    service, facts = _checked(plane, project_id, service_id, request)
+    wanted = ForkRequest(ForkStrategy.NOW, name=_trial_name(service, request.to_major), quiet=True)
+    plan = plan_fork(plane, project_id, service_id, wanted)
+    new, report = new_identity(plane, idempotency_key), _first_report(facts, request)
+    with plane.store.write() as tx:
+        if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
+            return replayed
+        plan = recheck(plane, tx, plan, wanted)
+        (port,) = reserve_ports(plane, tx, new.free_ports)
+        fork = replace(plan.fork, id=new.service_id, port=port, verifier=new.verifier)
+        state = TryUpgradeState(
+            **asdict(state_of(tx, plan, wanted)),
+            from_major=service.pg_major,
+            to_major=request.to_major,
+            facts=facts,
+            keeps=request.keeps,
+            report=report,
+        )
+        accepted = accept(plane, tx, fork, ProcedureName.TRY_UPGRADE, new.password, state, service.id)
+        services.update_service(tx, fork.id, report={"upgrade": report})
+        remember(plane, tx, project_id, idempotency_key, asked, fork.id)
+    plane.wake()
+    return accepted
+
+
+def list_upgrades(plane: Plane, project_id: str, service_id: str) -> list[Upgrade]:
+    """Return the upgrades that were tried of a service, newest first."""
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
+        trials = services.trials_of_upgrades(tx, service.id)
+        return [_upgrade(one, operations.of_subject(tx, one.id)) for one in trials]
+
+
+def get_upgrade(plane: Plane, project_id: str, service_id: str, upgrade_id: str) -> Upgrade:
+    """Return one upgrade of a service. Raises NotFound."""
+    found = next((one for one in list_upgrades(plane, project_id, service_id) if one.trial.id == upgrade_id), None)
+    if found is None:
+        raise NotFound("UPGRADE_NOT_FOUND", f"service {service_id} has no upgrade {upgrade_id[:64]!r}")
+    return found
+
+
+def _checked(plane: Plane, project_id: str, service_id: str, request: UpgradeRequest) -> tuple[Service, UpgradeFacts]:
+    """Return the service, and what was found in it. Raises Invalid, naming all that speaks against the upgrade."""
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
+    if status_of(service) is not Status.READY:
+        raise wrong_state(service, "upgrade", (Status.READY,))
+    _check_version(plane, service, request.to_major)
+    facts = plane.backend.upgrades.examine(server_of(service), request.to_major)
+    if facts.refusals:
+        raise Invalid(
+            "UPGRADE_REFUSED",
+            f"Service {service.id} cannot be upgraded to PostgreSQL {facts.to_version}:"
+            f" {facts.refusals[0].subject}: {facts.refusals[0].message}",
+            "\n".join(_in_words(one) for one in facts.refusals[:_SHOWN_REFUSALS]),
+        )
+    return service, facts
+
+
+def _check_version(plane: Plane, service: Service, to_major: int) -> None:
+    later = [major for major in plane.backend.upgrades.majors() if major > service.pg_major]
+    if to_major not in later:
+        there = " or ".join(map(str, later)) or "none"
+        raise Invalid(
+            "INVALID_VERSION",
+            f"to_version must be a later version than {service.pg_major} that this host has: {there} (got {to_major})",
+            "Install that version of PostgreSQL, or name its directory of programs in RAMET_PG_BIN, and restart Ramet.",
+        )
+    host = plane.backend.host
+    host.check_service_type(service.service_type, to_major)
+    plane.placement.check_tls(to_major, has_tls=host.has_tls(to_major))
+    if endpoint_host(plane, to_major) != service.host:
+        raise Invalid(
+            "TLS_MISSING",
+            f"PostgreSQL {to_major} on this host was built without TLS, so that the endpoint of service {service.id}"
+            f" could not stay at {service.host}",
+            f"Install a PostgreSQL {to_major} that has TLS.",
+        )
+
+
+def _trial_name(service: Service, to_major: int) -> str:
+    suffix = f"-upgrade-{to_major}"
+    return service.name[: NAME_LIMIT - len(suffix)] + suffix
+
+
+def _first_report(facts: UpgradeFacts, request: UpgradeRequest) -> dict[str, Any]:
+    return {
+        "from_version": facts.from_version,
+        "to_version": facts.to_version,
+        "keeps": request.keeps,
+        "extensions": msgspec.to_builtins(facts.extensions),
+        "statements_note": facts.statements_note,
+    }
+
+
+def _upgrade(trial: Service, made: list[operations.Operation]) -> Upgrade:
+    origin = trial.origin
+    if origin is None or trial.report is None:
+        raise no_service(trial.id)
+    found = next((one for one in made if one.procedure == ProcedureName.TRY_UPGRADE), None)
+    report: dict[str, Any] = trial.report["upgrade"]
+    if found is None:  # the history has expired
+        status = OperationStatus.SUCCEEDED if trial.failed_at is None else OperationStatus.FAILED
+        return Upgrade(trial, origin.service_id, status, None, "", trial.failure, trial.created_at, None, report)
+    is_over = found.finished_at is not None
+    return Upgrade(
+        trial=trial,
+        service_id=origin.service_id,
+        status=OperationStatus(found.status),
+        step=None if is_over else SPECS[found.procedure].steps.get(found.step),
+        progress=found.progress,
+        error=found.error,
+        started_at=found.created_at,
+        finished_at=found.finished_at,
+        report=report,
+    )
+
+
+def _in_words(refusal: Refusal) -> str:
+    return f"{refusal.subject}: {refusal.message}. {refusal.remedy}"

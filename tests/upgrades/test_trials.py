@@ -1,0 +1,124 @@
+"""Trials of upgrades over the memory backend: what they report, what they refuse, and what they leave."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.control.duties.health import Health
+from ramet.control.services import list_services, stop_service
+from ramet.errors import Invalid, NotFound, WrongState
+from ramet.model.service import Service
+from ramet.model.status import OperationStatus
+from ramet.model.upgrade import Refusal, Statement
+from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, list_upgrades, try_upgrade
+from tests.worlds import World, make_world
+
+NEW = 19
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = make_world(tmp_path, MemoryBackend())
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def shop(world: World) -> Service:
+    made = world.create()
+    world.backend.commit(made.id, "one")
+    world.backend.commit(made.id, "two")
+    return made
+
+
+def tried(world: World, service: Service, *, keeps: bool = False) -> Upgrade:
+    accepted = try_upgrade(world.plane, world.project.id, service.id, UpgradeRequest(NEW, keeps))
+    world.worker.run_until_idle()
+    return get_upgrade(world.plane, world.project.id, service.id, accepted.service.id)
+
+
+def test_a_trial_compares_and_leaves_nothing_but_its_report(world: World, shop: Service) -> None:
+    world.backend.upgrades.statements[:] = [Statement("SELECT * FROM rows", 7)]
+    found = tried(world, shop)
+    assert (found.status, found.error) == (OperationStatus.SUCCEEDED, None)
+    assert (found.report["rows"], found.report["row_differences"]) == (2, [])
+    assert [(one["statement"], one["changed"]) for one in found.report["plans"]] == [("SELECT * FROM rows", False)]
+    assert found.downtime_seconds is not None
+    assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
+    assert world.leftovers() == []
+    assert world.backend.values(shop.id) == ["one", "two"]
+
+
+def test_a_trial_that_is_kept_is_a_service_of_the_new_version(world: World, shop: Service) -> None:
+    found = tried(world, shop, keeps=True)
+    (kept,) = [one for one in list_services(world.plane, world.project.id) if one.id != shop.id]
+    assert (kept.id, kept.name, kept.pg_major) == (found.trial.id, "shop-upgrade-19", NEW)
+    assert world.backend.values(kept.id) == ["one", "two"]
+    assert kept.origin is not None
+    assert kept.origin.service_id == shop.id
+    assert world.fork(kept).pg_major == NEW
+
+
+def test_rows_that_are_lost_are_in_the_report(world: World, shop: Service) -> None:
+    world.backend.upgrades.loses_rows = True
+    assert tried(world, shop).report["row_differences"] == [{"table": "tsdb.public.rows", "before": 2, "after": 1}]
+
+
+def test_a_fault_of_pg_upgrade_is_in_the_report_and_the_service_serves(world: World, shop: Service) -> None:
+    world.backend.upgrades.fault = "could not load library"
+    found = tried(world, shop)
+    assert found.status is OperationStatus.FAILED
+    assert "could not load library" in (found.error or "")
+    assert found.report["from_version"] == f"{shop.pg_major}.0"
+    Health(world.plane).inspect()
+    assert world.backend.values(shop.id) == ["one", "two"]
+    assert world.leftovers() == []
+
+
+def test_a_service_that_cannot_be_upgraded_is_refused_before_anything_is_made(world: World, shop: Service) -> None:
+    world.backend.upgrades.refusals[:] = [
+        Refusal("extension postgis", "PostgreSQL 19 does not have it", "Install it."),
+        Refusal("prepared transaction x", "pg_upgrade cannot carry it over", "Roll it back."),
+    ]
+    with pytest.raises(Invalid, match="extension postgis: PostgreSQL 19 does not have it") as raised:
+        try_upgrade(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+    assert "prepared transaction x" in raised.value.details
+    assert list_upgrades(world.plane, world.project.id, shop.id) == []
+    assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
+
+
+@pytest.mark.parametrize("to_major", [15, 18, 20], ids=str)
+def test_only_a_later_version_that_is_installed_will_do(world: World, shop: Service, to_major: int) -> None:
+    with pytest.raises(Invalid, match=rf"to_version must be a later version than 18 .*: 19 \(got {to_major}\)"):
+        try_upgrade(world.plane, world.project.id, shop.id, UpgradeRequest(to_major))
+
+
+def test_a_version_without_tls_does_not_move_the_endpoint(world: World, shop: Service) -> None:
+    placement = replace(world.plane.placement, endpoint_host="db.example", plaintext=True)
+    with pytest.raises(Invalid, match="could not stay at localhost"):
+        try_upgrade(replace(world.plane, placement=placement), world.project.id, shop.id, UpgradeRequest(NEW))
+
+
+def test_a_paused_service_is_refused(world: World, shop: Service) -> None:
+    stop_service(world.plane, world.project.id, shop.id)
+    world.worker.run_until_idle()
+    with pytest.raises(WrongState, match="upgrade needs it to be READY"):
+        try_upgrade(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+
+
+def test_an_idempotency_key_makes_one_trial(world: World, shop: Service) -> None:
+    first, second = (
+        try_upgrade(world.plane, world.project.id, shop.id, UpgradeRequest(NEW), "the same key").service.id
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_upgrades_are_listed_newest_first(world: World, shop: Service) -> None:
+    made = [tried(world, shop).trial.id for _ in range(2)]
+    assert [one.trial.id for one in list_upgrades(world.plane, world.project.id, shop.id)] == made[::-1]
+    with pytest.raises(NotFound, match="has no upgrade"):
+        get_upgrade(world.plane, world.project.id, shop.id, world.fork(shop).id)
