@@ -62,7 +62,10 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
         with connections.connect(paths, database, statement_timeout=_LONG) as connection:
             for (table,) in connection.execute(_TABLES.encode()).fetchall():
                 yield f"{database}.{table}", connections.value(connection, f"SELECT count(*) FROM ONLY {table}")  # noqa: S608 - it is quoted
-            yield f"{database}: large objects", connections.value(connection, "SELECT count(*) FROM pg_largeobject_metadata")
+            yield (
+                f"{database}: large objects",
+                connections.value(connection, "SELECT count(*) FROM pg_largeobject_metadata"),
+            )
 
 
 def _planned(paths: ServicePaths, server: Server, statement: Statement) -> StatementPlan:
