@@ -25,6 +25,17 @@ __all__ = ["ApiError", "Client", "ForkStrategy", "Secret", "TimedOut", "WaitFail
 
 
 class Client(
-    Account, Services, Forks, Imports, MajorUpgrades, Restore, Archives, Observation, ReplicaSets, Replications, Vpcs, Waiting
+    Account,
+    Services,
+    Forks,
+    Imports,
+    MajorUpgrades,
+    Restore,
+    Archives,
+    Observation,
+    ReplicaSets,
+    Replications,
+    Vpcs,
+    Waiting,
 ):
     """One project, through one API key. May be shared between threads."""
