@@ -91,7 +91,7 @@ class LocalArchive:
         checked = read_progress(paths, CheckProgress)
         problem = self._back_up(server, bucket, bases, progress, checked)
         if bases.newest is None:
-            return ArchiveState(problem=problem)
+            return ArchiveState(problem=problem or _no_base(paths, bucket))
         waiting = shipping.waiting_segments(paths, progress)
         advanced = self._advanced(paths, progress, bases.newest, watch if not paused else None, is_complete=not waiting)
         if advanced != progress:
@@ -216,6 +216,13 @@ class LocalArchive:
 def installation_id(secrets: Path) -> str:
     """Return the identifier of this data directory as the writer of an archive; generated once."""
     return kept_secret(secrets / "installation", uuid.uuid4().hex.encode).decode()
+
+
+def _no_base(paths: ServicePaths, bucket: Bucket) -> str:
+    return (
+        f"The archive {bucket.url} has no complete base backup of service {paths.service_id} from this host yet: until"
+        " then the loss of the host brings back the state that was recovered here, or nothing"
+    )
 
 
 def _shown_hole(paths: ServicePaths, progress: WalProgress) -> str | None:
