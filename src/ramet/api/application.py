@@ -17,6 +17,7 @@ from ramet.api.errors import exception_handlers, on_http_exception
 from ramet.api.methods import Application
 from ramet.api.openapi import document
 from ramet.api.parameters import check_parameters
+from ramet.api.responses import service_of_path
 from ramet.api.routes.account import get_auth_info, identify_user, list_projects, logout, track_event
 from ramet.api.routes.archive import archive_router, deleted_router
 from ramet.api.routes.forks import forks_router
@@ -77,6 +78,7 @@ def create_app(
         dependencies={
             "plane": Provide(lambda: plane, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
+            "at": Provide(service_of_path, sync_to_thread=False),
         },
         exception_handlers=_by_place(exception_handlers(), refuse_beside),
         request_class=ApiRequest,

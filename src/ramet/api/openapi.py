@@ -12,6 +12,7 @@ from litestar.openapi.spec import Components, License, SecurityScheme, Server, T
 from litestar.types import ControllerRouterHandler
 
 from ramet.api.errors import POLLED, REFUSES
+from ramet.api.responses import service_of_path
 from ramet.api.schemas.shared import ErrorBody
 
 _DESCRIPTION = (
@@ -88,7 +89,10 @@ def document(resources: Sequence[ControllerRouterHandler], base_path: str, versi
     described = Litestar(
         resources,
         # This application is described, never served, so its dependencies provide nothing.
-        dependencies={name: Provide(lambda: None, sync_to_thread=False) for name in ("plane", "projects")},
+        dependencies={
+            **{name: Provide(lambda: None, sync_to_thread=False) for name in ("plane", "projects")},
+            "at": Provide(service_of_path, sync_to_thread=False),
+        },
         openapi_config=_config(version, base_path),
         logging_config=None,
     )

@@ -4,17 +4,28 @@ Handlers that only read the store run on the event loop, all others in a thread:
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from litestar import MediaType, Response, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
+from ramet.api.parameters import ProjectId, ServiceId
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 
+
+class ServiceOfPath(NamedTuple):
+    """The control plane, and the service that the path of a request names: what the verbs over a service begin with."""
+
+    plane: Plane
+    project_id: str
+    service_id: str
+
+
 PlaneDependency = NamedDependency[SkipValidation[Plane]]
+ServicePath = NamedDependency[SkipValidation[ServiceOfPath]]
 ProjectVerbs = NamedDependency[SkipValidation[Projects]]
 
 read = partial(get, sync_to_thread=False)
@@ -26,6 +37,11 @@ accept_deletion = partial(delete, sync_to_thread=True, status_code=202)
 
 _ENCODER = msgspec.json.Encoder()
 _HEADERS = {"Cache-Control": "no-store"}
+
+
+def service_of_path(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> ServiceOfPath:
+    """Provide what handlers call `at`."""
+    return ServiceOfPath(plane, project_id, service_id)
 
 
 def answer(body: object, status: int = 200) -> Response[Any]:

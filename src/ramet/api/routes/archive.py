@@ -4,26 +4,24 @@ from litestar import Response, Router
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, read, update
+from ramet.api.parameters import ProjectId
+from ramet.api.responses import PlaneDependency, ServicePath, answer, read, update
 from ramet.api.schemas.archive import Archive, ArchiveSettings, DeletedService
 from ramet.control import archive, archived_forks
 from ramet.control.archive import ArchiveView
 
 
 @read("/archive", operation_id="getArchive", summary="Get the off-host archive of a service")
-def get_archive(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Archive]:
+def get_archive(at: ServicePath) -> Response[Archive]:
     """Where the service is archived off the host, how far the archive is, and what keeps it from catching up."""
-    return answer(_shape(archive.get_archive(plane, project_id, service_id)))
+    return answer(_shape(archive.get_archive(*at)))
 
 
 @update("/archive", operation_id="updateArchive", summary="Archive a service off the host, or stop that")
-def update_archive(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ArchiveSettings]
-) -> Response[Archive]:
+def update_archive(at: ServicePath, data: JSONBody[ArchiveSettings]) -> Response[Archive]:
     """Change whether the service is archived. What the archive has stays there until it expires."""
     enabled = None if data.enabled is UNSET else data.enabled
-    return answer(_shape(archive.set_archive(plane, project_id, service_id, enabled)))
+    return answer(_shape(archive.set_archive(*at, enabled)))
 
 
 @read("/deletedServices", operation_id="getDeletedServices", summary="List deleted services that can be forked")

@@ -8,8 +8,8 @@ from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 
 from ramet.api.errors import REFUSES
-from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
-from ramet.api.responses import PlaneDependency, accept, answer, read
+from ramet.api.parameters import IdempotencyKey, checked_key
+from ramet.api.responses import ServicePath, accept, answer, read
 from ramet.api.routes.restore import snapshot_shape
 from ramet.api.routes.services import accepted_service
 from ramet.api.schemas.forks import (
@@ -44,12 +44,7 @@ _PLANNED = ResponseSpec(ForkPlan, generate_examples=False, description="With dry
     "/forkService", operation_id="forkService", tags=["Services"], summary="Fork a service", responses={200: _PLANNED}
 )
 def fork_service(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    data: JSONBody[ForkServiceCreate],
-    idempotency_key: IdempotencyKey = None,
-    dry_run: DryRun = False,
+    at: ServicePath, data: JSONBody[ForkServiceCreate], idempotency_key: IdempotencyKey = None, dry_run: DryRun = False
 ) -> Response[Service]:
     """Accept a fork: a new service with the data of this one as of now, of its last snapshot, or of a past time.
 
@@ -70,15 +65,15 @@ def fork_service(
         wal_level=data.wal_level,
     )
     if dry_run:
-        plan = forks.plan_fork(plane, project_id, service_id, request)
-        return answer(_plan_shape(plan, fork_estimates.estimate_fork(plane, plan)))
-    return accepted_service(forks.fork_service(plane, project_id, service_id, request, checked_key(idempotency_key)))
+        plan = forks.plan_fork(*at, request)
+        return answer(_plan_shape(plan, fork_estimates.estimate_fork(at.plane, plan)))
+    return accepted_service(forks.fork_service(*at, request, checked_key(idempotency_key)))
 
 
 @read("/forkReport", operation_id="getForkReport", tags=["Restore"], summary="Get the fork report", opt={REFUSES: True})
-def get_fork_report(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[ForkReport]:
+def get_fork_report(at: ServicePath) -> Response[ForkReport]:
     """What a fork contains: where its history ends, how it was created, and what was checked."""
-    return answer(report_shape(fork_reports.fork_report(plane, project_id, service_id)))
+    return answer(report_shape(fork_reports.fork_report(*at)))
 
 
 def _plan_shape(plan: forks.ForkPlan, estimate: fork_estimates.Estimate) -> ForkPlan:

@@ -7,8 +7,8 @@ from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 
 from ramet.api.errors import REFUSES
-from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
-from ramet.api.responses import PlaneDependency, accept, answer, read_in_thread
+from ramet.api.parameters import IdempotencyKey, ProjectId, checked_key
+from ramet.api.responses import PlaneDependency, ServicePath, accept, answer, read_in_thread
 from ramet.api.routes.services import accepted_service, named_type
 from ramet.api.schemas.imports import ImportFinding, ImportReport, ServiceImport
 from ramet.api.schemas.services import Service
@@ -66,9 +66,9 @@ def import_service(
     summary="Get the report of an import",
     opt={REFUSES: True},
 )
-def get_import_report(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[ImportReport]:
+def get_import_report(at: ServicePath) -> Response[ImportReport]:
     """What an import changed, what it left out, and how it ended; also of an import that failed."""
-    return answer(report_shape(verbs.import_report(plane, project_id, service_id)))
+    return answer(report_shape(verbs.import_report(*at)))
 
 
 def report_shape(report: dict[str, Any]) -> ImportReport:

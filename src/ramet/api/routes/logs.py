@@ -7,8 +7,8 @@ from litestar import Response, Router
 from litestar.params import QueryParameter
 from msgspec import Meta
 
-from ramet.api.parameters import Cursor, ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, read_in_thread
+from ramet.api.parameters import Cursor
+from ramet.api.responses import ServicePath, answer, read_in_thread
 from ramet.api.schemas.logs import ServiceLogEntry, ServiceLogs
 from ramet.control import logs
 from ramet.errors import Invalid
@@ -55,9 +55,7 @@ Severities = Annotated[
 
 @read_in_thread("/logs", operation_id="getServiceLogs", summary="Read the log of a service")
 def get_logs(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
+    at: ServicePath,
     node: Node = 0,
     cursor: Cursor = None,
     until: Until = None,
@@ -73,7 +71,7 @@ def get_logs(
         severities=_severities(severities or []),
         cursor=cursor,
     )
-    return answer(_shape(logs.read_logs(plane, project_id, service_id, query, node)))
+    return answer(_shape(logs.read_logs(*at, query, node)))
 
 
 def _severities(texts: Sequence[str]) -> list[str]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from litestar import Response, Router
 from litestar.params import JSONBody
 
-from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, change, read
+from ramet.api.responses import ServicePath, answer, change, read
 from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, MetricSeries, MetricsSeriesRequest
 from ramet.control import metrics
 from ramet.errors import Invalid
@@ -15,23 +14,16 @@ from ramet.model.timestamps import parse_timestamp
 
 
 @read("/available-series", operation_id="getServiceMetricsAvailableSeries", summary="List the series of a service")
-def list_series(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[str]]:
+def list_series(at: ServicePath) -> Response[list[str]]:
     """The names of the series. Those that end in _total are counters, the others gauges."""
-    return answer(metrics.available_series(plane, project_id, service_id))
+    return answer(metrics.available_series(*at))
 
 
 @change("/series", operation_id="getServiceMetricsSeries", summary="Read a series of a service")
-def read_series(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    data: JSONBody[MetricsSeriesRequest],
-) -> Response[list[MetricSeries]]:
+def read_series(at: ServicePath, data: JSONBody[MetricsSeriesRequest]) -> Response[list[MetricSeries]]:
     """One series for each combination of labels, in buckets; the value of a bucket without measurements is null."""
     found = metrics.read_series(
-        plane,
-        project_id,
-        service_id,
+        *at,
         data.name,
         parse_timestamp("from", data.begin),
         parse_timestamp("to", data.end),

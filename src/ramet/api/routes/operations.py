@@ -5,8 +5,8 @@ from typing import Annotated
 from litestar import Response, Router
 from litestar.params import QueryParameter
 
-from ramet.api.parameters import Cursor, ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, read_in_thread
+from ramet.api.parameters import Cursor, ProjectId
+from ramet.api.responses import PlaneDependency, ServicePath, answer, read_in_thread
 from ramet.api.schemas.operations import Operation, Operations, OperationStep
 from ramet.control import operations
 from ramet.control.operations import OperationPage
@@ -49,15 +49,10 @@ def list_project_operations(
     summary="List the operations of a service",
 )
 def list_service_operations(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    limit: Limit = operations.PAGE,
-    cursor: Cursor = None,
-    everything: All = False,
+    at: ServicePath, limit: Limit = operations.PAGE, cursor: Cursor = None, everything: All = False
 ) -> Response[Operations]:
     """The operations on a service, with the seconds of each step; also after the service was deleted."""
-    page = operations.list_operations(plane, project_id, service_id, limit, cursor, everything=everything)
+    page = operations.list_operations(*at, limit, cursor, everything=everything)
     return answer(_page_shape(page))
 
 

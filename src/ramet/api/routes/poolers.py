@@ -2,8 +2,7 @@
 
 from litestar import Response, Router
 
-from ramet.api.parameters import ProjectId, ServiceId
-from ramet.api.responses import PlaneDependency, answer, change
+from ramet.api.responses import ServicePath, answer, change
 from ramet.api.schemas.shared import Success
 from ramet.control import poolers
 from ramet.control.plane import Plane
@@ -12,19 +11,19 @@ WAIT_SECONDS = 10.0
 
 
 @change("/enablePooler", operation_id="enablePooler", summary="Enable the pooler of a service")
-def enable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
+def enable_pooler(at: ServicePath) -> Response[Success]:
     """Start PgBouncer for the service: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
-    operation_id = poolers.enable_pooler(plane, project_id, service_id)
-    poolers.await_end(plane.store, operation_id, WAIT_SECONDS)
-    return answer(Success(enabled(plane, f"service {service_id}")))
+    operation_id = poolers.enable_pooler(*at)
+    poolers.await_end(at.plane.store, operation_id, WAIT_SECONDS)
+    return answer(Success(enabled(at.plane, f"service {at.service_id}")))
 
 
 @change("/disablePooler", operation_id="disablePooler", summary="Disable the pooler of a service")
-def disable_pooler(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Success]:
+def disable_pooler(at: ServicePath) -> Response[Success]:
     """Remove the pooler and close the connections of its clients. The endpoint of the server does not change."""
-    operation_id = poolers.disable_pooler(plane, project_id, service_id)
-    poolers.await_end(plane.store, operation_id, WAIT_SECONDS)
-    return answer(Success(f"The pooler of service {service_id} is disabled."))
+    operation_id = poolers.disable_pooler(*at)
+    poolers.await_end(at.plane.store, operation_id, WAIT_SECONDS)
+    return answer(Success(f"The pooler of service {at.service_id} is disabled."))
 
 
 def enabled(plane: Plane, whose: str) -> str:

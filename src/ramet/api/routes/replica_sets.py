@@ -3,8 +3,8 @@
 from litestar import Response, Router
 from litestar.params import JSONBody
 
-from ramet.api.parameters import ProjectId, ServiceId, SetId
-from ramet.api.responses import PlaneDependency, accept, accept_deletion, answer, change, empty, read
+from ramet.api.parameters import SetId
+from ramet.api.responses import ServicePath, accept, accept_deletion, answer, change, empty, read
 from ramet.api.routes.poolers import WAIT_SECONDS, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate, ReplicaSetMetadata
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
@@ -15,42 +15,29 @@ from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_r
 
 
 @read("/", operation_id="getReplicaSets", summary="List read replica sets")
-def list_sets(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[list[ReadReplicaSet]]:
+def list_sets(at: ServicePath) -> Response[list[ReadReplicaSet]]:
     """Every read replica set of the service, in the order of their creation."""
-    return answer([replica_set_shape(each) for each in verbs.list_sets(plane, project_id, service_id)])
+    return answer([replica_set_shape(each) for each in verbs.list_sets(*at)])
 
 
 @accept("/", operation_id="createReplicaSet", summary="Create a read replica set")
-def create_set(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    data: JSONBody[ReadReplicaSetCreate],
-) -> Response[ReadReplicaSet]:
+def create_set(at: ServicePath, data: JSONBody[ReadReplicaSetCreate]) -> Response[ReadReplicaSet]:
     """Accept a set of read-only copies that follow the service. Its endpoint distributes connections over the nodes."""
     request = verbs.ReplicaSetRequest(data.name, data.nodes, data.cpu_millis, data.memory_gbs)
-    return answer(replica_set_shape(verbs.create_set(plane, project_id, service_id, request)), 202)
+    return answer(replica_set_shape(verbs.create_set(*at, request)), 202)
 
 
 @accept_deletion("/{replica_set_id:str}", operation_id="deleteReplicaSet", summary="Delete a read replica set")
-def delete_set(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
-) -> Response[None]:
+def delete_set(at: ServicePath, replica_set_id: SetId) -> Response[None]:
     """Accept the deletion of a set. The service is not affected."""
-    verbs.delete_set(plane, project_id, service_id, replica_set_id)
+    verbs.delete_set(*at, replica_set_id)
     return empty(202)
 
 
 @accept("/{replica_set_id:str}/resize", operation_id="resizeReplicaSet", summary="Resize a read replica set")
-def resize_set(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    replica_set_id: SetId,
-    data: JSONBody[ResizeInput],
-) -> Response[Success]:
+def resize_set(at: ServicePath, replica_set_id: SetId, data: JSONBody[ResizeInput]) -> Response[Success]:
     """Accept a new size for every node of the set; the nodes restart."""
-    verbs.resize_set(plane, project_id, service_id, replica_set_id, data.cpu_millis, data.memory_gbs)
+    verbs.resize_set(*at, replica_set_id, data.cpu_millis, data.memory_gbs)
     return answer(Success(f"Read replica set {replica_set_id} is being resized."), 202)
 
 
@@ -59,15 +46,9 @@ def resize_set(
     operation_id="setReplicaEnvironment",
     summary="Set the environment of a read replica set",
 )
-def set_environment(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    replica_set_id: SetId,
-    data: JSONBody[SetEnvironmentInput],
-) -> Response[Success]:
+def set_environment(at: ServicePath, replica_set_id: SetId, data: JSONBody[SetEnvironmentInput]) -> Response[Success]:
     """Set the environment: PROD or DEV. Memory settings that depend on it take effect when the nodes start again."""
-    changed = verbs.set_environment(plane, project_id, service_id, replica_set_id, data.environment)
+    changed = verbs.set_environment(*at, replica_set_id, data.environment)
     return answer(Success(f"Read replica set {changed.id} is {changed.environment} now."))
 
 
@@ -76,13 +57,11 @@ def set_environment(
     operation_id="enableReplicaPooler",
     summary="Enable the pooler of a read replica set",
 )
-def enable_pooler(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
-) -> Response[Success]:
+def enable_pooler(at: ServicePath, replica_set_id: SetId) -> Response[Success]:
     """Start PgBouncer for the set: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
-    operation_id = verbs.enable_pooler(plane, project_id, service_id, replica_set_id)
-    poolers.await_end(plane.store, operation_id, WAIT_SECONDS)
-    return answer(Success(enabled(plane, f"read replica set {replica_set_id}")))
+    operation_id = verbs.enable_pooler(*at, replica_set_id)
+    poolers.await_end(at.plane.store, operation_id, WAIT_SECONDS)
+    return answer(Success(enabled(at.plane, f"read replica set {replica_set_id}")))
 
 
 @change(
@@ -90,12 +69,10 @@ def enable_pooler(
     operation_id="disableReplicaPooler",
     summary="Disable the pooler of a read replica set",
 )
-def disable_pooler(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, replica_set_id: SetId
-) -> Response[Success]:
+def disable_pooler(at: ServicePath, replica_set_id: SetId) -> Response[Success]:
     """Remove the pooler and close the connections of its clients. The endpoint of the server does not change."""
-    operation_id = verbs.disable_pooler(plane, project_id, service_id, replica_set_id)
-    poolers.await_end(plane.store, operation_id, WAIT_SECONDS)
+    operation_id = verbs.disable_pooler(*at, replica_set_id)
+    poolers.await_end(at.plane.store, operation_id, WAIT_SECONDS)
     return answer(Success(f"The pooler of read replica set {replica_set_id} is disabled."))
 
 

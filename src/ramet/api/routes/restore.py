@@ -4,8 +4,17 @@ import msgspec
 from litestar import Response, Router
 from litestar.params import JSONBody
 
-from ramet.api.parameters import ProjectId, ServiceId, SnapshotId
-from ramet.api.responses import PlaneDependency, accept, accept_deletion, answer, empty, read, read_in_thread, update
+from ramet.api.parameters import SnapshotId
+from ramet.api.responses import (
+    ServicePath,
+    accept,
+    accept_deletion,
+    answer,
+    empty,
+    read,
+    read_in_thread,
+    update,
+)
 from ramet.api.schemas import restore as schemas
 from ramet.api.schemas.restore import RestoreSettings, SnapshotCreate, SnapshotStatus
 from ramet.control import restore
@@ -15,49 +24,36 @@ from ramet.model.snapshot import Snapshot, SnapshotKind
 
 
 @read_in_thread("/restoreWindow", operation_id="getRestoreWindow", summary="Get the restore window")
-def get_restore_window(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId
-) -> Response[schemas.RestoreWindow]:
+def get_restore_window(at: ServicePath) -> Response[schemas.RestoreWindow]:
     """The times that a PITR fork of this service can be restored to, the snapshots in between, and the gaps."""
-    return answer(_window_shape(restore.get_restore_window(plane, project_id, service_id)))
+    return answer(_window_shape(restore.get_restore_window(*at)))
 
 
 @update("/restoreSettings", operation_id="updateRestoreSettings", summary="Change the restore settings")
-def update_restore_settings(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[RestoreSettings]
-) -> Response[schemas.RestoreWindow]:
+def update_restore_settings(at: ServicePath, data: JSONBody[RestoreSettings]) -> Response[schemas.RestoreWindow]:
     """Set how far back this service can be restored, and after how much time or WAL the next snapshot is due."""
     names = ("window_days", "snapshot_interval_seconds", "snapshot_wal_bytes")
     changes = {name: value for name in names if (value := getattr(data, name)) is not msgspec.UNSET}
-    return answer(_window_shape(restore.change_restore_settings(plane, project_id, service_id, changes)))
+    return answer(_window_shape(restore.change_restore_settings(*at, changes)))
 
 
 @read("/snapshots", operation_id="getSnapshots", summary="List snapshots")
-def list_snapshots(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId
-) -> Response[list[schemas.Snapshot]]:
+def list_snapshots(at: ServicePath) -> Response[list[schemas.Snapshot]]:
     """Every snapshot of the service, oldest first, followed by manual ones that are still being taken."""
-    return answer([snapshot_shape(one) for one in restore.list_snapshots(plane, project_id, service_id)])
+    return answer([snapshot_shape(one) for one in restore.list_snapshots(*at)])
 
 
 @accept("/snapshots", operation_id="createSnapshot", summary="Take a snapshot")
-def create_snapshot(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    data: JSONBody[SnapshotCreate | None] = None,
-) -> Response[schemas.Snapshot]:
+def create_snapshot(at: ServicePath, data: JSONBody[SnapshotCreate | None] = None) -> Response[schemas.Snapshot]:
     """Accept a manual snapshot. It becomes AVAILABLE shortly after, and is kept until it is deleted."""
     name = None if data is None or data.name is msgspec.UNSET else data.name
-    return answer(snapshot_shape(restore.take_snapshot(plane, project_id, service_id, name)), 202)
+    return answer(snapshot_shape(restore.take_snapshot(*at, name)), 202)
 
 
 @accept_deletion("/snapshots/{snapshot_id:str}", operation_id="deleteSnapshot", summary="Delete a manual snapshot")
-def delete_snapshot(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, snapshot_id: SnapshotId
-) -> Response[None]:
+def delete_snapshot(at: ServicePath, snapshot_id: SnapshotId) -> Response[None]:
     """Accept the deletion of a manual snapshot. Its forks are not affected."""
-    restore.delete_snapshot(plane, project_id, service_id, snapshot_id)
+    restore.delete_snapshot(*at, snapshot_id)
     return empty(202)
 
 

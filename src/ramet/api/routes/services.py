@@ -11,7 +11,7 @@ from litestar.params import JSONBody
 
 from ramet.api.errors import POLLED
 from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
-from ramet.api.responses import PlaneDependency, accept, accept_deletion, answer, change, empty, read
+from ramet.api.responses import PlaneDependency, ServicePath, accept, accept_deletion, answer, change, empty, read
 from ramet.api.routes.replica_sets import pooler_shape, replica_set_shape
 from ramet.api.schemas.services import (
     Addon,
@@ -90,59 +90,51 @@ def get_service(plane: PlaneDependency, project_id: ProjectId, service_id: Servi
 
 
 @accept_deletion("/{service_id:str}", operation_id="deleteService", summary="Delete a service")
-def delete_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[None]:
+def delete_service(at: ServicePath) -> Response[None]:
     """Accept the deletion of a service with its snapshots and its archive. Its forks are not affected."""
-    services.delete_service(plane, project_id, service_id)
+    services.delete_service(*at)
     return empty(202)
 
 
 @accept("/{service_id:str}/start", operation_id="startService", summary="Resume a paused service")
-def start_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
+def start_service(at: ServicePath) -> Response[Service]:
     """Accept the resumption of a PAUSED service."""
-    return answer(service_shape(services.start_service(plane, project_id, service_id)), 202)
+    return answer(service_shape(services.start_service(*at)), 202)
 
 
 @accept("/{service_id:str}/stop", operation_id="stopService", summary="Pause a service")
-def stop_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
+def stop_service(at: ServicePath) -> Response[Service]:
     """Accept the pause of a service: its server stops, its data is kept, and it can still be forked."""
-    return answer(service_shape(services.stop_service(plane, project_id, service_id)), 202)
+    return answer(service_shape(services.stop_service(*at)), 202)
 
 
 @change("/{service_id:str}/rename", operation_id="renameService", summary="Rename a service")
-def rename_service(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServiceRename]
-) -> Response[Service]:
+def rename_service(at: ServicePath, data: JSONBody[ServiceRename]) -> Response[Service]:
     """Rename the service. Its endpoint, forks and connections are not affected."""
-    return answer(service_shape(services.rename_service(plane, project_id, service_id, data.name)))
+    return answer(service_shape(services.rename_service(*at, data.name)))
 
 
 @accept("/{service_id:str}/resize", operation_id="resizeService", summary="Resize a service")
-def resize_service(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ResizeInput]
-) -> Response[Service]:
+def resize_service(at: ServicePath, data: JSONBody[ResizeInput]) -> Response[Service]:
     """Accept a new size. It takes effect without a restart where PostgreSQL allows that."""
-    return answer(
-        service_shape(services.resize_service(plane, project_id, service_id, data.cpu_millis, data.memory_gbs)), 202
-    )
+    return answer(service_shape(services.resize_service(*at, data.cpu_millis, data.memory_gbs)), 202)
 
 
 @accept("/{service_id:str}/optimize", operation_id="optimizeService", summary="Optimize a service")
-def optimize_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
+def optimize_service(at: ServicePath) -> Response[Service]:
     """Accept an ANALYZE of all databases. The service is OPTIMIZING and still accepts connections."""
-    return answer(service_shape(services.optimize_service(plane, project_id, service_id)), 202)
+    return answer(service_shape(services.optimize_service(*at)), 202)
 
 
 @change(
     "/{service_id:str}/updateExtensions", operation_id="updateExtensions", summary="Update the extensions of a service"
 )
-def update_extensions(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ExtensionsInput]
-) -> Response[list[ExtensionUpdate]]:
+def update_extensions(at: ServicePath, data: JSONBody[ExtensionsInput]) -> Response[list[ExtensionUpdate]]:
     """Update extensions, in all databases, to the versions that are installed on the host, as the platform.
 
     The response lists each extension that was not at that version; one with a problem was not updated.
     """
-    made = services.update_extensions(plane, project_id, service_id, data.extension)
+    made = services.update_extensions(*at, data.extension)
     return answer(
         [
             ExtensionUpdate(
@@ -163,41 +155,29 @@ def update_extensions(
     summary="Change the admin's password",
     status_code=204,
 )
-def update_password(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    data: JSONBody[UpdatePasswordInput],
-) -> Response[None]:
+def update_password(at: ServicePath, data: JSONBody[UpdatePasswordInput]) -> Response[None]:
     """Change the password of tsdbadmin. Open sessions continue; new ones need the new password."""
-    services.update_password(plane, project_id, service_id, Secret(data.password))
+    services.update_password(*at, Secret(data.password))
     return empty(204)
 
 
 @change("/{service_id:str}/setEnvironment", operation_id="setEnvironment", summary="Set the environment of a service")
-def set_environment(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    data: JSONBody[SetEnvironmentInput],
-) -> Response[Success]:
+def set_environment(at: ServicePath, data: JSONBody[SetEnvironmentInput]) -> Response[Success]:
     """Set the environment: PROD (protected) or DEV (neutralized when forked).
 
     Memory settings that depend on it take effect when the server starts again."""
-    changed = services.set_environment(plane, project_id, service_id, data.environment)
+    changed = services.set_environment(*at, data.environment)
     return answer(Success(f"Service {changed.id} is a {changed.environment} service now."))
 
 
 @accept(
     "/{service_id:str}/setHA", operation_id="setHAReplica", summary="Set the high-availability replicas of a service"
 )
-def set_ha(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[SetHAReplicaInput]
-) -> Response[Service]:
+def set_ha(at: ServicePath, data: JSONBody[SetHAReplicaInput]) -> Response[Service]:
     """Accept zero replicas, and refuse more: one host has no high availability."""
     given = {"sync_replica_count": data.sync_replica_count, "replica_count": data.replica_count}
     counts = {name: count for name, count in given.items() if count is not None}
-    return answer(service_shape(services.set_ha(plane, project_id, service_id, counts)), 202)
+    return answer(service_shape(services.set_ha(*at, counts)), 202)
 
 
 def accepted_service(accepted: Accepted) -> Response[Any]:
