@@ -72,7 +72,8 @@ def make_world(directory: Path, backend: MemoryBackend | None = None) -> World:
     """Make a world with one project and one key, its store in `directory`."""
     store = open_store(f"sqlite:///{directory}/ramet.db")
     backend = backend or MemoryBackend()
-    procedures = all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7))
+    tools = Tools(store, backend, utc_now, rest=timedelta(0), preparation_rest=timedelta(0))
+    procedures = all_procedures(tools, timedelta(days=7))
     worker = Worker(store, procedures)
     plane = Plane(store, backend, Placement("local", "localhost", range(20000, 20100)), ROOT_KEY, worker.wake, utc_now)
     projects = Projects(store)

@@ -117,7 +117,8 @@ def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
     backend = MemoryBackend(clock=clock)
     plane = Plane(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
     projects = Projects(store)
-    worker = Worker(store, all_procedures(Tools(store, backend, clock, rest=timedelta(0)), timedelta(days=7)))
+    tools = Tools(store, backend, clock, rest=timedelta(0), preparation_rest=timedelta(0))
+    worker = Worker(store, all_procedures(tools, timedelta(days=7)))
     application = _idle.pop() if _idle else _Application()
     application.serve(plane, projects)
     with TestClient(application.app, raise_server_exceptions=False) as client:

@@ -4,11 +4,13 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from harness.faulty_store import Faults, FaultyStore, faulty_store
+from ramet.archive import object_store
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.archive.wal import WalArchive
@@ -24,7 +26,9 @@ def bucket(s3_bucket: Bucket) -> Bucket:
 
 
 def through(store: FaultyStore, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """Return the same bucket, reached through the proxy."""
+    """Return the same bucket, reached through the proxy; the pauses before requests are repeated are short."""
+    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=4)}
+    monkeypatch.setitem(object_store._RETRIES, "backoff", backoff)
     monkeypatch.setenv("AWS_ENDPOINT_URL", store.url)
     return open_bucket(bucket.url)
 

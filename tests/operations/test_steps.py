@@ -165,10 +165,10 @@ def test_waiting_ends_when_what_is_waited_for_comes(store: Store, host: Host) ->
 
 
 def test_a_wait_without_progress_fails_with_what_it_waited_for(store: Store, host: Host) -> None:
-    operation_id = run(store, counting(host, {"two": lambda _: Wait(0, "redo at 0/3000028")}, deadline=0.05))
+    operation_id = run(store, counting(host, {"two": lambda _: Wait(0, "redo at 0/3000028")}, deadline=0.001))
     failed = found(store, operation_id)
     assert failed.status is OperationStatus.FAILED
-    assert failed.error == "Step two made no progress for 0.05 s: redo at 0/3000028."
+    assert failed.error == "Step two made no progress for 0.001 s: redo at 0/3000028."
     assert host.marks == []
 
 

@@ -10,9 +10,15 @@ from ramet.backends.interface.values import Server
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.control.duties.snapshots import submit_scheduled
-from ramet.control.requests import ForkRequest
+from ramet.control.plane import utc_now
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.services import create_service, get_service
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Service
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
+from ramet.operations.worker import Worker
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
 from ramet.store import services, snapshots
 from tests.worlds import World, make_world
 
@@ -79,6 +85,16 @@ def test_the_first_snapshot_is_prepared_and_later_ones_are_not_without_forks(
     service = world.create()
     assert backend.prepared == set(known(world, service))
     snapshot(world, service)
+    assert backend.prepared == set()
+
+
+def test_the_first_client_of_a_new_service_comes_before_the_preparation(
+    world: World, backend: PreparingBackend
+) -> None:
+    tools = Tools(world.store, backend, utc_now, preparation_rest=timedelta(hours=1))
+    accepted = create_service(world.plane, world.project.id, CreateRequest("shop"))
+    Worker(world.store, all_procedures(tools, timedelta(days=7))).run_until_idle()
+    assert status_of(get_service(world.plane, world.project.id, accepted.service.id)) is Status.READY
     assert backend.prepared == set()
 
 

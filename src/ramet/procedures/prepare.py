@@ -22,8 +22,6 @@ from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import OneSnapshotState
 from ramet.store import services, snapshots
 
-# A new fork's first client needs the CPU more.
-_LEFT_ALONE = timedelta(seconds=0.3)
 _LATE = timedelta(minutes=10)
 
 
@@ -37,7 +35,7 @@ class Prepare:
         service = self.tools.service(work.subject)
         if not self._is_wanted(work, service):
             return Done()
-        left = time_left(work.created_at, _LEFT_ALONE, self.tools.clock()).total_seconds()
+        left = time_left(work.created_at, self.tools.preparation_rest, self.tools.clock()).total_seconds()
         seconds = max(seconds_to_rest(self.tools, service), left)
         if seconds > 0:
             return Wait(seconds, "the new service is left alone")

@@ -39,7 +39,8 @@ _Result = TypeVar("_Result")
 class Tools:
     """What a procedure works with. `rest` is how long work that can wait leaves a new fork alone.
 
-    `retention_clock` says by which time snapshots are old enough to be removed; None: by `clock`.
+    `preparation_rest` is how long the preparation of a snapshot waits: the first client of a new service needs the CPU
+    more. `retention_clock` says by which time snapshots are old enough to be removed; None: by `clock`.
     """
 
     store: Store
@@ -47,6 +48,7 @@ class Tools:
     clock: Callable[[], datetime]
     rest: timedelta = timedelta(seconds=10)
     retention_clock: Callable[[], datetime] | None = None
+    preparation_rest: timedelta = timedelta(seconds=0.3)
 
     def service(self, service_id: str) -> Service:
         """Return a service's row; it exists as long as an operation names it."""
