@@ -158,9 +158,9 @@ def open_source(major: int) -> Iterator[Source]:
             with _with_tls(source):
                 yield source
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                process.wait(BOUND_SECONDS)
+            if source.process.poll() is None:
+                source.process.send_signal(signal.SIGINT)
+                source.process.wait(BOUND_SECONDS)
     finally:
         shutil.rmtree(directory)
 

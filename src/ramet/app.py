@@ -33,6 +33,7 @@ from ramet.control.duties.upgrades import Upgrades
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
+from ramet.followers.observation import Observing
 from ramet.machine.secret_files import kept_secret
 from ramet.model.restore_window import RestoreSettings
 from ramet.operations.schedule import Duty, Schedule
@@ -178,6 +179,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         *_catalogue_duty(settings, plane),
         Duty("clock", 60.0, trusted.watch),
         Duty("health", 1.0, Health(plane).inspect),
+        Duty("followers", 1.0, Observing(plane).observe),
         Duty("upgrades", 60.0, Upgrades(plane).apply),
         Duty("maintenance", 1.0, partial(maintain_servers, plane, trusted.now)),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),

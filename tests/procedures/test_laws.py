@@ -27,6 +27,7 @@ from ramet.control.services import (
     stop_service,
 )
 from ramet.errors import NotFound
+from ramet.followers.verbs import FollowRequest, follow_service, promote_service
 from ramet.imports.verbs import ImportRequest, import_service
 from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import RestoreSettings
@@ -65,6 +66,22 @@ def submit_trial(world: World, parent: str) -> str:
     world.backend.commit(parent, "row")
     request = UpgradeRequest(19, keeps=True)
     return try_upgrade(world.plane, world.project.id, parent, request).service.id
+
+
+FOLLOWED = "postgresql://app@db.example/shop"
+
+
+def submit_follow(world: World, _parent: str) -> str:
+    world.backend.followers.rows[:] = ["one", "two"]
+    request = FollowRequest(CreateRequest("new"), FOLLOWED, world.backend.followers.password)
+    return follow_service(world.plane, world.project.id, request).service.id
+
+
+def submit_promote(world: World, parent: str) -> str:
+    made = submit_follow(world, parent)
+    world.worker.run_until_idle()
+    world.backend.followers.is_down = True
+    return promote_service(world.plane, world.project.id, made, lsn="0/1", drain=True, neutralize=False).id
 
 
 def submit_stop(world: World, parent: str) -> str:
@@ -164,6 +181,8 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "fork": (submit_fork, Status.READY),
     "recover": (lose_and_recover, Status.READY),
     "import": (submit_import, Status.READY),
+    "follow": (submit_follow, Status.READY),
+    "promote": (submit_promote, Status.READY),
     "stop": (submit_stop, Status.PAUSED),
     "start": (submit_start, Status.READY),
     "restart": (submit_restart, Status.READY),
@@ -253,7 +272,7 @@ def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, 
     subject, status = run(world, name, lambda p: laws.undone_twice(laws.failing(p, step, after=after)))
     assert nothing_is_held(world)
     assert world.leftovers() == []
-    if name in ("create", "fork", "import", "recover", "try_upgrade"):
+    if name in ("create", "fork", "import", "follow", "recover", "try_upgrade"):
         assert status is Status.UNSTABLE
         assert "Injected" in (get_service(world.plane, world.project.id, subject).failure or "")
     elif name in ("start", "restart"):

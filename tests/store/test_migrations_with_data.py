@@ -35,6 +35,17 @@ SPECIAL = {
     "nodes": [["node123456", 5433]],
     "fork_strategy": "PITR",
     "archive_gaps": [{"begins_at": TIME.isoformat(), "ends_at": None, "reason": "WAL was lost"}],
+    "upstream": {
+        "method": "PHYSICAL",
+        "host": "db.example",
+        "port": 5432,
+        "database": "shop",
+        "user": "app",
+        "sslmode": "require",
+        "system_identifier": "7",
+        "bootstrap_role": "postgres",
+    },
+    "following": {"observed_at": "2026-03-29T01:59:59Z"},
 }
 Rows = dict[str, list[dict[str, Any]]]
 

@@ -20,6 +20,7 @@ from ramet.api.parameters import check_parameters
 from ramet.api.responses import service_of_path
 from ramet.api.routes.account import get_auth_info, identify_user, list_projects, logout, track_event
 from ramet.api.routes.archive import archive_router, deleted_router
+from ramet.api.routes.following import following_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.imports import imports_router
 from ramet.api.routes.logs import logs_router
@@ -42,6 +43,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     forks_router,
     imports_router,
     upgrades_router,
+    following_router,
     restore_router,
     archive_router,
     deleted_router,

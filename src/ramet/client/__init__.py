@@ -8,6 +8,7 @@ with Client(base_url, project_id, public_key, secret_key) as ramet:
 from ramet.client.account import Account
 from ramet.client.archive import Archives
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
+from ramet.client.following import Followers
 from ramet.client.forks import Forks
 from ramet.client.imports import Imports
 from ramet.client.observation import Observation
@@ -29,6 +30,7 @@ class Client(
     Services,
     Forks,
     Imports,
+    Followers,
     MajorUpgrades,
     Restore,
     Archives,

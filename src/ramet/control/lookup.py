@@ -9,7 +9,7 @@ from ramet.errors import NotFound, WrongState
 from ramet.ids import is_id
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import set_is_visible
-from ramet.model.service import Origin, Service, as_service, is_visible, status_of
+from ramet.model.service import Origin, Service, as_service, is_standby, is_visible, status_of
 from ramet.model.status import Status
 from ramet.procedures.spec import submit
 from ramet.store import replica_sets, services
@@ -69,6 +69,16 @@ def claim(
     if held is not None:
         services.add_hold(tx, held, operation_id)
     return find_service(plane, tx, service.project_id, service.id)
+
+
+def check_writable(service: Service, verb: str) -> None:
+    """Raise WrongState for a service that follows a database elsewhere: nothing can be written in it."""
+    if is_standby(service):
+        raise WrongState(
+            "FOLLOWS_SOURCE",
+            f"Service {service.id} follows {service.upstream}, and {verb} needs to write in it",
+            "Do it in the source, fork the service, or promote it first.",
+        )
 
 
 def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:

@@ -4,7 +4,7 @@ import time
 
 import sqlalchemy as sa
 
-from ramet.control.lookup import find_service, wrong_state
+from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports, reserve_ports
 from ramet.errors import Failed
@@ -44,6 +44,7 @@ def check_database(plane: Plane, project_id: str, service_id: str) -> None:
     """Check on the server itself that the pooled database exists; before the transaction, which others wait for."""
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
+    check_writable(service, "enablePooler")
     if status_of(service) is Status.READY:
         plane.backend.poolers.check_database(server_of(service))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ramet.control.lookup import find_service, wrong_state
+from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database
 from ramet.control.ports import free_ports, reserve_ports
@@ -166,6 +166,7 @@ def _plan(plane: Plane, parent: Service, request: ReplicaSetRequest, size: Size,
 
 def _ready(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, verb: str) -> Service:
     parent = find_service(plane, tx, project_id, service_id, lock=True)
+    check_writable(parent, verb)
     if status_of(parent) is not Status.READY:
         raise wrong_state(parent, verb, (Status.READY,))
     return parent

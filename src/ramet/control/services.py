@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.values import ExtensionUpdate
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
-from ramet.control.lookup import claim, find_service, no_service, set_as_service, visible_service, wrong_state
+from ramet.control.lookup import (
+    check_writable,
+    claim,
+    find_service,
+    no_service,
+    set_as_service,
+    visible_service,
+    wrong_state,
+)
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, Amount, CreateRequest
@@ -244,6 +252,8 @@ def _change(
             state, activity = replace(state, interrupted=activity.operation_id), None
         if status_of(service) not in allowed or activity is not None or service.failed_at is not None:
             raise wrong_state(service, procedure, allowed)
+        if procedure == ProcedureName.OPTIMIZE:
+            check_writable(service, procedure)
         changed = claim(plane, tx, service, procedure, state)
     plane.wake()
     return changed
@@ -261,6 +271,7 @@ def _set(plane: Plane, project_id: str, service_id: str, verb: str, **columns: A
 def _serving(plane: Plane, project_id: str, service_id: str, verb: str) -> Service:
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
+    check_writable(service, verb)
     if status_of(service) is not Status.READY:
         raise wrong_state(service, verb, (Status.READY,))
     return service

@@ -73,14 +73,14 @@ def _extensions(facts: SourceFacts, destination: Destination) -> Iterator[Findin
         yield Finding(
             Effect.REFUSED,
             "extensions",
-            f"PostgreSQL {destination.pg_major} here does not have {_names(missing)}",
+            f"PostgreSQL {destination.pg_major} here does not have {shown_names(missing)}",
             "Install them on the host of Ramet, or drop them in the source.",
         )
     if destination.refused_extensions:
         yield Finding(
             Effect.REFUSED,
             "extensions",
-            f"services cannot take over {_names(destination.refused_extensions)}",
+            f"services cannot take over {shown_names(destination.refused_extensions)}",
             "Drop them in the source, or in a copy of it: they need a superuser, or more than a copy.",
         )
 
@@ -111,14 +111,14 @@ def _rights(facts: SourceFacts) -> Iterator[Finding]:
         yield Finding(
             Effect.REFUSED,
             "rights",
-            f"the role may not read {_names(facts.unreadable)}",
+            f"the role may not read {shown_names(facts.unreadable)}",
             "Grant it pg_read_all_data (PostgreSQL 14 and later), or import as the owner.",
         )
     if facts.row_secured:
         yield Finding(
             Effect.REFUSED,
             "row security",
-            f"policies hide rows of {_names(facts.row_secured)} from the role",
+            f"policies hide rows of {shown_names(facts.row_secured)} from the role",
             "Import as their owner, or as a role with BYPASSRLS.",
         )
 
@@ -128,7 +128,7 @@ def _superuser_objects(facts: SourceFacts) -> Iterator[Finding]:
         yield Finding(
             Effect.REFUSED,
             "objects",
-            f"only a superuser may create {_names([f'{kind} {name}' for kind, name in facts.for_superusers])}",
+            f"only a superuser may create {shown_names([f'{kind} {name}' for kind, name in facts.for_superusers])}",
             "Drop them in the source, or in a copy of it.",
         )
 
@@ -139,8 +139,8 @@ def _room(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
         yield Finding(
             Effect.REFUSED,
             "size",
-            f"the source has {_gib(facts.size_bytes)}, which takes up to {_gib(needed)} here while it is loaded, "
-            f"and {_gib(destination.free_bytes)} are free",
+            f"the source has {shown_gib(facts.size_bytes)}, which takes up to {shown_gib(needed)} here while it is"
+            f" loaded, and {shown_gib(destination.free_bytes)} are free",
             "Enlarge the storage, or delete services that are not needed.",
         )
 
@@ -151,7 +151,7 @@ def _kept_roles(facts: SourceFacts) -> Iterator[Finding]:
         yield Finding(
             Effect.CHANGED,
             "roles",
-            f"{_names(names)} are made without LOGIN and without passwords",
+            f"{shown_names(names)} are made without LOGIN and without passwords",
             f"To let one log in, as {ADMIN}: ALTER ROLE … LOGIN PASSWORD '…'.",
         )
     reserved = [role.name for role in facts.roles if role.name in _RESERVED]
@@ -159,7 +159,7 @@ def _kept_roles(facts: SourceFacts) -> Iterator[Finding]:
         yield Finding(
             Effect.REFUSED,
             "roles",
-            f"{_names(reserved or [facts.bootstrap_role])} is a name that services reserve",
+            f"{shown_names(reserved or [facts.bootstrap_role])} is a name that services reserve",
             f"Give its objects another owner, or import with --no-owner: then {ADMIN} owns all.",
         )
     if facts.bootstrap_role not in (*_RESERVED, ADMIN):
@@ -175,7 +175,7 @@ def _attributes(facts: SourceFacts) -> Iterator[Finding]:
     ):
         names = [role.name for role in facts.roles if getattr(role, has) and role.name != facts.bootstrap_role]
         if names:
-            yield Finding(Effect.CHANGED, "roles", f"{_names(names)} will not have {attribute}")
+            yield Finding(Effect.CHANGED, "roles", f"{shown_names(names)} will not have {attribute}")
     groups = {
         f"{role.name} in {group}"
         for role in facts.roles
@@ -183,18 +183,18 @@ def _attributes(facts: SourceFacts) -> Iterator[Finding]:
         if group.startswith("pg_") and group not in _GRANTABLE
     }
     if groups:
-        yield Finding(Effect.CHANGED, "roles", f"these memberships are left out: {_names(sorted(groups))}")
+        yield Finding(Effect.CHANGED, "roles", f"these memberships are left out: {shown_names(sorted(groups))}")
 
 
 def _dropped_roles(facts: SourceFacts) -> Iterator[Finding]:
     names = [role.name for role in facts.roles if role.name not in facts.policy_roles]
     if names:
         yield Finding(
-            Effect.CHANGED, "owners", f"{ADMIN} will own all; {_names(names)} and all privileges are left out"
+            Effect.CHANGED, "owners", f"{ADMIN} will own all; {shown_names(names)} and all privileges are left out"
         )
     if facts.policy_roles:
         yield Finding(
-            Effect.CHANGED, "policies", f"{_names(facts.policy_roles)} are made without LOGIN: policies name them"
+            Effect.CHANGED, "policies", f"{shown_names(facts.policy_roles)} are made without LOGIN: policies name them"
         )
 
 
@@ -206,9 +206,11 @@ def _left_out(facts: SourceFacts) -> Iterator[Finding]:
         ("publications", publications, "FOR ALL TABLES and IN SCHEMA need a superuser; name the tables instead."),
     ):
         if names:
-            yield Finding(Effect.CHANGED, subject, f"{_names(names)}: left out", remedy)
+            yield Finding(Effect.CHANGED, subject, f"{shown_names(names)}: left out", remedy)
     if facts.tablespaces:
-        yield Finding(Effect.CHANGED, "tablespaces", f"{_names(facts.tablespaces)}: all goes to the default tablespace")
+        yield Finding(
+            Effect.CHANGED, "tablespaces", f"{shown_names(facts.tablespaces)}: all goes to the default tablespace"
+        )
 
 
 def _notes(facts: SourceFacts) -> Iterator[Finding]:
@@ -218,15 +220,17 @@ def _notes(facts: SourceFacts) -> Iterator[Finding]:
         yield Finding(
             Effect.NOTED,
             "databases",
-            f"{_names(facts.other_databases)} of the same server: not imported",
+            f"{shown_names(facts.other_databases)} of the same server: not imported",
             "An import takes the one database that the URL names; import others as services of their own.",
         )
 
 
-def _names(names: Sequence[str]) -> str:
+def shown_names(names: Sequence[str]) -> str:
+    """Return some names for a sentence, and how many more there are."""
     shown = ", ".join(names[:_SHOWN_NAMES])
     return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
 
 
-def _gib(size_bytes: float) -> str:
+def shown_gib(size_bytes: float) -> str:
+    """Return a size for a sentence."""
     return f"{size_bytes / _GIB:.1f} GiB"

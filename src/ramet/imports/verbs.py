@@ -64,7 +64,7 @@ def plan_import(plane: Plane, project_id: str, request: ImportRequest) -> Import
     """Examine a source, and return what an import would do. Nothing is made."""
     source = parse_source(request.url, request.root_certificate)
     wanted = checked_request(plane, project_id, request.create)
-    _check_password(request.password)
+    check_source_password(request.password)
     facts, destination = plane.backend.sources.examine(source, request.password, request.create.service_type)
     findings = judge(facts, destination, owners=request.owners)
     if destination.pg_major is not None:
@@ -129,7 +129,8 @@ def _refuse(plan: ImportPlan) -> None:
         )
 
 
-def _check_password(password: Secret) -> None:
+def check_source_password(password: Secret) -> None:
+    """Raise Invalid for a password that no source can have."""
     text = password.reveal()
     if not 1 <= len(text) <= _LONGEST_PASSWORD or not text.isprintable():
         raise Invalid(

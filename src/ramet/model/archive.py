@@ -6,13 +6,18 @@ from datetime import datetime
 
 from ramet.model.environment import Environment
 from ramet.model.gaps import Gap
-from ramet.model.service import Service
+from ramet.model.service import Service, is_standby
 
 SETTING = "archive"
 
 
 def is_archived(service: Service) -> bool:
-    """Tell whether a service is archived off the host: as it was set; by default PROD services are, DEV ones not."""
+    """Tell whether a service is archived off the host: as it was set; by default PROD services are, DEV ones not.
+
+    A standby of a database elsewhere is archived from its promotion on.
+    """
+    if is_standby(service):
+        return False
     chosen: bool | None = service.settings.get(SETTING)
     return service.environment is Environment.PROD if chosen is None else chosen
 

@@ -21,6 +21,8 @@ class ProcedureName(StrEnum):
     RECOVER = "recover"
     IMPORT = "import"
     TRY_UPGRADE = "try_upgrade"
+    FOLLOW = "follow"
+    PROMOTE = "promote"
     STOP = "stop"
     START = "start"
     RESTART = "restart"
@@ -156,6 +158,33 @@ _SPECS = (
         deadline_seconds=_DAY_SECONDS,
     ),
     Spec(
+        ProcedureName.FOLLOW,
+        "Follow",
+        {
+            "prepare": "Create the volume",
+            "fetch": "Copy the source with pg_basebackup",
+            "boot": "Start the standby",
+            "snapshot": "Take the first snapshot",
+            "publish": _OPEN,
+        },
+        Status.CONFIGURING,
+        creates=True,
+        deadline_seconds=3600.0,
+    ),
+    Spec(
+        ProcedureName.PROMOTE,
+        "Promote",
+        {
+            "settle": "Wait for other operations",
+            "wait": "Wait for the source's last changes",
+            "promote": "End recovery",
+            "secure": "Set its own credentials",
+            "publish": _OPEN,
+        },
+        Status.UPGRADING,
+        deadline_seconds=3600.0,
+    ),
+    Spec(
         ProcedureName.STOP,
         "Pause",
         {"settle": "Wait for other operations", "stop": "Stop the server"},
@@ -202,6 +231,8 @@ _SPECS = (
                 ProcedureName.CREATE,
                 ProcedureName.FORK,
                 ProcedureName.IMPORT,
+                ProcedureName.FOLLOW,
+                ProcedureName.PROMOTE,
                 ProcedureName.RECOVER,
                 ProcedureName.RESTART,
                 ProcedureName.TRY_UPGRADE,

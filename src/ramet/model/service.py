@@ -18,6 +18,7 @@ from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, Status
+from ramet.model.upstream import Following, FollowMethod, Upstream
 
 NAME_LIMIT = 128
 FORK_SUFFIX = "-fork"
@@ -58,6 +59,7 @@ class Service(Struct, frozen=True, gc=False):
     What was committed before `archived_until` is in the off-host archive; `archive_base_at` is its newest base backup,
     `archive_from` the time of its oldest one; no time in `archive_gaps` can be restored from there.
     `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended;
+    `upstream` is the database elsewhere that it follows, `following` how far behind that it is.
     `archive_verified_at` and `archive_drilled_at` are those of drills from the off-host archive.
     """
 
@@ -95,6 +97,8 @@ class Service(Struct, frozen=True, gc=False):
     archive_drilled_at: datetime | None = None
     archive_drill_failure: str | None = None
     origin: Origin | None = None
+    upstream: Upstream | None = None
+    following: Following | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
     activity: Activity | None = None
@@ -147,6 +151,11 @@ def restore_warning(service: Service) -> str | None:
     if service.drill_failure is None or service.archive_delay is None:
         return service.drill_failure or service.archive_delay
     return f"{service.drill_failure} {service.archive_delay}"
+
+
+def is_standby(service: Service) -> bool:
+    """Tell whether a service is a physical standby: nothing can be written in it, not even by the platform."""
+    return service.upstream is not None and service.upstream.method is FollowMethod.PHYSICAL
 
 
 def is_visible(service: Service, now: datetime) -> bool:

@@ -13,7 +13,7 @@ from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service
+from ramet.model.service import Service, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
 from ramet.model.wal_level import wal_level_of
@@ -76,6 +76,7 @@ def server_of(service: Service) -> Server:
         verifier=service.verifier,
         pooler_port=service.pooler_port,
         wal_level=wal_level_of(service.settings),
+        upstream=service.upstream if is_standby(service) else None,
     )
 
 

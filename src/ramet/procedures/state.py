@@ -55,6 +55,23 @@ class ImportState(CreateState, frozen=True, kw_only=True):
     report: dict[str, Any]
 
 
+class FollowState(CreateState, frozen=True, kw_only=True):
+    """`sealed` is the source's password until it is in the volume. `report` is what was found."""
+
+    sealed: str | None
+    size_bytes: int
+    report: dict[str, Any]
+
+
+class PromoteState(Interrupting, frozen=True, kw_only=True):
+    """Until which LSN it waits, and with `drain` until the source was shut down; `taken_over` is what was changed."""
+
+    lsn: str | None = None
+    drain: bool = False
+    quiet: bool = False
+    taken_over: dict[str, Any] = {}
+
+
 class RecoveryState(Restartable, frozen=True, kw_only=True):
     """Of a procedure that recovers captured data. `base_id` is a snapshot; `target` is None for its end.
 
@@ -175,6 +192,8 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.RECOVER: RecoverState,
     ProcedureName.IMPORT: ImportState,
     ProcedureName.TRY_UPGRADE: TryUpgradeState,
+    ProcedureName.FOLLOW: FollowState,
+    ProcedureName.PROMOTE: PromoteState,
     ProcedureName.STOP: Interrupting,
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,

@@ -14,6 +14,7 @@ from ramet.model.passwords import Secret
 from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
+from ramet.model.upstream import Following, Upstream
 from ramet.store import replica_sets
 from ramet.store.database import locking
 from ramet.store.tables import hold, operation, service
@@ -32,7 +33,7 @@ _ORDER = """
     drill_failure archive_delay storage_warning archived_until archive_base_at archive_from archive_gaps
     archive_problem archive_verified_at archive_drilled_at archive_drill_failure
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
-    settings
+    upstream following settings
 """
 
 
@@ -85,6 +86,7 @@ def insert_service(tx: sa.Connection, new: Service) -> None:
         "paused": new.paused,
         "settings": new.settings,
         "archive_gaps": gaps_column(new.archive_gaps),
+        "upstream": None if new.upstream is None else msgspec.to_builtins(new.upstream),
     } | ({} if origin is None else _origin_columns(origin))
     tx.execute(_INSERT, columns)
 
@@ -171,6 +173,11 @@ def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
     tx.execute(_UPDATE, {"same_id": service_id, **columns})
 
 
+def record_following(tx: sa.Connection, service_id: str, following: Following | None) -> None:
+    """Record how far behind its source a service is; None: it follows none any more."""
+    update_service(tx, service_id, following=None if following is None else msgspec.to_builtins(following))
+
+
 def finish_operation(tx: sa.Connection, service_id: str, operation_id: str, **columns: Any) -> None:
     """End an operation's claim on a service and set columns; does nothing when a later operation has claimed it."""
     same = {"same_id": service_id, "same_operation": operation_id}
@@ -227,8 +234,10 @@ def _service(row: sa.Row[Any]) -> Service:
         () if columns[29] is None else msgspec.convert(columns[29], tuple[Gap, ...]),
         *columns[30:34],
         None if columns[35] is None else Origin(*columns[34:41]),
-        *columns[41:43],
-        None if columns[43] is None else _activity(*columns[43:]),
+        None if columns[41] is None else msgspec.convert(columns[41], Upstream),
+        None if columns[42] is None else msgspec.convert(columns[42], Following),
+        *columns[43:45],
+        None if columns[45] is None else _activity(*columns[45:]),
     )
     return Service(*fields)
 

@@ -112,6 +112,8 @@ service = sa.Table(
     sa.Column("fork_target_time", sa.Text),
     sa.Column("origin_snapshot_id", sa.Text),
     sa.Column("data_time", UtcTime),
+    sa.Column("upstream", sa.JSON(none_as_null=True)),
+    sa.Column("following", sa.JSON(none_as_null=True)),
     sa.Column("settings", sa.JSON, nullable=False),
     sa.Column("report", sa.JSON(none_as_null=True)),
     sa.Column("operation_id", sa.Text),

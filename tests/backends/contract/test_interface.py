@@ -6,6 +6,7 @@ import pytest
 
 from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replicas import Replicas
@@ -15,7 +16,7 @@ from ramet.backends.interface.servers import Servers
 from ramet.backends.interface.sources import Sources
 from ramet.backends.interface.upgrades import Upgrades
 
-PROTOCOLS = (Servers, Restore, Replicas, Poolers, Archive, Host, Sources, Replication, Upgrades)
+PROTOCOLS = (Servers, Restore, Replicas, Poolers, Archive, Host, Sources, Replication, Upgrades, Followers)
 MOST_METHODS = 15
 
 
@@ -34,7 +35,18 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
     found = {name: member.fget.__annotations__["return"] for name, member in vars(Backend).items() if name[0] != "_"}
     assert found == dict(
         zip(
-            ("servers", "restore", "replicas", "poolers", "archive", "host", "sources", "replication", "upgrades"),
+            (
+                "servers",
+                "restore",
+                "replicas",
+                "poolers",
+                "archive",
+                "host",
+                "sources",
+                "replication",
+                "upgrades",
+                "followers",
+            ),
             PROTOCOLS,
             strict=True,
         )

@@ -13,6 +13,7 @@ from ramet.api.errors import POLLED
 from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
 from ramet.api.responses import PlaneDependency, ServicePath, accept, accept_deletion, answer, change, empty, read
 from ramet.api.routes.replica_sets import pooler_shape, replica_set_shape
+from ramet.api.schemas.lag import ServiceFollowing
 from ramet.api.schemas.services import (
     Addon,
     ExtensionsInput,
@@ -44,6 +45,7 @@ from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
 from ramet.model.service import Origin, ServiceType, restore_warning, status_of, status_reason
 from ramet.model.status import Status
+from ramet.model.upstream import Following, Upstream
 from ramet.model.wal_level import WalLevel, wal_level_of
 
 _NO_REPLICAS = HaReplicas(0, 0)
@@ -259,6 +261,21 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         service.archive_verified_at,
         wal_level_of(service.settings),
         service.pg_major,
+        None if service.upstream is None else _following(service.upstream, service.following),
+    )
+
+
+def _following(upstream: Upstream, seen: Following | None) -> ServiceFollowing:
+    if seen is None:
+        return ServiceFollowing(str(upstream), upstream.method)
+    return ServiceFollowing(
+        str(upstream),
+        upstream.method,
+        seen.observed_at,
+        seen.lag_bytes,
+        seen.lag_seconds,
+        seen.complete_until,
+        seen.problem,
     )
 
 

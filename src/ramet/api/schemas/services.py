@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ramet.api.schemas.lag import ServiceFollowing
 from ramet.api.schemas.replica_sets import ReadReplicaSet
 from ramet.api.schemas.shared import (
     Body,
@@ -52,6 +53,7 @@ ProvenArchiveRestore = Annotated[
 ]
 StorageWarning = Annotated[str, Meta(description="Why sessions are read-only now: the storage is nearly full.")]
 WalLevelShown = Annotated[WalLevel, Meta(description="The wal_level of the server; absent if it is replica.")]
+Followed = Annotated[ServiceFollowing, Meta(description="Of a service that follows a database elsewhere.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
 ReplicaCount = Annotated[int, Meta(description="The integer 0, since one host has no high availability.")]
@@ -124,6 +126,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     last_proven_archive_restore: ProvenArchiveRestore | None = None
     wal_level: WalLevelShown = WalLevel.REPLICA
     pg_major: PgMajor | None = None
+    following: Followed | None = None
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

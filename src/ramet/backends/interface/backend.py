@@ -8,6 +8,7 @@ caller.
 from typing import Protocol
 
 from ramet.backends.interface.archive import Archive
+from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replicas import Replicas
@@ -52,6 +53,10 @@ class Backend(Protocol):
     @property
     def upgrades(self) -> Upgrades:
         """Other major versions of PostgreSQL."""
+
+    @property
+    def followers(self) -> Followers:
+        """Standbys of databases elsewhere."""
 
     @property
     def host(self) -> Host:

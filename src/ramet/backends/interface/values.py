@@ -10,6 +10,7 @@ from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import WalOrder, wal_order
+from ramet.model.upstream import Upstream
 from ramet.model.wal_level import WalLevel
 
 
@@ -23,7 +24,10 @@ class Primary:
 
 @dataclass(frozen=True)
 class Server:
-    """What a backend must know of a service to run its server. Port 0: a server that no client can reach."""
+    """What a backend must know of a service to run its server. Port 0: a server that no client can reach.
+
+    `upstream` is the database elsewhere that it is a physical standby of.
+    """
 
     service_id: str
     service_type: ServiceType
@@ -36,6 +40,12 @@ class Server:
     pooler_port: int | None = None
     primary: Primary | None = None
     wal_level: WalLevel = WalLevel.REPLICA
+    upstream: Upstream | None = None
+
+    @property
+    def is_standby(self) -> bool:
+        """Tell whether nothing can be written in it: it follows a service, or a database elsewhere."""
+        return self.primary is not None or self.upstream is not None
 
 
 @dataclass(frozen=True)

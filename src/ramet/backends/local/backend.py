@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ramet.archive.object_store import open_bucket
+from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
 from ramet.backends.local.host.paths import digest_of, layout_of, sweep_sockets
@@ -69,6 +70,11 @@ class LocalBackend:
     def upgrades(self) -> LocalUpgrades:
         """Other major versions."""
         return LocalUpgrades(self.instances, self.pool)
+
+    @cached_property
+    def followers(self) -> LocalFollowers:
+        """Standbys of databases elsewhere."""
+        return LocalFollowers(self.instances, self.pool, self.vault)
 
     @cached_property
     def host(self) -> LocalHost:

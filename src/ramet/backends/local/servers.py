@@ -116,7 +116,7 @@ class LocalServers:
         copied as it is. A replica may crash: what it has not written yet it gets from its primary again. Raises
         Unavailable while it takes longer than usual; call it again to keep waiting.
         """
-        paths, is_primary = self.instances.paths(server.service_id), server.primary is None
+        paths, is_primary = self.instances.paths(server.service_id), not server.is_standby
         self.poolers.stop_all(server.service_id)
         if is_primary and postgres.running(paths) is None and not self._is_clean(server, paths):
             self.start(server)
@@ -149,7 +149,7 @@ class LocalServers:
 
         False: ask again.
         """
-        done = server.primary is not None or self.instances.renew(server.service_id)
+        done = server.is_standby or self.instances.renew(server.service_id)
         try:
             self.instances.renew_access(server)
             if server.pooler_port is not None:
@@ -184,7 +184,7 @@ class LocalServers:
         """Do the regular work on a server; the log and the archive are checked every few seconds only."""
         paths = self.instances.paths(server.service_id)
         is_primary = server.primary is None
-        if is_primary and postgres.is_ready(paths):
+        if not server.is_standby and postgres.is_ready(paths):
             self.instances.read_only_roles.enforce(paths)
         if self._is_due(server, "log", _LOG_SECONDS):
             bound_log(paths, self.instances.account)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from ramet.backends.memory.archive import MemoryArchive
+from ramet.backends.memory.followers import MemoryFollowers
 from ramet.backends.memory.host import MemoryHost
 from ramet.backends.memory.poolers import MemoryPoolers
 from ramet.backends.memory.replicas import MemoryReplicas
@@ -32,6 +33,7 @@ class MemoryBackend(Memory):
         self.sources = MemorySources(self)
         self.replication = MemoryReplication(self)
         self.upgrades = MemoryUpgrades(self)
+        self.followers = MemoryFollowers(self)
         self.host = MemoryHost(self)
 
     def commit(self, service_id: str, value: str) -> Row:

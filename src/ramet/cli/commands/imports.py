@@ -1,7 +1,7 @@
 """`ramet service import`: a service with the contents of a database elsewhere, its dry run, and its report."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import click
 from rich.text import Text
 
-from ramet.api.schemas.imports import ImportReport
+from ramet.api.schemas.imports import ImportFinding, ImportReport
 from ramet.cli.commands.new_services import TYPE, NewService, new_service_options
 from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import FILE, with_client
@@ -36,21 +36,21 @@ class Source:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the request. Raises Invalid, or asks for the password."""
-        url, certificate = _without_file(self.url)
-        if urlsplit(url).password is not None:
-            raise Invalid(
-                "PASSWORD_IN_URL",
-                "The URL of --from contains a password, which other users of this host can see",
-                "Leave it out, and give it by --password-file, PGPASSWORD, ~/.pgpass or when asked.",
-            )
-        found = find_source_password(url, self.password_file)
-        password = found or Secret(click.prompt("Password of the source", hide_input=True, err=True))
-        return {
-            "source_url": url,
-            "source_password": password,
-            "root_certificate": certificate,
-            "keep_owners": not self.no_owner,
-        }
+        return {**source_fields(self.url, self.password_file), "keep_owners": not self.no_owner}
+
+
+def source_fields(named: str, password_file: Path | None) -> dict[str, Any]:
+    """Return the fields of a request that name a source. Raises Invalid, or asks for the password."""
+    url, certificate = _without_file(named)
+    if urlsplit(url).password is not None:
+        raise Invalid(
+            "PASSWORD_IN_URL",
+            "The URL of --from contains a password, which other users of this host can see",
+            "Leave it out, and give it by --password-file, PGPASSWORD, ~/.pgpass or when asked.",
+        )
+    found = find_source_password(url, password_file)
+    password = found or Secret(click.prompt("Password of the source", hide_input=True, err=True))
+    return {"source_url": url, "source_password": password, "root_certificate": certificate}
 
 
 @dataclass
@@ -145,10 +145,7 @@ def import_report_pairs(report: ImportReport) -> list[tuple[str, str | Text]]:
         ("source", f"{report.source}, PostgreSQL {report.version}"),
         ("size", f"{report.size_bytes / _MIB:.1f} MiB in {report.tables} tables, {report.large_objects} large objects"),
     ]
-    for one in report.findings:
-        remedy = f" {one.remedy}" if one.remedy else ""
-        text = f"{one.effect}: {one.message}.{remedy}"
-        pairs.append((one.subject, Text(text, style=_STYLES[one.effect])))
+    pairs += finding_pairs(report.findings)
     pairs += [("not taken", problem) for problem in report.problems or ()]
     if report.fetch_seconds is not None:
         fetched = f"{(report.received_bytes or 0) / _MIB:.1f} MiB in {shown_duration(report.fetch_seconds)}"
@@ -157,6 +154,15 @@ def import_report_pairs(report: ImportReport) -> list[tuple[str, str | Text]]:
         pairs.append(("loaded", f"{report.loaded_tables} tables in {shown_duration(report.load_seconds)}"))
     if report.error is not None:
         pairs.append(("failed", Text(report.error, style="red")))
+    return pairs
+
+
+def finding_pairs(findings: Sequence[ImportFinding]) -> list[tuple[str, str | Text]]:
+    """Return the findings of a report for a table."""
+    pairs: list[tuple[str, str | Text]] = []
+    for one in findings:
+        remedy = f" {one.remedy}" if one.remedy else ""
+        pairs.append((one.subject, Text(f"{one.effect}: {one.message}.{remedy}", style=_STYLES[one.effect])))
     return pairs
 
 

@@ -27,7 +27,7 @@ from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 # The file that ALTER SYSTEM writes; a copy does not inherit these settings.
-_OWN_SETTINGS = "postgresql.auto.conf"
+OWN_SETTINGS = "postgresql.auto.conf"
 
 # Files that belong to the process or the location and not to the data: PostgreSQL 18 docs, 25.3.4.1;
 # docs/hazards.md, 1 to 3 and 18.
@@ -53,7 +53,7 @@ NOT_DATA = Exclusions(
         "tablespace_map*",
         "backup_manifest*",
         "current_logfiles*",
-        f"{_OWN_SETTINGS}*",
+        f"{OWN_SETTINGS}*",
         "recovery.signal",
         "standby.signal",
     ),
@@ -65,12 +65,17 @@ _TIMELINE = re.compile(r"^START TIMELINE: (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Base:
-    """A base backup, and how long its phases took. `clean` says that it starts without recovery."""
+    """A base backup, and how long its phases took. `clean` says that it starts without recovery.
+
+    One `of_standby` needs archive recovery to the end of its WAL (standby_copy); without a label it was stopped.
+    """
 
     facts: SnapshotFacts
     system_identifier: int
     clean: bool
     seconds: dict[str, float]
+    of_standby: bool = False
+    has_label: bool = True
 
     @property
     def segments(self) -> list[Segment]:
@@ -90,7 +95,7 @@ class Base:
         Without a label PostgreSQL would start on files that were copied while they were written, and the data would be
         silently corrupt: the label makes it replay the WAL of the backup.
         """
-        if not self.clean and not (data / LABEL).is_file():
+        if not self.clean and self.has_label and not (data / LABEL).is_file():
             raise Failed(
                 "LABEL_MISSING",
                 f"{data} was copied from a running server and has no {LABEL}; its files are not consistent",
@@ -126,10 +131,10 @@ def copy_running(driver: Driver, parent: ServicePaths, target: Path) -> Base:
         clock.lap("backup_stop")
     if links:
         raise Failed("TABLESPACE", f"Service {parent.service_id} has tablespaces outside of its data directory", links)
-    facts = _facts_of_label(label, end_lsn, taken_at, next_xid, statistics)
+    facts = facts_of_label(label, end_lsn, taken_at, next_xid, statistics)
     base = Base(facts, identifier, clean=False, seconds=clock.laps)
     files.write(target / LABEL, label)
-    files.write(target / _OWN_SETTINGS)
+    files.write(target / OWN_SETTINGS)
     WalSource(driver, live_and_archived(parent), identifier).place_all(base.segments, target, end_lsn)
     clock.lap("wal")
     return base
@@ -147,7 +152,7 @@ def copy_stopped(driver: Driver, installation: Installation, parent: ServicePath
             f"State in its control file: {control.state}. Start the service once, or fork it from a snapshot.",
         )
     statistics = driver.clone_tree(parent.data, target, NOT_DATA)
-    files.write(target / _OWN_SETTINGS)
+    files.write(target / OWN_SETTINGS)
     WalSource(driver, [parent.data / WAL_DIRECTORY], control.system_identifier).place(
         control.redo_segment, target, control.checkpoint_lsn, complete=False
     )
@@ -179,9 +184,10 @@ class Stopwatch:
         self._since = now
 
 
-def _facts_of_label(
+def facts_of_label(
     label: str, end_lsn: str, taken_at: datetime, next_xid: int, statistics: CloneStatistics
 ) -> SnapshotFacts:
+    """Return what is recorded of a backup with this label."""
     start, timeline = _START.search(label), _TIMELINE.search(label)
     if start is None or timeline is None:
         raise AssertionError("BUG: a backup label without start and timeline")

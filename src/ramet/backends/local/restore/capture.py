@@ -18,11 +18,11 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import fetched, snapshots, warm_copy
+from ramet.backends.local.restore import fetched, snapshots, standby_copy, warm_copy
 from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
 from ramet.backends.local.restore.point_in_time import TO_THE_END, RollForward
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
@@ -63,6 +63,8 @@ class Capturing:
                 prepared.result()
             except Unavailable:
                 return None
+            if source.parent.upstream is not None:
+                foreign.inherit(paths, self.instances.paths(source.parent.service_id))
             self._keep(made, unfinished, paths)
         if source.base_backup_id is not None:
             fetched.discard(self.driver, self.instances.layout, child.service_id)
@@ -79,6 +81,8 @@ class Capturing:
         parent = self.instances.paths(source.parent.service_id)
         installation = self.instances.installations.of(source.parent.pg_major)
         down = not source.paused and postgres.running(parent) is None
+        if source.parent.upstream is not None:
+            return self._copy_standby(source, parent, data, down=down)
         if source.snapshot_id is None:
             if source.paused:
                 return captured(copy_stopped(self.driver, installation, parent, data))
@@ -90,6 +94,22 @@ class Capturing:
             return self._copy_snapshot(parent, source.snapshot_id, data)
         rolling = RollForward(self.driver, installation, parent, source.snapshot_id, source.target, source.paused, down)
         return rolling.into(data)
+
+    def _copy_standby(self, source: Source, parent: ServicePaths, data: Path, *, down: bool) -> Capture:
+        """Copy a standby of a database elsewhere: as it is now, of a snapshot, or rolled forward from one."""
+        installation = self.instances.installations.of(source.parent.pg_major)
+        if source.snapshot_id is not None and source.target is None:
+            base = snapshots.base_of(parent, source.snapshot_id)
+            self.driver.clone_tree(snapshots.data_of(parent, source.snapshot_id), data)
+            base.check_copy(data)
+            return standby_copy.captured_standby(base, data)
+        if source.snapshot_id is None and not down:
+            copy = standby_copy.copy_stopped_standby if source.paused else standby_copy.copy_running_standby
+            return standby_copy.captured_standby(copy(self.driver, installation, parent, data), data)
+        base_id, target = source.snapshot_id or snapshots.newest(parent), source.target or _THE_END
+        return RollForward(
+            self.driver, installation, parent, base_id, target, source.paused, down, is_standby=True
+        ).into(data)
 
     def _copy_fetched(self, child: Server, source: Source, data: Path) -> Capture:
         """Copy what was downloaded from the off-host archive, as of a parent whose server is gone."""

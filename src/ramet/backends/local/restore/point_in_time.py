@@ -21,6 +21,7 @@ from ramet.backends.local.restore.recovery_target import (
     last_reachable,
 )
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL
+from ramet.backends.local.restore.standby_copy import captured_standby, end_exactly, live_end, to_the_end
 from ramet.backends.local.volumes.driver import Driver, Exclusions
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.digests import recorded_files
@@ -52,6 +53,7 @@ class RollForward:
 
     `paused` says that the parent's server was shut down cleanly, `down` that it crashed: then its last state is the end
     of its WAL. Of a parent that has an archive only, `extent` says which WAL there is.
+    Of one that `is_standby` nothing is known but what it has replayed.
     """
 
     driver: Driver
@@ -62,6 +64,7 @@ class RollForward:
     paused: bool
     down: bool = False
     extent: Extent | None = None
+    is_standby: bool = False
 
     def into(self, data: Path) -> Capture:
         """Fill the new tree `data`; it needs recovery, unless the target is the last state of a paused parent.
@@ -73,7 +76,7 @@ class RollForward:
         reader = WalReader(self._source(bases, base), self.installation.program("pg_waldump"))
         clock = Stopwatch()
         try:
-            if self.paused and self._was_stopped_before(self.target):
+            if self.paused and not self.is_standby and self._was_stopped_before(self.target):
                 return self._copy_stopped(data)
             end = find_recovery_end(reader, bases, self.snapshot_id, self.target, self._live_end(reader, bases))
             clock.lap("find")
@@ -89,6 +92,8 @@ class RollForward:
 
     def _fill(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
         cut, base = end.cut, end.base
+        if self.is_standby and (cut.first_excluded is None or cut.recover_to is None):
+            return self._fill_from_standby(data, end, source, clock)
         if cut.first_excluded is None and self.paused:
             return self._copy_stopped(data)
         if cut.first_excluded is None and not self.down:
@@ -104,6 +109,19 @@ class RollForward:
         if cut.first_excluded is None:
             return Capture(None, {**facts, "end_lsn": end.read_until, TO_THE_END: True})
         return Capture(self.target, {**facts, RECOVER_TO_LSN: None if cut.recover_to is None else cut.recover_to.lsn})
+
+    def _fill_from_standby(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
+        """Copy a base backup of a standby that is the requested state, or with all that was replayed after it."""
+        base, facts = end.base, {**facts_of(end.base), "seconds": clock.laps}
+        if end.cut.first_excluded is not None:
+            self.driver.clone_tree(snapshots.data_of(self.parent, end.base_name), data)
+            base.check_copy(data)
+            return Capture(None, captured_standby(base, data).facts | {"cut": end.cut.facts()})
+        segments = self._place(data, end, source, clock)
+        if not self.paused and not self.down:
+            end_exactly(data, base.facts.timeline, end.read_until)
+        ending = to_the_end(end.read_until) | {"cut": end.cut.facts()}
+        return Capture(None, {**facts, "segments": segments, **ending, TO_THE_END: True})
 
     def _place(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> list[str]:
         """Put the base backup and the WAL to replay into the new tree; return the names of the segments."""
@@ -133,12 +151,20 @@ class RollForward:
 
     def _live_end(self, reader: WalReader, bases: Sequence[tuple[str, Base]]) -> LiveEnd:
         """Return the end of the parent's WAL, which is determined only when it is needed."""
+        if self.is_standby:
+            return self._standby_end(reader, bases)
         if not self.paused and not self.down:
             return LiveEnd(lambda: commit_beyond(self.parent, self.target), datetime.now(UTC))
         if self.paused:
             control = self._control_data()
             return LiveEnd(lambda: control.checkpoint_lsn, control.checkpoint_time)
         return LiveEnd(lambda: self._end_on_disk(reader, bases[-1][1]), None)
+
+    def _standby_end(self, reader: WalReader, bases: Sequence[tuple[str, Base]]) -> LiveEnd:
+        if self.paused or self.down:
+            return LiveEnd(lambda: self._end_on_disk(reader, bases[-1][1]), None)
+        found = live_end(self.parent, self.target)
+        return LiveEnd(lambda: found.lsn, found.at_most)
 
     def _end_on_disk(self, reader: WalReader, newest: Base) -> str:
         if self.extent is not None:

@@ -11,6 +11,7 @@ from typing import Any
 from ramet.backends.interface.values import Capture, Recovery
 from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
 from ramet.backends.local.restore.single_user import SingleUser
+from ramet.backends.local.restore.standby_copy import STANDBY, ended_at
 from ramet.backends.local.wal.control_file import ControlData
 from ramet.backends.local.wal.segment import segment_at
 from ramet.errors import Failed
@@ -53,7 +54,22 @@ def recovered(place: SingleUser, capture: Capture, timeout_seconds: float) -> tu
         found = place.recover(settings, f"{_LAST_COMMIT};", timeout_seconds, leaves_timeline=leaves_timeline)
     except Failed as failure:
         raise explained(place.messages(), capture, failure) from failure
-    return found if isinstance(found, str) else (found, check_stop_point(place.messages(), capture, found))
+    if isinstance(found, str):
+        return found
+    if STANDBY in capture.facts:
+        return found, _check_standby(place, capture, found)
+    return found, check_stop_point(place.messages(), capture, found)
+
+
+def _check_standby(place: SingleUser, capture: Capture, control: ControlData) -> dict[str, Any]:
+    """Verify that all WAL of a standby's copy was replayed, and nothing more; return where it stopped."""
+    timeline, wanted = control.timeline, capture.facts["end_lsn"]
+    reached, last = ended_at(place.data, timeline), _last(place.messages(), _LAST_COMPLETED)
+    if timeline <= capture.facts["timeline"] or reached is None or lsn_number(reached) < lsn_number(wanted):
+        raise _wrong(f"It reached {reached} on timeline {timeline}; expected {wanted}.")
+    included = capture.facts["cut"]["last_included"]
+    known = _shown(_time(last[1])) if last is not None else included and included["time"]
+    return {"stop_lsn": reached, "timeline": timeline, "last_commit_time": known} | _replayed_bytes(place.messages())
 
 
 def is_recovered(capture: Capture) -> bool:
@@ -103,8 +119,8 @@ def check_stop_point(messages: Sequence[str], capture: Capture, control: Control
     answer = _last(messages, _LAST_COMMIT_ANSWER)
     last_commit = None if answer is None else _time(answer[1])
     if capture.recover_to is None:
-        return _check_end(capture, control, last_commit) | _replayed(messages)
-    return _check_target(messages, capture, control.timeline, last_commit) | _replayed(messages)
+        return _check_end(capture, control, last_commit) | _replayed_bytes(messages)
+    return _check_target(messages, capture, control.timeline, last_commit) | _replayed_bytes(messages)
 
 
 def _check_end(capture: Capture, control: ControlData, last_commit: datetime | None) -> dict[str, Any]:
@@ -143,7 +159,7 @@ def _check_target(
     }
 
 
-def _replayed(messages: Sequence[str]) -> dict[str, Any]:
+def _replayed_bytes(messages: Sequence[str]) -> dict[str, Any]:
     """Return how much WAL was replayed according to the log."""
     start, done = _last(messages, _REDO_START), _last(messages, _REDO_DONE)
     if start is None or done is None:

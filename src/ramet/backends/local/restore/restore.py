@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
-from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, warm_copy
+from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, standby_copy, warm_copy
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.capture import Capturing, check_boot
 from ramet.backends.local.restore.gaps import gaps
@@ -87,6 +87,9 @@ class LocalRestore:
         self.pool.check_wal_room()
 
         def copy(target: Path) -> Base:
+            if server.upstream is not None:
+                copy_standby = standby_copy.copy_stopped_standby if paused else standby_copy.copy_running_standby
+                return copy_standby(driver, installation, paths, target)
             if paused:
                 return base_backup.copy_stopped(driver, installation, paths, target)
             return base_backup.copy_running(driver, paths, target)
@@ -101,7 +104,7 @@ class LocalRestore:
 
         Where copies cost space, none is made.
         """
-        if not self.pool.driver.shares_blocks:
+        if not self.pool.driver.shares_blocks or server.upstream is not None:
             return None
         self.pool.check_wal_room()
         return warm_copy.prepare(self.instances, self.pool.driver, server, snapshot_id, timeout_seconds, spares)
@@ -132,6 +135,8 @@ class LocalRestore:
         return gaps(self.pool.driver, paths, pg_waldump, snapshots, digests.faults(paths))
 
     def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
+        if server.upstream is not None:
+            return standby_copy.replayed_since(self.instances.paths(server.service_id), snapshot.end_lsn)
         query = (
             "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,"
             " pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s::text::pg_lsn)::bigint"

@@ -5,14 +5,14 @@ Settings for one run only (recovery, the first start of a fork) are passed on th
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.server.standby import following
+from ramet.backends.local.server.standby import following, following_source
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
 from ramet.model.environment import Environment
 from ramet.model.wal_level import WalLevel
@@ -35,6 +35,7 @@ _LOOPBACK = "localhost"
 # The port is part of the socket's name, even for a server without an endpoint.
 _SOCKET_NAME = 5432
 _IDENT_MAP = "platform"
+_EVERYWHERE = (("local all,replication", ""), ("host all,replication", " all"))
 _OPENED = re.compile(r"^(ssl|autovacuum|cron\.launch_active_jobs) = 'on'$", re.MULTILINE)
 
 
@@ -48,7 +49,11 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Features:
-    """The capabilities of the installation and the host that the configuration depends on."""
+    """The capabilities of the installation and the host that the configuration depends on.
+
+    `at_least` are the settings that a standby must not have lower than its source. `superusers` are the source's, as
+    long as its copy has them: the platform logs in as the first one, and no client as any of them.
+    """
 
     has_tls: bool
     preload: tuple[str, ...] = ()
@@ -57,6 +62,8 @@ class Features:
     databases: int = 1
     read_only_module: Path | None = None
     slot_wal_mbs: int = DEFAULT_SLOT_WAL_MBS
+    at_least: Mapping[str, int] = field(default_factory=dict)
+    superusers: Sequence[str] = ()
 
 
 def postgresql_conf(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> str:
@@ -72,6 +79,14 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
     }
     if server.primary is not None:
         groups["Following"] = following(server.primary, paths)
+    if server.upstream is not None:
+        merged = {name: value for group in groups.values() for name, value in group.items()}
+        groups["Following"] = following_source(server.upstream, paths) | {
+            name: str(max(int(merged.get(name, 0)), least)) for name, least in features.at_least.items()
+        }
+        for group in (group for title, group in groups.items() if title != "Following"):
+            for name in features.at_least:
+                group.pop(name, None)
     lines = [f"# Written by Ramet for service {server.service_id}; overwritten at each start."]
     for title, settings in groups.items():
         lines += ["", f"# {title}", *(f"{name} = {_quoted(value)}" for name, value in settings.items())]
@@ -106,6 +121,10 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
         "local replication all reject",
         "host replication all all reject",
     ]
+    if features.superusers:
+        names = [_quoted_name(name) for name in features.superusers]
+        own = f"local all,replication {names[0]} peer map={_IDENT_MAP}"
+        rules = [own, *(f"{kind} {name}{of} reject" for name in names for kind, of in _EVERYWHERE), *rules]
     if phase is Phase.OPEN:
         rules += _open_rules(features)
     if phase is Phase.LOADING:
@@ -124,10 +143,11 @@ def _open_rules(features: Features) -> list[str]:
     return [*pooled, *(f"host all all {address} scram-sha-256" for address in ("127.0.0.1/32", "::1/128"))]
 
 
-def pg_ident_conf(host_users: tuple[str, ...], phase: Phase = Phase.CLOSED) -> str:
+def pg_ident_conf(host_users: tuple[str, ...], phase: Phase = Phase.CLOSED, superusers: Sequence[str] = ()) -> str:
     """Return pg_ident.conf: the system users that may connect as the platform, and as the role of poolers."""
     users = [_quoted_name(user) for user in dict.fromkeys(host_users)]
-    roles = (PLATFORM_ROLE, POOLER_ROLE, *([ADMIN_ROLE] if phase is Phase.LOADING else []))
+    own = [_quoted_name(name) for name in superusers[:1]]
+    roles = (PLATFORM_ROLE, POOLER_ROLE, *([ADMIN_ROLE] if phase is Phase.LOADING else []), *own)
     return "".join(f"{_IDENT_MAP} {user} {role}\n" for role in roles for user in users)
 
 
@@ -268,7 +288,7 @@ def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, s
         # A slot that retains more loses its WAL, so a slot that nobody reads cannot fill the storage.
         "max_slot_wal_keep_size": f"{features.slot_wal_mbs}MB",
         "track_commit_timestamp": "on",
-        "archive_mode": "on",
+        "archive_mode": "on" if server.upstream is None else "always",
         "archive_library": "basic_archive",
         "basic_archive.archive_directory": str(paths.archive),
         "archive_timeout": "300s",

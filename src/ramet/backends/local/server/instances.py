@@ -30,12 +30,13 @@ from ramet.backends.local.server import configuration, probe
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
 from ramet.backends.local.server.read_only_module import Modules
-from ramet.backends.local.sql import connections, neutralization, read_only_access, roles
+from ramet.backends.local.sql import adoption, connections, foreign, neutralization, read_only_access, roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
 from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
+from ramet.backends.local.wal.control_file import read_standby_settings
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation, Installations, extension_of
 from ramet.model.passwords import Secret
@@ -173,15 +174,20 @@ class Instances:
         """Reject new clients, and return when the endpoint does; `sessions.end_all` ends existing sessions."""
         paths = self.paths(server.service_id)
         self._put(paths.config_file, configuration.closing(paths.config_file.read_text()))
-        self._put(paths.hba_file, configuration.pg_hba_conf(self.features(server), Phase.CLOSED))
+        features = replace(self.features(server), superusers=foreign.names_of(foreign.read(paths)))
+        self._put(paths.hba_file, configuration.pg_hba_conf(features, Phase.CLOSED))
         self._reload_until(server, probe.Answer.REFUSES)
 
-    def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
-        """Set the server's own credentials, and neutralize a fork; return what was neutralized. May run again."""
+    def secure(self, server: Server, *, is_new: bool, neutralize: bool, rotates_all: bool = True) -> dict[str, Any]:
+        """Set the server's own credentials, and neutralize a fork; return what was neutralized. May run again.
+
+        Without `rotates_all` only the admin gets another password.
+        """
         paths = self.paths(server.service_id)
         if is_new:
             roles.bootstrap(paths, server.verifier, self._extensions(server), server.wal_level)
             return {}
+        adopted = adoption.adopt(paths)
         with connections.connect_inside(paths) as connection:
             surroundings = neutralization.inspect(connection)
             found = neutralization.findings(surroundings)
@@ -193,11 +199,11 @@ class Instances:
                 found["settings_removed"] = reset_closing_settings(connection)
                 if neutralize:
                     neutralization.disable_telemetry(connection)
-                found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level)
+                found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level, every=rotates_all)
             is_current = connection.info.dbname == DATABASE and read_only_access.is_current(connection)
         if not is_current:
             self.renew(server.service_id)
-        return found
+        return {**found, "adopted": adopted} if adopted else found
 
     def renew(self, service_id: str) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones; False: ask again."""
@@ -215,7 +221,7 @@ class Instances:
         paths = self.paths(server.service_id)
         self.write_configuration(server, Phase.OPEN)
         postgres.reload(paths)
-        if server.primary is None:
+        if not server.is_standby:
             with connections.connect(paths) as connection, connection.transaction():
                 ensure_pooler_role(connection)
                 retire_earlier_roles(connection, server.wal_level)
@@ -288,14 +294,26 @@ class Instances:
         paths = self.paths(server.service_id)
         self.make_sockets(paths)
         found = self.read_only_modules.provide(paths, server.pg_major)
-        features = replace(self.features(server), read_only_module=found, databases=_count_databases(paths))
+        superusers = foreign.names_of(foreign.read(paths))
+        features = replace(
+            self.features(server),
+            read_only_module=found,
+            databases=_count_databases(paths),
+            at_least=self._at_least(server, paths),
+            superusers=superusers,
+        )
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         for path, text in (
             (paths.config_file, configuration.postgresql_conf(server, paths, features, phase)),
             (paths.hba_file, configuration.pg_hba_conf(features, phase)),
-            (paths.ident_file, configuration.pg_ident_conf(users, phase)),
+            (paths.ident_file, configuration.pg_ident_conf(users, phase, superusers)),
         ):
             self._put(path, text)
+
+    def _at_least(self, server: Server, paths: ServicePaths) -> Mapping[str, int]:
+        if server.upstream is None or not paths.data.is_dir():
+            return {}
+        return read_standby_settings(self._installation(server).program("pg_controldata"), paths.data)
 
     def _limit_storage(self, paths: ServicePaths) -> None:
         try:

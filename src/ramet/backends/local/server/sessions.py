@@ -33,7 +33,7 @@ def end_all(paths: ServicePaths, timeout_seconds: float) -> bool:
 def _terminate_sessions(connection: connections.Connection) -> int:
     rows = connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE backend_type = 'client backend' AND usename IS DISTINCT FROM %s",
+        " WHERE backend_type = 'client backend' AND usename IS DISTINCT FROM %s AND pid <> pg_backend_pid()",
         (connections.PLATFORM_ROLE,),
     ).fetchall()
     return len(rows)

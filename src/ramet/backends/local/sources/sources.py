@@ -1,10 +1,11 @@
 """Databases elsewhere as sources of services on this host; obeys ramet.backends.interface.sources.Sources."""
 
+import contextlib
 import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,13 +93,23 @@ class LocalSources:
         outcome = self.jobs.run(work.paths, name, lambda: outcome_of(act), timeout_seconds)
         if outcome is None:
             return Loading(None, work.progress())
-        facts = _facts_of(outcome)
+        facts = facts_of(outcome)
         files.write(done, json.dumps(facts), durable=True)
         return Loading(facts)
 
 
 def examine(source: SourceAddress, password: Secret) -> SourceFacts:
     """Read what an import depends on, within a time that clients wait for. Raises Invalid."""
+    with connected(source, password) as (connection, _):
+        return read_facts(connection)
+
+
+@contextlib.contextmanager
+def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg.Connection[tuple[Any, ...]], str]]:
+    """Yield a session in a source that only reads, and the directory of the relay to it, for a limited time.
+
+    Raises Invalid with the reason when it cannot be read.
+    """
     with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_relay(source, Path(name)) as relay:
         limit = threading.Timer(_EXAMINE_SECONDS, relay.cut)
         limit.start()
@@ -110,16 +121,17 @@ def examine(source: SourceAddress, password: Secret) -> SourceFacts:
             ) as connection:  # fmt: skip
                 for statement in _SESSION:
                     connection.execute(statement.encode())
-                return read_facts(connection)
+                yield connection, name
         except psycopg.Error as error:
             late = f"it did not answer within {_EXAMINE_SECONDS:g} seconds"
-            words = late if limit.finished.is_set() else _words(error)
+            words = late if limit.finished.is_set() else words_of(error)
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words) from error
         finally:
             limit.cancel()
 
 
-def _facts_of(outcome: str) -> dict[str, Any]:
+def facts_of(outcome: str) -> dict[str, Any]:
+    """Return the facts of a part of the work. Raises the error in them."""
     try:
         found = json.loads(outcome)
     except ValueError as error:  # an error that nobody expected, in the words of the thread
@@ -131,7 +143,7 @@ def _facts_of(outcome: str) -> dict[str, Any]:
     raise kind(found["code"], found["message"], found["details"])
 
 
-def _words(error: psycopg.Error) -> str:
+def words_of(error: psycopg.Error) -> str:
     """Return what the server said, without the path of our socket."""
     text = error.diag.message_primary or str(error).strip().splitlines()[-1]
     return text.partition("FATAL:  ")[2] or text

@@ -13,7 +13,7 @@ from psycopg import sql
 from ramet import endpoints
 from ramet.backends.local.host.own_faults import GONE, unseen
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import session_settings
+from ramet.backends.local.sql import foreign, session_settings
 from ramet.errors import Unavailable
 
 PLATFORM_ROLE = "ramet"
@@ -122,10 +122,11 @@ def _ask_settings(paths: ServicePaths, timeout_seconds: int) -> Mapping[str, str
 def _connected(
     paths: ServicePaths, database: str, timeout_seconds: int, known: Mapping[str, str], settings: Mapping[str, str]
 ) -> Connection:
+    elsewhere = foreign.read(paths)
     return psycopg.connect(
         host=str(paths.sockets),
         port=_port(paths),
-        user=PLATFORM_ROLE,
+        user=PLATFORM_ROLE if elsewhere is None else _role_of(paths, elsewhere.superuser),
         dbname=database,
         application_name="ramet",
         client_encoding="UTF8",
@@ -136,6 +137,20 @@ def _connected(
         autocommit=True,
         options=session_settings.as_options({**known, **session_settings.ours(_major(paths)), **settings}),
     )
+
+
+def _role_of(paths: ServicePaths, superuser: str) -> str:
+    """Return the platform's name in a copy that is being taken over: its own, once the superuser was renamed."""
+    try:
+        psycopg.connect(
+            host=str(paths.sockets), port=_port(paths), user=superuser, dbname=_PLATFORM_DATABASE, sslmode="disable",
+            gssencmode="disable", passfile="/nonexistent", application_name="ramet", connect_timeout=10,
+        ).close()  # fmt: skip
+    except psycopg.OperationalError as error:
+        if "does not exist" in str(error):
+            return PLATFORM_ROLE
+        raise
+    return superuser
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ramet.model.wal_level import WalLevel
 
 # On PostgreSQL 15 a role with CREATEROLE may grant any role except superusers, and these three give access to the host.
 # They are deleted: without them no role can be a member, and a name that begins with pg_ cannot be created.
-_HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
+HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
 # Not pg_maintain: it permits locking pg_authid, which would lock the platform out.
 ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
@@ -25,7 +25,7 @@ _ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_ro
 def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...], wal_level: WalLevel) -> None:
     """Create the admin, the database and its extensions on a new server; may run again."""
     with connections.connect(paths) as connection:
-        _lock_host_roles_away(connection)
+        lock_host_roles_away(connection)
         service_roles.ensure_pooler_role(connection)
         _ensure_admin(connection, verifier, wal_level)
         if not _exists(connection, "pg_database", "datname", DATABASE):
@@ -36,14 +36,16 @@ def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]
             connections.run(connection, "CREATE EXTENSION IF NOT EXISTS {} SCHEMA public CASCADE", extension)
 
 
-def rotate(connection: Connection, verifier: Secret, wal_level: WalLevel) -> int:
-    """Set the admin's verifier, and random passwords for all other login roles; return their number.
+def rotate(connection: Connection, verifier: Secret, wal_level: WalLevel, *, every: bool = True) -> int:
+    """Set the admin's verifier, and with `every` random passwords for all other login roles; return their number.
 
     The admin of a fork can log in, whatever tenants of its parent did to the role.
     """
     service_roles.retire_earlier_roles(connection, wal_level)
     service_roles.ensure_pooler_role(connection)
     _ensure_admin(connection, verifier, wal_level)
+    if not every:
+        return 1
     others = connection.execute(
         "SELECT rolname FROM pg_authid WHERE rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)",
         ([PLATFORM_ROLE, POOLER_ROLE, ADMIN_ROLE],),
@@ -80,9 +82,10 @@ def admin_has(paths: ServicePaths, password: Secret) -> bool:
     return row is not None and is_password_of(password, Secret(row[0]))
 
 
-def _lock_host_roles_away(connection: Connection) -> None:
+def lock_host_roles_away(connection: Connection) -> None:
+    """Delete the roles that give access to the host, where tenants could grant them."""
     if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
-        connection.execute("DELETE FROM pg_authid WHERE rolname = ANY(%s)", (list(_HOST_ROLES),))
+        connection.execute("DELETE FROM pg_authid WHERE rolname = ANY(%s)", (list(HOST_ROLES),))
 
 
 def set_admin_replication(connection: Connection, wal_level: WalLevel) -> None:

@@ -9,6 +9,14 @@ from ramet.errors import Failed
 from ramet.machine.programs import complete
 
 _CLEAN = "shut down"
+_CLEAN_STANDBY = "shut down in recovery"
+_STANDBY_SETTINGS = {
+    "max_connections": "max_connections",
+    "max_worker_processes": "max_worker_processes",
+    "max_wal_senders": "max_wal_senders",
+    "max_prepared_transactions": "max_prepared_xacts",
+    "max_locks_per_transaction": "max_locks_per_xact",
+}
 _TIME = "%a %b %d %H:%M:%S %Y"
 
 
@@ -33,9 +41,33 @@ class ControlData:
         """Tell whether the server was shut down cleanly, so that it starts without recovery."""
         return self.state == _CLEAN
 
+    @property
+    def is_clean_standby(self) -> bool:
+        """Tell whether the server was shut down cleanly in recovery: all that it has replayed is in its files."""
+        return self.state == _CLEAN_STANDBY
+
 
 def read_control_data(pg_controldata: str, data: Path) -> ControlData:
     """Read the control file of `data`. Raises Failed when it is damaged."""
+    return _control_data(_fields(pg_controldata, data))
+
+
+def read_standby_settings(pg_controldata: str, data: Path) -> dict[str, int]:
+    """Return the settings that a standby must not have lower than its source (PostgreSQL 18 docs, 26.4.3).
+
+    They are those of the source as far as its WAL was replayed.
+    """
+    fields = _fields(pg_controldata, data)
+    return {name: int(fields[f"{shown} setting"]) for name, shown in _STANDBY_SETTINGS.items()}
+
+
+def read_standby_end(pg_controldata: str, data: Path) -> tuple[str, int]:
+    """Return up to which LSN, on which timeline, a stopped standby has replayed."""
+    fields = _fields(pg_controldata, data)
+    return fields["Minimum recovery ending location"], int(fields["Min recovery ending loc's timeline"])
+
+
+def _fields(pg_controldata: str, data: Path) -> dict[str, str]:
     run = complete([pg_controldata, "--pgdata", str(data)], env={"LC_ALL": "C", "TZ": "UTC"})
     fields = dict(line.split(":", 1) for line in run.stdout.splitlines() if ":" in line)
     if run.returncode != 0 or "WARNING" in run.stdout:
@@ -44,7 +76,7 @@ def read_control_data(pg_controldata: str, data: Path) -> ControlData:
             f"The control file in {data} cannot be read",
             f"pg_controldata failed with exit status {run.returncode}: {(run.stderr or run.stdout)[-500:].strip()}",
         )
-    return _control_data({name: value.strip() for name, value in fields.items()})
+    return {name: value.strip() for name, value in fields.items()}
 
 
 def _control_data(fields: dict[str, str]) -> ControlData:

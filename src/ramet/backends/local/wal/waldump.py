@@ -9,12 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from ramet.backends.local.wal.segment import record_end, shown_lsn
+from ramet.backends.local.wal.segment import record_end, segment_before, shown_lsn
 from ramet.errors import Failed
 from ramet.machine.programs import complete
 from ramet.model.snapshot import lsn_number
 
 _TIMEOUT_SECONDS = 600
+_LAST_BYTES = 64 * 1024
 _LSN = "[0-9A-F]+/[0-9A-F]+"
 _TIME = r"\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}"
 # The global identifier in a PREPARE record is chosen by the tenant: the record's time is the last one on the line.
@@ -74,6 +75,19 @@ def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn:
         raise RuntimeError(f"{argv} ended by signal {-run.returncode}: {run.stderr[-500:]}")
     ends = [_transaction_end(found) for found in _END.finditer(run.stdout)]
     return Stretch(ends, None if run.returncode == 0 else _fault(run.stderr.strip(), start_lsn, end_lsn))
+
+
+def last_record(pg_waldump: str, directory: Path, timeline: int, end_lsn: str) -> str:
+    """Return the description of the last record before an LSN, which is the end of one; "" when it cannot be read."""
+    end = lsn_number(end_lsn)
+    start = max(end - _LAST_BYTES, segment_before(timeline, end_lsn).start)
+    argv = [pg_waldump, "--path", str(directory), "--timeline", str(timeline)]
+    run = complete(
+        [*argv, "--start", shown_lsn(start), "--end", end_lsn],
+        timeout_seconds=_TIMEOUT_SECONDS, errors="replace", encoding="utf-8", env={"TZ": "UTC", "LC_ALL": "C"},
+    )  # fmt: skip
+    lines = [line for line in run.stdout.splitlines() if ", desc: " in line]
+    return lines[-1].partition(", desc: ")[2] if lines else ""
 
 
 def _fault(said: str, start_lsn: int, end_lsn: int) -> tuple[str, str] | None:

@@ -1,0 +1,91 @@
+"""Services that follow databases elsewhere, and their promotion."""
+
+from typing import Annotated
+
+from litestar import Response, Router
+from litestar.openapi import ResponseSpec
+from litestar.params import JSONBody, QueryParameter
+
+from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
+from ramet.api.responses import PlaneDependency, accept, answer
+from ramet.api.routes.services import accepted_service, service_shape
+from ramet.api.schemas.following import FollowReport, ServiceFollow, ServicePromote
+from ramet.api.schemas.imports import ImportFinding
+from ramet.api.schemas.services import Service
+from ramet.control.requests import CreateRequest
+from ramet.followers import verbs
+from ramet.followers.verbs import FollowPlan, FollowRequest
+from ramet.model.environment import Environment
+from ramet.model.passwords import Secret
+
+DryRun = Annotated[
+    bool,
+    QueryParameter(
+        name="dry_run", required=False, description="Examine the source and return the report, and create nothing."
+    ),
+]
+_REPORTED = ResponseSpec(FollowReport, generate_examples=False, description="With dry_run: what would be made.")
+
+
+@accept("/followers", operation_id="followDatabase", summary="Follow a database", responses={200: _REPORTED})
+def follow_database(
+    plane: PlaneDependency,
+    project_id: ProjectId,
+    data: JSONBody[ServiceFollow],
+    idempotency_key: IdempotencyKey = None,
+    dry_run: DryRun = False,
+) -> Response[Service]:
+    """Accept a new service that is a physical standby of a server elsewhere, after that was examined.
+
+    It is read-only, and can be forked like any other. A source that cannot be followed is refused with all reasons.
+    With dry_run nothing is created, and the response is 200 with the report.
+    """
+    request = FollowRequest(
+        create=CreateRequest(
+            name=data.name,
+            cpu_millis=data.cpu_millis,
+            memory_gbs=data.memory_gbs,
+            environment=data.environment_tag or Environment.DEV,
+        ),
+        url=data.source_url,
+        password=Secret(data.source_password),
+        root_certificate=data.root_certificate,
+        slot=data.slot,
+    )
+    if dry_run:
+        return answer(_report(verbs.plan_follow(plane, project_id, request)))
+    return accepted_service(verbs.follow_service(plane, project_id, request, checked_key(idempotency_key)))
+
+
+@accept("/services/{service_id:str}/promote", operation_id="promoteService", summary="Promote a service that follows")
+def promote_service(
+    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, data: JSONBody[ServicePromote]
+) -> Response[Service]:
+    """Accept the promotion of a service that follows a database elsewhere: it becomes independent.
+
+    Its admin gets the password from when it was created; other roles keep theirs unless it is neutralized.
+    """
+    promoted = verbs.promote_service(
+        plane,
+        project_id,
+        service_id,
+        lsn=data.wait_for_lsn,
+        drain=data.drain is True,
+        neutralize=data.neutralize is True,
+    )
+    return answer(service_shape(promoted), 202)
+
+
+def _report(plan: FollowPlan) -> FollowReport:
+    return FollowReport(
+        source=str(plan.source),
+        version=plan.facts.version,
+        size_bytes=plan.facts.size_bytes,
+        databases=list(plan.facts.databases),
+        findings=[ImportFinding(one.effect, one.subject, one.message, one.remedy) for one in plan.findings],
+    )
+
+
+following_router = Router(
+    "/projects/{project_id:str}", route_handlers=[follow_database, promote_service], tags=["Services"]
+)

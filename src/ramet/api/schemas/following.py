@@ -1,0 +1,50 @@
+"""The schemas of services that follow databases elsewhere: the request, the report, and the promotion."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ramet.api.schemas.imports import ImportFinding, RootCertificate, SourcePassword, SourceUrl
+from ramet.api.schemas.shared import Body, Cpu, Memory, Name, Tag
+
+Slot = Annotated[
+    str,
+    Meta(description="The name of a physical replication slot in the source, 1 to 63 of a-z, 0-9 and _, a string."),
+]
+Lsn = Annotated[str, Meta(description="An LSN of the source such as 16/B374D848, a string: it is replayed first.")]
+Drain = Annotated[bool, Meta(description="true or false: wait until the source was shut down, and all of it is here.")]
+Neutralize = Annotated[
+    bool,
+    Meta(description="true or false: disable what acts on the outside world, and give all roles other passwords."),
+]
+
+
+class ServiceFollow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A service that is a physical standby of a server elsewhere. The password is in no response, log or listing."""
+
+    name: Name
+    source_url: SourceUrl
+    source_password: SourcePassword
+    root_certificate: RootCertificate | None = None
+    slot: Slot | None = None
+    cpu_millis: Cpu | None = None
+    memory_gbs: Memory | None = None
+    environment_tag: Tag | None = None
+
+
+class FollowReport(Struct, frozen=True, omit_defaults=True):
+    """What following a source would do. A finding that is REFUSED prevents it."""
+
+    source: Annotated[str, Meta(description="user@host:port/database.")]
+    version: Annotated[str, Meta(description="The PostgreSQL version of the source.")]
+    size_bytes: int
+    databases: list[str]
+    findings: list[ImportFinding]
+
+
+class ServicePromote(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a service stops following its source. By default at once, with what it has received."""
+
+    wait_for_lsn: Lsn | None = None
+    drain: Drain | None = None
+    neutralize: Neutralize | None = None

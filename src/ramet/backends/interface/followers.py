@@ -1,0 +1,90 @@
+"""Services that are physical standbys of databases elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ramet.backends.interface.sources import Loading, SourceAddress
+from ramet.backends.interface.values import Server
+from ramet.model.passwords import Secret
+from ramet.model.upstream import Following
+
+
+@dataclass(frozen=True)
+class UpstreamFacts:
+    """What was read of a source, as the role that follows it.
+
+    `machine` is the architecture, such as x86_64. `bootstrap_role` is the superuser that initdb made.
+    `settings` are those of PostgreSQL by name; one that the role may not see is missing. `extensions` are those of the
+    database that the address names. `reserved_roles` exist there and are needed here.
+    `replication_problem` says why the role cannot stream. `collation_version` is that of the database's locale.
+    """
+
+    version: str
+    major: int
+    machine: str
+    system_identifier: str
+    bootstrap_role: str
+    size_bytes: int
+    settings: Mapping[str, str]
+    block_bytes: int = 8192
+    databases: tuple[str, ...] = ()
+    tablespaces: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    reserved_roles: tuple[str, ...] = ()
+    replication_problem: str | None = None
+    collation_version: str | None = None
+
+
+@dataclass(frozen=True)
+class Harbor:
+    """What there is here for a standby of a source.
+
+    `has_version` says whether its major version is installed, `majors` which ones are. `transport_problem` says why the
+    installation cannot connect to it. `missing_extensions` have no library here.
+    """
+
+    has_version: bool
+    majors: tuple[int, ...]
+    machine: str
+    free_bytes: int
+    transport_problem: str | None = None
+    missing_extensions: tuple[str, ...] = ()
+    collation_version: str | None = None
+
+
+class Followers(Protocol):
+    """Standbys of databases elsewhere. Once made, they are started, opened and stopped like any server."""
+
+    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, Harbor]:
+        """Read what a standby depends on; nothing is changed. Raises Invalid when the source cannot be read."""
+
+    def keep(self, server: Server, sealed: str) -> None:
+        """Keep the password in the server's own directory, readable for nobody else, until `discard`."""
+
+    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
+        """Copy the source's data into the server's volume; watch for at most `timeout_seconds`.
+
+        After a crash it begins again. Raises Failed with the reason of PostgreSQL's tools.
+        """
+
+    def observe(self, server: Server) -> Following | None:
+        """Return how far behind its source a standby is; None when it does not serve. Follows its source's settings."""
+
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
+        """Return None when the standby has replayed all until `lsn`, and with `drain` to the source's shutdown.
+
+        Otherwise a text that changes with the progress. Raises Unavailable when it does not serve.
+        """
+
+    def promote(self, server: Server, timeout_seconds: float) -> bool:
+        """End recovery: from then on the server can be written to. False: it goes on; call it again."""
+
+    def take_over(self, server: Server, *, neutralize: bool) -> dict[str, Any]:
+        """Give a promoted server the platform's roles, database name and credentials; return what was changed.
+
+        Login roles keep their passwords unless `neutralize`. Clients are kept out until it is opened.
+        """
+
+    def discard(self, service_id: str) -> None:
+        """End the copy, if it is under way, and remove the password."""

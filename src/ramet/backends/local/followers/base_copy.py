@@ -1,0 +1,126 @@
+"""The base copy of a source: pg_basebackup into the service's volume.
+
+It runs in a thread, and begins again after a crash; what it says goes through a file, because the thread may be another
+process's.
+"""
+
+import contextlib
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.standby import connection_of, source_directory
+from ramet.backends.local.sources.tools import Workplace, check
+from ramet.backends.local.sql import foreign
+from ramet.backends.local.sql.foreign import Foreign
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.syscalls import sync_tree
+from ramet.backends.local.wal.control_file import read_control_data
+from ramet.errors import Failed
+from ramet.model.upstream import Upstream
+
+UNFINISHED = "data.unfinished"
+_SIGNAL, _OWN_SETTINGS, _PROGRESS = "standby.signal", "postgresql.auto.conf", "progress"
+_KB = re.compile(r"(\d+)/(\d+) kB")
+_REPORT_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class BaseCopy:
+    """One base copy on this host."""
+
+    instances: Instances
+    driver: Driver
+    server: Server
+    upstream: Upstream
+
+    @property
+    def paths(self) -> ServicePaths:
+        """The paths of the service."""
+        return self.instances.paths(self.server.service_id)
+
+    @property
+    def directory(self) -> Path:
+        """Where the password and the progress are."""
+        return source_directory(self.paths)
+
+    def progress(self) -> str:
+        """Return how far it is, as the thread that does it has written it."""
+        try:
+            return (self.directory / _PROGRESS).read_text()
+        except FileNotFoundError:
+            return ""
+
+    def fetch(self) -> dict[str, Any]:
+        """Copy the source; return the facts for the report. Raises Failed."""
+        begun, workplace = time.monotonic(), Workplace(self.directory, self.instances.account)
+        workplace.end_programs()
+        data = self.paths.root / UNFINISHED
+        self.driver.remove_tree(data)
+        self.driver.create_tree(data)
+        self.instances.account.own(data)
+        data.chmod(0o700)
+        heard = _Heard(self.directory / _PROGRESS)
+        ended = workplace.run(self._command(data), {"LC_ALL": "C"}, heard.hear)
+        check(ended, "COPY_FAILED", f"pg_basebackup could not copy {self.upstream}")
+        self._check(data)
+        for name in (_SIGNAL, _OWN_SETTINGS):
+            files.write(data / name)
+        foreign.write(self.paths, Foreign(self.upstream.bootstrap_role, self.upstream.database))
+        sync_tree(self.paths.root)
+        data.rename(self.paths.data)
+        sync_tree(self.paths.root)
+        return {"received_bytes": heard.done_bytes, "seconds": round(time.monotonic() - begun, 1)}
+
+    def _command(self, data: Path) -> list[str]:
+        program = self.instances.installations.of(self.server.pg_major).program("pg_basebackup")
+        slot = ["--no-slot"] if self.upstream.slot is None else ["--slot", self.upstream.slot]
+        return [
+            program, "--pgdata", str(data), "--dbname", connection_of(self.upstream, self.paths), "--wal-method=stream",
+            "--checkpoint=fast", "--no-password", "--no-sync", "--no-manifest", "--progress", "--verbose",
+            "--label", "ramet follow", *slot,
+        ]  # fmt: skip
+
+    def _check(self, data: Path) -> None:
+        if list((data / "pg_tblspc").iterdir()):
+            raise Failed("TABLESPACE", f"The source {self.upstream} has tablespaces", "Drop them there.")
+        control = read_control_data(
+            self.instances.installations.of(self.server.pg_major).program("pg_controldata"), data
+        )
+        if str(control.system_identifier) != self.upstream.system_identifier:
+            raise Failed(
+                "OTHER_SOURCE",
+                f"The source {self.upstream} was another cluster when it was examined",
+                f"It is {control.system_identifier} now, and was {self.upstream.system_identifier}.",
+            )
+
+
+class _Heard:
+    """What pg_basebackup says of its progress, written where others read it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._due_at, self.done_bytes = file, 0.0, 0
+
+    def hear(self, line: str) -> None:
+        """Take a line."""
+        found = _KB.search(line)
+        if found is None:
+            return
+        self.done_bytes, total = int(found[1]) * 1024, int(found[2]) * 1024
+        if time.monotonic() >= self._due_at:
+            self._due_at = time.monotonic() + _REPORT_SECONDS
+            with contextlib.suppress(OSError):  # the copy was discarded
+                text = f"{self.done_bytes >> 20} of {total >> 20} MiB received ({self.done_bytes} bytes)"
+                files.write(self._file, text)
+
+
+def remove(directory: Path) -> None:
+    """Remove the password and the progress."""
+    shutil.rmtree(directory, ignore_errors=not directory.exists())

@@ -1,0 +1,98 @@
+"""Read what a standby depends on in a source: by SQL in the database that its address names, and by replication."""
+
+import re
+from typing import Any
+
+import psycopg
+
+from ramet.backends.interface.followers import UpstreamFacts
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.local.sources.relay import PORT
+from ramet.backends.local.sources.sources import connected, words_of
+from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
+from ramet.errors import Invalid
+from ramet.model.passwords import Secret
+
+_OLDEST_MAJOR = 15
+_MACHINE = re.compile(r" on ([A-Za-z0-9_]+?)-")
+_BASIC = """
+SELECT current_setting('server_version'), current_setting('server_version_num')::int / 10000, version(),
+    (SELECT rolname FROM pg_roles WHERE oid = 10), (SELECT system_identifier::text FROM pg_control_system()),
+    (SELECT database_block_size FROM pg_control_init()), current_database(),
+    (SELECT datcollversion FROM pg_database WHERE datname = current_database() AND datlocprovider = 'c')
+"""
+_SETTINGS = (
+    "full_page_writes", "max_connections", "max_locks_per_transaction", "max_prepared_transactions",
+    "max_slot_wal_keep_size", "max_wal_senders", "max_worker_processes", "wal_level", "wal_segment_size",
+)  # fmt: skip
+_SETTING_VALUES = """
+SELECT name, CASE WHEN unit = 'MB' OR unit IS NULL OR name = 'wal_segment_size' THEN setting ELSE setting || unit END
+FROM pg_settings WHERE name = ANY(%s)
+"""
+_DATABASES = """
+SELECT datname FROM pg_database WHERE NOT datistemplate
+ORDER BY datname <> current_database(), datname
+"""
+_SIZE = """
+SELECT sum(CASE WHEN has_database_privilege(oid, 'CONNECT') THEN pg_database_size(oid) ELSE 0 END)::int8
+FROM pg_database
+"""
+_TABLESPACES = "SELECT spcname FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global') ORDER BY 1"
+_EXTENSIONS = "SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1"
+_RESERVED = "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s) AND oid <> 10"
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def examine(source: SourceAddress, password: Secret) -> UpstreamFacts:
+    """Read what a standby of a source depends on. Raises Invalid when it cannot be read."""
+    with connected(source, password) as (connection, directory):
+        facts = _read(connection)
+        problem = _replication_problem(source, password, directory)
+    return UpstreamFacts(**facts, replication_problem=problem)
+
+
+def _read(connection: Connection) -> dict[str, Any]:
+    version, major, words, bootstrap, identifier, block_bytes, database, collation = _rows(connection, _BASIC)[0]
+    if major < _OLDEST_MAJOR:
+        raise Invalid(
+            "SOURCE_TOO_OLD",
+            f"The source is PostgreSQL {version}, and a service can follow {_OLDEST_MAJOR} or later",
+            "Import it instead: ramet service import.",
+        )
+    machine = _MACHINE.search(words)
+    names = [name for (name,) in _rows(connection, _DATABASES)]
+    reserved = connection.execute(_RESERVED, ([PLATFORM_ROLE, POOLER_ROLE],)).fetchall()
+    return {
+        "version": version,
+        "major": major,
+        "machine": "" if machine is None else machine[1],
+        "system_identifier": identifier,
+        "bootstrap_role": bootstrap,
+        "size_bytes": int(_rows(connection, _SIZE)[0][0]),
+        "settings": dict(connection.execute(_SETTING_VALUES, (list(_SETTINGS),)).fetchall()),
+        "block_bytes": block_bytes,
+        "databases": tuple(sorted(names, key=lambda name: name != database)),
+        "tablespaces": tuple(name for (name,) in _rows(connection, _TABLESPACES)),
+        "extensions": tuple(name for (name,) in _rows(connection, _EXTENSIONS)),
+        "reserved_roles": tuple(name for (name,) in reserved),
+        "collation_version": collation,
+    }
+
+
+def _replication_problem(source: SourceAddress, password: Secret, directory: str) -> str | None:
+    """Say why the role cannot stream; None when it can."""
+    try:
+        with psycopg.connect(
+            host=directory, port=PORT, user=source.user, password=password.reveal(), replication="true",
+            sslmode="disable", gssencmode="disable", passfile="/nonexistent", application_name="ramet follow",
+            autocommit=True,
+        ) as connection:  # fmt: skip
+            connection.execute("IDENTIFY_SYSTEM")
+    except psycopg.Error as error:
+        return words_of(error)
+    return None
+
+
+def _rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
+    return connection.execute(query.encode()).fetchall()

@@ -1,0 +1,198 @@
+"""Standbys of databases elsewhere on this host; obeys ramet.backends.interface.followers.Followers."""
+
+import json
+import platform
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ramet.backends.interface.followers import Harbor, UpstreamFacts
+from ramet.backends.interface.sources import Loading, SourceAddress
+from ramet.backends.interface.values import Server
+from ramet.backends.local.followers import lag
+from ramet.backends.local.followers.base_copy import UNFINISHED, BaseCopy, remove
+from ramet.backends.local.followers.examine import examine
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process import postgres
+from ramet.backends.local.server import sessions
+from ramet.backends.local.server.configuration import Phase
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.jobs import Jobs
+from ramet.backends.local.server.standby import ROOT_CERTIFICATE, source_directory
+from ramet.backends.local.sources.copying import outcome_of, write_password
+from ramet.backends.local.sources.sources import facts_of
+from ramet.backends.local.sources.tools import Workplace
+from ramet.backends.local.sources.vault import Vault
+from ramet.backends.local.sql import connections, foreign
+from ramet.backends.local.sql.connections import row, value
+from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.wal.control_file import read_standby_settings
+from ramet.backends.local.wal.locate import WAL_DIRECTORY
+from ramet.backends.local.wal.waldump import last_record
+from ramet.errors import Unavailable
+from ramet.model.passwords import Secret
+from ramet.model.snapshot import lsn_number
+from ramet.model.upstream import Following, Upstream
+
+_FETCHED = "fetched"
+_MOST_AT_ONCE = 64
+_SESSIONS_SECONDS = 10.0
+_ADMITS = "scram-sha-256"
+_SUPERUSERS = "SELECT rolname FROM pg_authid WHERE rolsuper AND oid <> 10 ORDER BY 1"
+
+
+@dataclass(frozen=True)
+class LocalFollowers:
+    """Physical standbys as servers of this host."""
+
+    instances: Instances
+    pool: Pool
+    vault: Vault
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The base copies that run now."""
+        return Jobs(self.instances.layout.services.parent / "copies.lock", _MOST_AT_ONCE)
+
+    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, Harbor]:
+        facts = examine(source, password)
+        found = self.instances.installations.by_major.get(facts.major)
+        problem = None
+        if found is not None and not found.has_tls and source.sslmode != "disable":
+            problem = (
+                f"PostgreSQL {found.version} in {found.bin} was built without TLS, and sslmode is {source.sslmode}"
+            )
+        missing = () if found is None else tuple(name for name in facts.extensions if not found.has_extension(name))
+        _, collation = platform.libc_ver()
+        return facts, Harbor(
+            has_version=found is not None,
+            majors=tuple(sorted(self.instances.installations.by_major)),
+            machine=platform.machine(),
+            free_bytes=self.pool.free_bytes(),
+            transport_problem=problem,
+            missing_extensions=missing,
+            collation_version=collation if facts.collation_version is not None else None,
+        )
+
+    def keep(self, server: Server, sealed: str) -> None:
+        paths, upstream = self.instances.make_directories(server), _upstream_of(server)
+        self.instances.make_sockets(paths)
+        directory = source_directory(paths)
+        self.instances.account.make_directory(directory)
+        write_password(directory, self.vault.unseal(sealed).reveal())
+        if upstream.root_certificate is not None:
+            files.write(directory / ROOT_CERTIFICATE, upstream.root_certificate, durable=True)
+
+    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
+        copy = BaseCopy(self.instances, self.pool.driver, server, _upstream_of(server))
+        done = copy.directory / _FETCHED
+        if done.exists() and copy.paths.data.exists():
+            return Loading(json.loads(done.read_text()))
+        outcome = self.jobs.run(copy.paths, _FETCHED, lambda: outcome_of(copy.fetch), timeout_seconds)
+        if outcome is None:
+            return Loading(None, copy.progress())
+        facts = facts_of(outcome)
+        files.write(done, json.dumps(facts), durable=True)
+        return Loading(facts)
+
+    def observe(self, server: Server) -> Following | None:
+        paths, upstream = self.instances.paths(server.service_id), _upstream_of(server)
+        try:
+            found = lag.observe(paths, upstream)
+            self._keep_superusers_out(server, paths)
+        except Unavailable:
+            return None
+        return found
+
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
+        paths = self.instances.paths(server.service_id)
+        with connections.connect(paths) as connection:
+            in_recovery, replayed, received, is_streaming = row(
+                connection,
+                "SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,"
+                " EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')",
+            )
+        if not in_recovery:
+            return None
+        if lsn is not None and lsn_number(replayed) < lsn_number(lsn):
+            return f"replayed until {replayed}, and waiting for {lsn}"
+        if not drain:
+            return None
+        if is_streaming:
+            return f"the source is running; replayed until {replayed}"
+        if received is not None and lsn_number(received) > lsn_number(replayed):
+            return f"replayed until {replayed} of {received}"
+        if not self._ends_with_shutdown(server, paths, replayed):
+            return f"the source did not shut down in order; replayed until {replayed}"
+        return None
+
+    def promote(self, server: Server, timeout_seconds: float) -> bool:
+        """Promote the standby, which turns clients away from then on until its credentials are its own."""
+        paths = self.instances.paths(server.service_id)
+        with connections.connect(paths, statement_timeout="0") as connection:
+            if not value(connection, "SELECT pg_is_in_recovery()"):
+                return True
+            self.instances.close(server)
+            connection.execute("SELECT pg_promote(false)")
+            deadline = time.monotonic() + timeout_seconds
+            while value(connection, "SELECT pg_is_in_recovery()"):
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.01)
+        return True
+
+    def take_over(self, server: Server, *, neutralize: bool) -> dict[str, Any]:
+        own = replace(server, upstream=None)
+        paths = self.instances.paths(server.service_id)
+        self.instances.write_configuration(own, Phase.CLOSED)
+        postgres.reload(paths)
+        sessions.end_all(paths, _SESSIONS_SECONDS)
+        return self.instances.secure(own, is_new=False, neutralize=neutralize, rotates_all=neutralize)
+
+    def discard(self, service_id: str) -> None:
+        paths = self.instances.paths(service_id)
+        directory = source_directory(paths)
+        self.jobs.end(paths)
+        Workplace(directory, self.instances.account).end_programs()
+        self.pool.driver.remove_tree(paths.root / UNFINISHED)
+        remove(directory)
+
+    def _keep_superusers_out(self, server: Server, paths: ServicePaths) -> None:
+        """Let no superuser of the source log in here, also one that was made just now; follow its settings."""
+        known = foreign.read(paths)
+        if known is None:
+            return
+        with connections.connect(paths) as connection:
+            names = tuple(name for (name,) in connection.execute(_SUPERUSERS).fetchall())
+            is_paused = value(connection, "SELECT pg_get_wal_replay_pause_state()") == "paused"
+        if names != known.superusers:
+            foreign.write(paths, foreign.Foreign(known.superuser, known.database, names))
+            if _ADMITS in paths.hba_file.read_text():
+                self.instances.write_configuration(server, Phase.OPEN)
+                postgres.reload(paths)
+        if is_paused and self._needs_larger_settings(server, paths):
+            postgres.stop(paths, 1.0)  # the observer starts it again, with settings as large as the source's
+
+    def _needs_larger_settings(self, server: Server, paths: ServicePaths) -> bool:
+        program = self.instances.installations.of(server.pg_major).program("pg_controldata")
+        wanted = read_standby_settings(program, paths.data)
+        with connections.connect(paths) as connection:
+            rows = connection.execute(
+                "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)", (list(wanted),)
+            ).fetchall()
+        return any(setting < wanted[name] for name, setting in rows)
+
+    def _ends_with_shutdown(self, server: Server, paths: ServicePaths, replayed: str) -> bool:
+        """Tell whether the last record before an LSN is the checkpoint of a shutdown."""
+        with connections.connect(paths) as connection:
+            timeline = value(connection, "SELECT timeline_id FROM pg_control_checkpoint()")
+        program = self.instances.installations.of(server.pg_major).program("pg_waldump")
+        return last_record(program, paths.data / WAL_DIRECTORY, timeline, replayed).startswith("CHECKPOINT_SHUTDOWN")
+
+
+def _upstream_of(server: Server) -> Upstream:
+    if server.upstream is None:
+        raise AssertionError("BUG: a standby without a source")
+    return server.upstream

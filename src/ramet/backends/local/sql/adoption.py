@@ -1,0 +1,118 @@
+"""Take over a copy of a server elsewhere, as soon as it can be written to: roles, ownership, and the database's name.
+
+The superuser that the source's initdb made becomes the platform's role: it has the same oid, 10, and owns what
+PostgreSQL made. All else that it owned becomes the admin's. No other role stays a superuser.
+"""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections, foreign, roles
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
+from ramet.errors import Failed, Unavailable
+
+_RENAME = "UPDATE pg_authid SET rolname = %s WHERE oid = 10 AND rolname <> %s"
+_DEMOTE = """
+UPDATE pg_authid SET rolsuper = false, rolreplication = false, rolbypassrls = false
+WHERE oid <> 10 AND (rolsuper OR rolreplication OR rolbypassrls) RETURNING rolname
+"""
+_EXPEL = """
+DELETE FROM pg_auth_members WHERE roleid IN (SELECT oid FROM pg_authid WHERE rolname = ANY(%s))
+"""
+_ROLES = """
+SELECT rolname FROM pg_authid WHERE oid >= 16384 AND rolname <> ALL(%s) AND rolname !~ '^pg_' ORDER BY 1
+"""
+# Objects of the source's superuser, except those of extensions and those that belong to another object.
+_OWNED = """
+WITH owned AS (
+    SELECT 'pg_class'::regclass AS catalog, oid FROM pg_class
+        WHERE relowner = 10 AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+    UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proowner = 10
+    UNION ALL SELECT 'pg_type'::regclass, oid FROM pg_type WHERE typowner = 10 AND (typtype IN ('e','d','r')
+        OR typtype = 'c' AND EXISTS (SELECT FROM pg_class WHERE pg_class.oid = typrelid AND relkind = 'c'))
+    UNION ALL SELECT 'pg_namespace'::regclass, oid FROM pg_namespace WHERE nspowner = 10
+    UNION ALL SELECT 'pg_collation'::regclass, oid FROM pg_collation WHERE collowner = 10
+    UNION ALL SELECT 'pg_conversion'::regclass, oid FROM pg_conversion WHERE conowner = 10
+    UNION ALL SELECT 'pg_operator'::regclass, oid FROM pg_operator WHERE oprowner = 10
+    UNION ALL SELECT 'pg_opclass'::regclass, oid FROM pg_opclass WHERE opcowner = 10
+    UNION ALL SELECT 'pg_opfamily'::regclass, oid FROM pg_opfamily WHERE opfowner = 10
+    UNION ALL SELECT 'pg_ts_dict'::regclass, oid FROM pg_ts_dict WHERE dictowner = 10
+    UNION ALL SELECT 'pg_ts_config'::regclass, oid FROM pg_ts_config WHERE cfgowner = 10
+    UNION ALL SELECT 'pg_statistic_ext'::regclass, oid FROM pg_statistic_ext WHERE stxowner = 10
+    UNION ALL SELECT 'pg_publication'::regclass, oid FROM pg_publication WHERE pubowner = 10
+    UNION ALL SELECT 'pg_largeobject'::regclass, oid FROM pg_largeobject_metadata WHERE lomowner = 10
+)
+SELECT i.type, i.identity FROM owned o, pg_identify_object(o.catalog, o.oid, 0) i
+WHERE o.oid >= 16384 AND i.type <> 'toast table' AND i.schema IS DISTINCT FROM 'pg_toast' AND NOT EXISTS (
+    SELECT FROM pg_depend d WHERE d.classid = o.catalog AND d.objid = o.oid AND d.deptype IN ('e', 'a', 'i')
+    AND (d.deptype <> 'a' OR d.refobjsubid <> 0 OR d.refclassid = 'pg_extension'::regclass))
+"""
+_PUBLIC = "SELECT FROM pg_namespace WHERE nspname = 'public' AND nspowner = 10"
+_WORDS = {"statistics object": "statistics"}
+_PROBLEMS = 20
+
+
+def adopt(paths: ServicePaths) -> dict[str, Any]:
+    """Take over a copy that accepts connections from the platform only; return what was changed. May run again."""
+    found = foreign.read(paths)
+    if found is None:
+        return {}
+    with _connection(paths) as connection, connection.transaction():
+        superusers = [name for (name,) in connection.execute(_DEMOTE).fetchall()]
+        connection.execute(_EXPEL, (list(roles.HOST_ROLES),))
+        roles.lock_host_roles_away(connection)
+        _ensure_admin(connection)
+        for (role,) in connection.execute(_ROLES, ([ADMIN_ROLE, PLATFORM_ROLE],)).fetchall():
+            connections.run(connection, "GRANT {} TO {} WITH ADMIN OPTION", role, ADMIN_ROLE)
+        connection.execute(_RENAME, (PLATFORM_ROLE, PLATFORM_ROLE))
+    with _connection(paths) as connection:
+        known = [each for each in connections.databases(connection) if each.is_open and each.name != "postgres"]
+    problems: list[str] = []
+    for database in known:
+        with _connection(paths, database.name) as connection:
+            problems += _give_away(connection)
+    with _connection(paths) as connection:
+        for database in known:
+            connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database.name, ADMIN_ROLE)
+        _rename_database(connection, found.database)
+    foreign.forget(paths)
+    return {"superusers_demoted": superusers, "not_reassigned": problems[:_PROBLEMS], "database": found.database}
+
+
+def _connection(paths: ServicePaths, database: str = "postgres") -> AbstractContextManager[Connection]:
+    return connections.connect(paths, database, statement_timeout="0", lock_timeout="10s")
+
+
+def _ensure_admin(connection: Connection) -> None:
+    if connection.execute("SELECT FROM pg_authid WHERE rolname = %s", (ADMIN_ROLE,)).fetchone() is None:
+        connections.run(connection, "CREATE ROLE {} NOLOGIN CREATEDB CREATEROLE", ADMIN_ROLE)
+
+
+def _give_away(connection: Connection) -> list[str]:
+    """Make the admin the owner of what the source's superuser owned; return what could not be."""
+    problems = []
+    for kind, identity in connection.execute(_OWNED).fetchall():
+        try:
+            connection.execute(f'ALTER {_WORDS.get(kind, kind)} {identity} OWNER TO "{ADMIN_ROLE}"'.encode())
+        except psycopg.Error as error:
+            problems.append(f"{kind} {identity}: {error.diag.message_primary or error}")
+    if connection.execute(_PUBLIC).fetchone() is not None:
+        connections.run(connection, "ALTER SCHEMA public OWNER TO pg_database_owner")
+    return problems
+
+
+def _rename_database(connection: Connection, name: str) -> None:
+    names = {found for (found,) in connection.execute("SELECT datname FROM pg_database").fetchall()}
+    if name == DATABASE or name not in names:
+        return
+    if DATABASE in names:
+        raise Failed("DATABASE_EXISTS", f"There is a database {DATABASE} beside {name}", "Rename it in the source.")
+    if name == "postgres":
+        return
+    try:
+        connections.run(connection, "ALTER DATABASE {} RENAME TO {}", name, DATABASE)
+    except psycopg.errors.ObjectInUse as error:
+        raise Unavailable("DATABASE_IN_USE", f"Database {name} is in use", str(error)) from error

@@ -1,0 +1,57 @@
+"""What is known of a copy of a server elsewhere until the platform has taken it over: it is in a file beside the data.
+
+Such a copy has the superuser of the source's initdb instead of the platform's role. The platform logs in as that.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ramet.backends.local.host import files
+from ramet.backends.local.host.own_faults import GONE
+from ramet.backends.local.host.paths import ServicePaths
+
+_NOTE = "foreign.json"
+
+
+class Foreign(msgspec.Struct, frozen=True):
+    """The superuser with oid 10, the database that becomes the tenants', and all superusers: none may log in here."""
+
+    superuser: str
+    database: str
+    superusers: tuple[str, ...] = ()
+
+
+def read(paths: ServicePaths) -> Foreign | None:
+    """Return what is known of a copy; None where the platform's own roles are."""
+    try:
+        return msgspec.json.decode(_note(paths).read_bytes(), type=Foreign)
+    except GONE:
+        return None
+
+
+def write(paths: ServicePaths, foreign: Foreign) -> None:
+    """Record that a service's data is a copy that was not taken over yet."""
+    files.write(_note(paths), msgspec.json.encode(foreign), durable=True)
+
+
+def inherit(child: ServicePaths, parent: ServicePaths) -> None:
+    """Record of a copy of a parent's data what is known of the parent's."""
+    found = read(parent)
+    if found is not None:
+        write(child, found)
+
+
+def forget(paths: ServicePaths) -> None:
+    """Record that the platform has taken a copy over."""
+    _note(paths).unlink(missing_ok=True)
+
+
+def names_of(found: Foreign | None) -> Sequence[str]:
+    """Return the superusers of a copy, the one with oid 10 first."""
+    return [] if found is None else list(dict.fromkeys([found.superuser, *found.superusers]))
+
+
+def _note(paths: ServicePaths) -> Path:
+    return paths.root / _NOTE

@@ -1,0 +1,92 @@
+"""Standbys of the backend in memory: they have the rows of a source that a test has set."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ramet.backends.interface.followers import Harbor, UpstreamFacts
+from ramet.backends.interface.sources import Loading, SourceAddress
+from ramet.backends.interface.values import Server
+from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row, Volume
+from ramet.errors import Invalid, Unavailable
+from ramet.model.passwords import Secret
+from ramet.model.upstream import Following
+
+_SETTINGS = {"wal_level": "replica", "wal_segment_size": str(16 * 1024**2), "max_wal_senders": "10"}
+_PLAIN = UpstreamFacts("18.1", 18, "x86_64", "7000000000000000000", "postgres", ROW_BYTES, _SETTINGS)
+
+
+@dataclass
+class MemoryFollowers:
+    """One source, with one password; obeys ramet.backends.interface.followers.Followers.
+
+    `problem` is why it cannot be reached now; `is_down` says that it was shut down.
+    """
+
+    memory: Memory
+    password: Secret = field(default_factory=lambda: Secret("source"))
+    facts: UpstreamFacts = _PLAIN
+    harbor: Harbor = field(default_factory=lambda: Harbor(True, (18,), "x86_64", 2**40))
+    rows: list[str] = field(default_factory=list)
+    problem: str | None = None
+    is_down: bool = False
+    kept: dict[str, str] = field(default_factory=dict)
+    fetched: set[str] = field(default_factory=set)
+
+    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, Harbor]:
+        if password != self.password:
+            raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", "wrong password")
+        return self.facts, replace(self.harbor)
+
+    def keep(self, server: Server, sealed: str) -> None:
+        self.kept[server.service_id] = sealed[::-1]
+
+    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
+        with self.memory.lock:
+            if server.service_id not in self.fetched:
+                self.fetched.add(server.service_id)
+                return Loading(None, "begun")
+            if self.kept.get(server.service_id, self.password.reveal()) != self.password.reveal():
+                raise AssertionError("BUG: another password was kept than the one that was sent")
+            self.memory.volumes.setdefault(server.service_id, Volume(secured=True))
+            self._receive(server)
+            return Loading({"received_bytes": len(self.rows) * ROW_BYTES})
+
+    def observe(self, server: Server) -> Following | None:
+        with self.memory.lock:
+            volume = self.memory.volumes.get(server.service_id)
+            if volume is None or not volume.running:
+                return None
+            if self.problem is None:
+                self._receive(server)
+            lag = (len(self.rows) - len(volume.rows)) * ROW_BYTES
+            return Following(observed_at=self.memory.clock(), lag_bytes=lag, lag_seconds=0.0, problem=self.problem)
+
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
+        with self.memory.lock:
+            self._running(server)
+            if self.problem is None:
+                self._receive(server)
+            return "the source is running" if drain and not self.is_down else None
+
+    def promote(self, server: Server, timeout_seconds: float) -> bool:
+        self._running(server).follows = False
+        return True
+
+    def take_over(self, server: Server, *, neutralize: bool) -> dict[str, Any]:
+        self._running(server).secured = True
+        return {"neutralize": neutralize}
+
+    def discard(self, service_id: str) -> None:
+        self.kept.pop(service_id, None)
+        self.fetched.discard(service_id)
+
+    def _running(self, server: Server) -> Volume:
+        volume = self.memory.volumes.get(server.service_id)
+        if volume is None or not volume.running:
+            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
+        return volume
+
+    def _receive(self, server: Server) -> None:
+        volume, clock = self.memory.volumes[server.service_id], self.memory.clock
+        if volume.follows:
+            volume.rows += [Row(clock(), value) for value in self.rows[len(volume.rows) :]]

@@ -1,0 +1,97 @@
+"""`ramet service follow` and `ramet service promote`: a standby of a server elsewhere, until it is independent."""
+
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from ramet.api.schemas.following import FollowReport
+from ramet.api.schemas.services import Service
+from ramet.cli.commands.imports import Progress, finding_pairs, source_fields
+from ramet.cli.commands.new_services import NewService, new_service_options
+from ramet.cli.ui.options import FILE, output_option, with_client, with_service
+from ramet.cli.ui.output import print_pairs, print_result
+from ramet.cli.ui.service_views import print_service
+from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.client import Client
+
+_MIB = 1024**2
+
+
+@click.command("follow")
+@click.argument("name")
+@click.option(
+    "--from", "url", required=True, metavar="URL", help="The server, as postgresql://user@host:port/database."
+)
+@click.option("--slot", help="A physical replication slot of the source to use.  [default: none]")
+@click.option(
+    "--password-file",
+    type=FILE,
+    help="File whose first line is the password of the source.  [default: PGPASSWORD, ~/.pgpass, or a prompt]",
+)
+@click.option("--dry-run", is_flag=True, help="Examine the source and show the report, and create nothing.")
+@new_service_options("shared", both=True)
+@with_client
+def follow_service(
+    client: Client, name: str, url: str, slot: str | None, dry_run: bool, password_file: Path | None, new: NewService
+) -> None:
+    """Create a service that is a read-only standby of a server elsewhere.
+
+    It is a copy of the whole server, by pg_basebackup, and streams from then on. It can be forked like any other
+    service, also as of a past time, and `ramet service promote` makes it independent. The role of the URL needs
+    REPLICATION. The connection has TLS unless the URL says sslmode=disable.
+
+    \b
+    Examples:
+      ramet service follow shop --from postgresql://replicator@db.example:5432/shop --dry-run
+      ramet service follow shop --from postgresql://replicator@db.example:5432/shop --environment PROD
+    """
+    fields = {**source_fields(url, password_file), "slot": slot}
+    if dry_run:
+        report = client.plan_follow(name, **fields)
+        print_result(report, new.output, lambda: print_pairs(_pairs(report)))
+        return
+    accepted = client.follow_database(name, **fields, **new.fields)
+    new.follow(client, accepted, doing="Copying", detail=Progress(client, accepted.service_id))
+
+
+@click.command("promote")
+@with_service
+@click.option("--wait-for-lsn", metavar="LSN", help="Wait until this LSN of the source is replayed.")
+@click.option("--drain", is_flag=True, help="Wait until the source was shut down, and all of it is here.")
+@click.option(
+    "--neutralize", is_flag=True, help="Disable what acts on the outside world, and give all roles other passwords."
+)
+@waiting_options
+@output_option
+def promote_service(
+    client: Client,
+    service: Service,
+    wait_for_lsn: str | None,
+    drain: bool,
+    neutralize: bool,
+    waiting: Waiting,
+    output: str,
+) -> None:
+    """Make a service that follows a source independent: from then on it can be written to.
+
+    By default that happens at once, with what it has received. tsdbadmin gets the password that the service was
+    created with; other roles keep theirs, and none stays a superuser.
+
+    \b
+    Examples:
+      ramet service promote shop --drain
+      ramet service promote shop --wait-for-lsn 16/B374D848
+    """
+    changed = client.promote_service(service.service_id, wait_for_lsn=wait_for_lsn, drain=drain, neutralize=neutralize)
+    detail, doing = Progress(client, service.service_id), f"Promoting {service.name}"
+    ready = waiting.follow(client.wait_ready, service.service_id, doing, f"{service.name} is READY", detail)
+    print_service(ready or changed, output)
+
+
+def _pairs(report: FollowReport) -> list[tuple[str, str | Text]]:
+    return [
+        ("source", f"{report.source}, PostgreSQL {report.version}"),
+        ("size", f"{report.size_bytes / _MIB:.1f} MiB in {len(report.databases)} databases"),
+        *finding_pairs(report.findings),
+    ]

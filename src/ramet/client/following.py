@@ -1,0 +1,66 @@
+"""Services that follow databases elsewhere."""
+
+from ramet.api.schemas.following import FollowReport
+from ramet.api.schemas.services import Service
+from ramet.client.connection import Connection, given
+from ramet.model.environment import Environment
+from ramet.model.passwords import Secret
+
+
+class Followers(Connection):
+    """The operations on services that follow a source."""
+
+    def follow_database(
+        self,
+        name: str,
+        source_url: str,
+        source_password: Secret,
+        *,
+        root_certificate: str | None = None,
+        slot: str | None = None,
+        cpu_millis: str | None = None,
+        memory_gbs: str | None = None,
+        environment: Environment = Environment.DEV,
+        idempotency_key: str | None = None,
+    ) -> Service:
+        """Ask for a standby of a server elsewhere; its `initial_password`, in this answer only, is for its promotion.
+
+        The URL has no password. `root_certificate` is PEM, for sslmode=verify-ca and verify-full.
+        """
+        body = {
+            **_body(name, source_url, source_password, root_certificate, slot),
+            "environment_tag": environment,
+            **given(cpu_millis=cpu_millis, memory_gbs=memory_gbs),
+        }
+        return self.call("POST", self.project_path("followers"), Service, body, idempotency_key)
+
+    def plan_follow(
+        self,
+        name: str,
+        source_url: str,
+        source_password: Secret,
+        *,
+        root_certificate: str | None = None,
+        slot: str | None = None,
+    ) -> FollowReport:
+        """Return what following a source would do; nothing is created."""
+        body = _body(name, source_url, source_password, root_certificate, slot)
+        return self.call("POST", self.project_path("followers") + "?dry_run=true", FollowReport, body)
+
+    def promote_service(
+        self, service_id: str, *, wait_for_lsn: str | None = None, drain: bool = False, neutralize: bool = False
+    ) -> Service:
+        """Ask for the promotion of a service that follows a source."""
+        body = {"drain": drain, "neutralize": neutralize, **given(wait_for_lsn=wait_for_lsn)}
+        return self.call("POST", self.path(service_id, "promote"), Service, body)
+
+
+def _body(
+    name: str, source_url: str, source_password: Secret, root_certificate: str | None, slot: str | None
+) -> dict[str, object]:
+    return {
+        "name": name,
+        "source_url": source_url,
+        "source_password": source_password.reveal(),
+        **given(root_certificate=root_certificate, slot=slot),
+    }

@@ -1,0 +1,171 @@
+"""Whether a standby of a source can be made here: a pure function from what was found in both places."""
+
+from collections.abc import Iterator
+
+from ramet.backends.interface.followers import Harbor, UpstreamFacts
+from ramet.endpoints import DATABASE
+from ramet.imports.report import Effect, Finding, shown_gib, shown_names
+
+# The data, the WAL that arrives meanwhile, and a share for the first snapshots.
+ROOM_FACTOR = 1.3
+SEGMENT_BYTES = 16 * 1024**2
+BLOCK_BYTES = 8192
+_UNKNOWN = "unknown"
+
+
+def judge(facts: UpstreamFacts, harbor: Harbor, *, slot: str | None) -> list[Finding]:
+    """Return the findings, those that refuse it first."""
+    found = [
+        *_version(facts, harbor),
+        *_replication(facts),
+        *_layout(facts),
+        *_contents(facts, harbor),
+        *_room(facts, harbor),
+        *_slot(facts, slot),
+        *_notes(facts, harbor),
+    ]
+    return sorted(found, key=lambda one: list(Effect).index(one.effect))
+
+
+def _version(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
+    if not harbor.has_version:
+        majors = ", ".join(map(str, harbor.majors))
+        yield Finding(
+            Effect.REFUSED,
+            "version",
+            f"the source is PostgreSQL {facts.version}, and the versions here are {majors}",
+            f"Install PostgreSQL {facts.major} on the host of Ramet; a standby needs the same major version.",
+        )
+    if facts.machine != harbor.machine:
+        yield Finding(
+            Effect.REFUSED,
+            "architecture",
+            f"the source runs on {facts.machine or _UNKNOWN}, and this host is {harbor.machine}",
+            "Import it instead: ramet service import.",
+        )
+    if harbor.transport_problem is not None:
+        yield Finding(
+            Effect.REFUSED,
+            "TLS",
+            harbor.transport_problem,
+            f"Install PostgreSQL {facts.major} with TLS (Debian: postgresql-{facts.major}), or use sslmode=disable.",
+        )
+
+
+def _replication(facts: UpstreamFacts) -> Iterator[Finding]:
+    if facts.replication_problem is not None:
+        yield Finding(
+            Effect.REFUSED,
+            "replication",
+            f"the role may not stream from the source: {facts.replication_problem}",
+            "There: ALTER ROLE … REPLICATION, and 'hostssl replication ROLE ADDRESS scram-sha-256' in pg_hba.conf.",
+        )
+    if facts.settings.get("wal_level") == "minimal":
+        yield Finding(
+            Effect.REFUSED,
+            "wal_level",
+            "wal_level is minimal in the source, and must be replica or logical",
+            "There: ALTER SYSTEM SET wal_level = replica, and restart it.",
+        )
+    if facts.settings.get("full_page_writes") == "off":
+        yield Finding(
+            Effect.REFUSED,
+            "full_page_writes",
+            "full_page_writes is off in the source: no snapshot of a standby could be taken",
+            "There: ALTER SYSTEM SET full_page_writes = on, and reload it.",
+        )
+    senders = facts.settings.get("max_wal_senders", "10")
+    if int(senders) < 2:
+        yield Finding(
+            Effect.REFUSED,
+            "max_wal_senders",
+            f"max_wal_senders is {senders} in the source, and a base copy needs 2",
+            "There: ALTER SYSTEM SET max_wal_senders = 10, and restart it.",
+        )
+
+
+def _layout(facts: UpstreamFacts) -> Iterator[Finding]:
+    segment_bytes = int(facts.settings.get("wal_segment_size", SEGMENT_BYTES))
+    for subject, found, wanted in (
+        ("WAL segment size", segment_bytes, SEGMENT_BYTES),
+        ("block size", facts.block_bytes, BLOCK_BYTES),
+    ):
+        if found != wanted:
+            yield Finding(
+                Effect.REFUSED,
+                subject,
+                f"the source has {found} bytes, and services have {wanted}",
+                "Import it instead: ramet service import.",
+            )
+    if facts.tablespaces:
+        yield Finding(
+            Effect.REFUSED,
+            "tablespaces",
+            f"the source has the tablespaces {shown_names(facts.tablespaces)}, which services do not have",
+            "Move what is there to pg_default, and drop them; or import the database: ramet service import.",
+        )
+
+
+def _contents(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
+    if facts.reserved_roles:
+        yield Finding(
+            Effect.REFUSED,
+            "roles",
+            f"the source has the roles {shown_names(facts.reserved_roles)}, a name that services reserve",
+            "Rename them there.",
+        )
+    if harbor.missing_extensions and harbor.has_version:
+        yield Finding(
+            Effect.REFUSED,
+            "extensions",
+            f"PostgreSQL {facts.major} here does not have {shown_names(harbor.missing_extensions)}",
+            "Install them on the host of Ramet, or drop them in the source.",
+        )
+    if DATABASE in facts.databases and facts.databases[0] != DATABASE:
+        yield Finding(
+            Effect.REFUSED,
+            "databases",
+            f"the source has a database {DATABASE}, beside {facts.databases[0]} which gets that name at the promotion",
+            f"Follow the URL of {DATABASE}, or rename that there.",
+        )
+
+
+def _room(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
+    needed = facts.size_bytes * ROOM_FACTOR
+    if harbor.free_bytes < needed:
+        yield Finding(
+            Effect.REFUSED,
+            "size",
+            f"the source has {shown_gib(facts.size_bytes)}, which takes {shown_gib(needed)} here with its WAL,"
+            f" and {shown_gib(harbor.free_bytes)} are free",
+            "Enlarge the storage, or delete services that are not needed.",
+        )
+
+
+def _slot(facts: UpstreamFacts, slot: str | None) -> Iterator[Finding]:
+    limit = facts.settings.get("max_slot_wal_keep_size")
+    if slot is not None and limit in (None, "-1"):
+        yield Finding(
+            Effect.REFUSED,
+            "slot",
+            f"max_slot_wal_keep_size is {limit or _UNKNOWN} in the source: a slot could fill its disk",
+            "There: ALTER SYSTEM SET max_slot_wal_keep_size = '20GB', and reload it; or follow without a slot.",
+        )
+
+
+def _notes(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
+    if facts.collation_version != harbor.collation_version:
+        yield Finding(
+            Effect.CHANGED,
+            "collation",
+            f"the source sorts text by version {facts.collation_version or _UNKNOWN} of the C library,"
+            f" and this host by {harbor.collation_version or _UNKNOWN}",
+            "After the promotion: REINDEX indexes on text, then ALTER DATABASE … REFRESH COLLATION VERSION.",
+        )
+    if len(facts.databases) > 1:
+        yield Finding(Effect.NOTED, "databases", f"all of the source are copied: {shown_names(facts.databases)}")
+    yield Finding(
+        Effect.NOTED,
+        "trust",
+        "superusers of the source can run programs as the servers' user of this host: a standby replays all they do",
+    )

@@ -1,0 +1,155 @@
+"""The verbs over services that follow databases elsewhere: check a source, follow it, promote the service."""
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from ramet.backends.interface.followers import UpstreamFacts
+from ramet.backends.interface.sources import SourceAddress
+from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.lookup import claim, find_service, wrong_state
+from ramet.control.plane import Plane
+from ramet.control.ports import endpoint_host, reserve_ports
+from ramet.control.requests import Accepted, CreateRequest
+from ramet.control.services import accept, check_project, checked_request
+from ramet.errors import Invalid, WrongState
+from ramet.followers.report import judge
+from ramet.ids import new_id
+from ramet.imports.report import Finding, refusals
+from ramet.imports.source_url import parse_source
+from ramet.imports.verbs import check_source_password
+from ramet.model.passwords import Secret
+from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service, is_standby, status_of
+from ramet.model.status import Status
+from ramet.model.upstream import FollowMethod, Upstream
+from ramet.procedures.state import FollowState, PromoteState
+from ramet.store import replica_sets
+
+_SHOWN_REFUSALS = 10
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+_LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
+
+
+@dataclass(frozen=True)
+class FollowRequest:
+    """A standby of the server whose database `url` names. `slot` is the name of a replication slot there."""
+
+    create: CreateRequest
+    url: str
+    password: Secret = field(repr=False)
+    root_certificate: str | None = None
+    slot: str | None = None
+
+
+@dataclass(frozen=True)
+class FollowPlan:
+    """What following a source would do. `service` has no id, port and password yet."""
+
+    source: SourceAddress
+    facts: UpstreamFacts
+    findings: list[Finding]
+    service: Service
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report as it is stored."""
+        facts = self.facts
+        return {
+            "source": str(self.source),
+            "version": facts.version,
+            "size_bytes": facts.size_bytes,
+            "databases": list(facts.databases),
+            "findings": [{**asdict(one), "effect": one.effect.value} for one in self.findings],
+        }
+
+
+def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> FollowPlan:
+    """Examine a source, and return what following it would do. Nothing is made."""
+    source = parse_source(request.url, request.root_certificate)
+    wanted = checked_request(plane, project_id, request.create)
+    check_source_password(request.password)
+    if request.slot is not None and _SLOT.fullmatch(request.slot) is None:
+        raise Invalid(
+            "INVALID_FIELD",
+            f"slot must have 1 to 63 characters a to z, 0 to 9 and _ (got {request.slot[:64]!r})",
+        )
+    facts, harbor = plane.backend.followers.examine(source, request.password)
+    findings = judge(facts, harbor, slot=request.slot)
+    if harbor.has_version:
+        wanted = replace(wanted, pg_major=facts.major, host=endpoint_host(plane, facts.major))
+    return FollowPlan(source, facts, findings, replace(wanted, upstream=_upstream(source, facts, request.slot)))
+
+
+def follow_service(
+    plane: Plane, project_id: str, request: FollowRequest, idempotency_key: str | None = None
+) -> Accepted:
+    """Accept a service that follows a database elsewhere. Raises Invalid with all that speaks against it."""
+    if (earlier := earlier_answer(plane, project_id, idempotency_key, request)) is not None:
+        return earlier
+    plan = plan_follow(plane, project_id, request)
+    _refuse(plan)
+    major = plan.service.pg_major
+    plane.placement.check_tls(major, has_tls=plane.backend.host.has_tls(major))
+    new, sealed = new_identity(plane, idempotency_key), plane.backend.sources.seal(request.password)
+    with plane.store.write() as tx:
+        if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
+            return replayed
+        check_project(tx, project_id)
+        (port,) = reserve_ports(plane, tx, new.free_ports)
+        service = replace(plan.service, id=new.service_id, port=port, verifier=new.verifier)
+        state = FollowState(snapshot_id=new_id(), sealed=sealed, size_bytes=plan.facts.size_bytes, report=plan.report)
+        accepted = accept(plane, tx, service, ProcedureName.FOLLOW, new.password, state)
+        remember(plane, tx, project_id, idempotency_key, request, service.id)
+    plane.wake()
+    return accepted
+
+
+def promote_service(
+    plane: Plane, project_id: str, service_id: str, *, lsn: str | None, drain: bool, neutralize: bool
+) -> Service:
+    """Accept the promotion of a service that follows a source; it serves reads until the end of recovery.
+
+    With `lsn` it waits until that is replayed, with `drain` until the source was shut down and all of it is here.
+    """
+    if lsn is not None and _LSN.fullmatch(lsn) is None:
+        raise Invalid("INVALID_FIELD", f"wait_for_lsn must be of the form 16/B374D848 (got {lsn[:32]!r})")
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
+        if not is_standby(service):
+            raise WrongState("NOT_FOLLOWING", f"Service {service.id} follows no source, so it cannot be promoted")
+        if status_of(service) not in (Status.READY, Status.UNSTABLE) or service.activity is not None:
+            raise wrong_state(service, "promote", (Status.READY,))
+        if service.failed_at is not None or replica_sets.live_sets(tx, service.id):
+            raise wrong_state(service, "promote", (Status.READY,))
+        changed = claim(plane, tx, service, ProcedureName.PROMOTE, PromoteState(lsn=lsn, drain=drain, quiet=neutralize))
+    plane.wake()
+    return changed
+
+
+def _upstream(source: SourceAddress, facts: UpstreamFacts, slot: str | None) -> Upstream:
+    return Upstream(
+        method=FollowMethod.PHYSICAL,
+        host=source.host,
+        port=source.port,
+        database=source.database,
+        user=source.user,
+        sslmode=source.sslmode,
+        root_certificate=source.root_certificate,
+        system_identifier=facts.system_identifier,
+        bootstrap_role=facts.bootstrap_role,
+        slot=slot,
+    )
+
+
+def _refuse(plan: FollowPlan) -> None:
+    found = refusals(plan.findings)
+    if found:
+        lines = [f"{one.subject}: {one.message}. {one.remedy}" for one in found]
+        raise Invalid(
+            "FOLLOW_REFUSED",
+            f"{plan.source} cannot be followed: {found[0].message}",
+            "\n".join(lines[:_SHOWN_REFUSALS]),
+        )

@@ -1,0 +1,50 @@
+"""The database elsewhere that a service follows, and how far behind it the service is."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class FollowMethod(StrEnum):
+    """How a service follows a source: as a physical standby, or by a subscription."""
+
+    PHYSICAL = "PHYSICAL"
+    LOGICAL = "LOGICAL"
+
+
+class Upstream(Struct, frozen=True, gc=False, kw_only=True):
+    """A source that a service follows; its password is not here.
+
+    `bootstrap_role` is the superuser that the source's initdb made. `slot` is the replication slot there, None without.
+    `root_certificate` is PEM.
+    """
+
+    method: FollowMethod
+    host: str
+    port: int
+    database: str
+    user: str
+    sslmode: str
+    system_identifier: str
+    bootstrap_role: str
+    root_certificate: str | None = None
+    slot: str | None = None
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.user}@{host}:{self.port}/{self.database}"
+
+
+class Following(Struct, frozen=True, gc=False, kw_only=True):
+    """How far behind its source a service is, as it was observed at `observed_at`.
+
+    `complete_until` is a time of the source's clock: everything that was committed before is in the service.
+    `problem` says why nothing arrives now, with its remedy; None while it streams.
+    """
+
+    observed_at: datetime
+    lag_bytes: int | None = None
+    lag_seconds: float | None = None
+    complete_until: datetime | None = None
+    problem: str | None = None

@@ -1,0 +1,84 @@
+"""Create a service that is a physical standby of a database elsewhere.
+
+step       leaves behind                                           undo
+prepare    a volume, with the source's password                    destroy
+fetch      a copy of the source's data, of one moment and later    (destroy)
+boot       a standby that streams, closed to clients               (destroy)
+snapshot   the base of the restore window                          (destroy)
+publish    an open endpoint: READY, and read-only                  -
+
+A copy that was interrupted begins again from nothing. Nothing is written in the standby, not even by the platform.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.model.procedures import ProcedureName
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.create import Create
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, finish, retry_if_server_killed
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import FollowState
+from ramet.store import services
+
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Follow:
+    """The steps of `follow` that `create` does not have."""
+
+    tools: Tools
+
+    def prepare(self, work: Work[FollowState]) -> Outcome:
+        if work.state.sealed is not None:
+            self.tools.backend.followers.keep(self.tools.server(work), work.state.sealed)
+        return Next("fetch", replace(work.state, sealed=None))
+
+    def fetch(self, work: Work[FollowState]) -> Outcome:
+        state, fetch = work.state, self.tools.backend.followers.fetch
+        fetched = fetch(self.tools.server(work), state.size_bytes, PATIENCE_SECONDS)
+        if fetched.facts is None:
+            return Wait(_PAUSE_SECONDS, fetched.progress)
+        return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
+
+    def boot_server(self, work: Work[FollowState]) -> Outcome:
+        booting = boot(self.tools, work, self.tools.server(work))
+        return booting or Next("publish" if work.state.is_based else "snapshot")
+
+    def publish(self, work: Work[FollowState]) -> Outcome:
+        server = self.tools.server(work)
+        following = self.tools.backend.followers.observe(server)
+        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="boot")
+        if killed is not None:
+            return killed
+
+        def record(tx: sa.Connection) -> None:
+            finish(tx, work, ready_at=self.tools.clock(), report=work.state.report)
+            services.record_following(tx, work.subject, following)
+
+        return Done(changes=record)
+
+    def destroy(self, work: Work[Any]) -> None:
+        self.tools.backend.followers.discard(work.subject)
+        self.tools.backend.servers.destroy(work.subject)
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `follow`."""
+    steps, create = Follow(tools), Create(tools)
+    return procedure_of(
+        ProcedureName.FOLLOW,
+        {
+            "prepare": steps.prepare,
+            "fetch": steps.fetch,
+            "boot": steps.boot_server,
+            "snapshot": create.snapshot,
+            "publish": steps.publish,
+        },
+        {"prepare": steps.destroy},
+        on_failed=create.mark_failed,
+    )

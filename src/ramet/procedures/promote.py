@@ -1,0 +1,103 @@
+"""Make a standby of a database elsewhere an independent service.
+
+step      leaves behind or does                                                        undo
+settle    waits for forks that copy from it                                            -
+wait      waits until all that was asked for is replayed; it still follows             -
+promote   ends recovery, on a timeline of its own                                      - (it does not follow any more)
+secure    the platform's roles, the database's name, the admin's password; the
+          source's password is removed                                                 -
+publish   an open endpoint: READY, to be read and written                              -
+
+Until `promote` nothing has changed, and when it fails the service follows as before. Afterwards each step goes on from
+what it finds, also when the promotion is requested again.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.errors import Unavailable
+from ramet.model.procedures import ProcedureName
+from ramet.model.snapshot import SnapshotKind
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, await_settled, boot, finish, server_of, submit_snapshot
+from ramet.procedures.spec import procedure_of
+from ramet.procedures.state import PromoteState
+
+_PAUSE_SECONDS = 0.05
+_DOWN = "the server is not serving"
+
+
+@dataclass(frozen=True)
+class Promote:
+    """The steps of `promote`."""
+
+    tools: Tools
+
+    def settle(self, work: Work[PromoteState]) -> Outcome:
+        return await_settled(self.tools, work) or Next("wait")
+
+    def wait(self, work: Work[PromoteState]) -> Outcome:
+        server, state = self.tools.server(work), work.state
+        try:
+            left = self.tools.backend.followers.await_end(server, state.lsn, drain=state.drain)
+        except Unavailable:
+            return boot(self.tools, work, server, clients=True) or Wait(_PAUSE_SECONDS, _DOWN)
+        return Next("promote") if left is None else Wait(_PAUSE_SECONDS, left)
+
+    def promote(self, work: Work[PromoteState]) -> Outcome:
+        server = self.tools.server(work)
+        try:
+            done = self.tools.backend.followers.promote(server, PATIENCE_SECONDS)
+        except Unavailable:
+            return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
+        return Next("secure") if done else Wait(_PAUSE_SECONDS, "ending recovery")
+
+    def secure(self, work: Work[PromoteState]) -> Outcome:
+        server, take_over = self.tools.server(work), self.tools.backend.followers.take_over
+        try:
+            found = take_over(server, neutralize=work.state.quiet)
+        except Unavailable:
+            return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
+        state = replace(work.state, taken_over=found | work.state.taken_over)
+        return Next("publish", state)
+
+    def publish(self, work: Work[PromoteState]) -> Outcome:
+        service = self.tools.service(work.subject)
+        server = server_of(replace(service, upstream=None))
+        try:
+            self.tools.backend.servers.open(server)
+        except Unavailable:
+            return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
+        self.tools.backend.followers.discard(work.subject)
+        report = {**(service.report or {}), "promoted": work.state.taken_over}
+
+        def record(tx: sa.Connection) -> None:
+            finish(tx, work, upstream=None, following=None, report=report, down_reason=None)
+            submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
+
+        return Done(changes=record)
+
+    def mark_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        """End the claim: the service follows as before, or is half promoted, which a second promotion ends."""
+        is_half_done = work.step in ("secure", "publish")
+        reason = f"Its promotion is not complete: {error} Promote it again." if is_half_done else None
+        finish(tx, work, down_reason=reason)
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `promote`."""
+    steps = Promote(tools)
+    return procedure_of(
+        ProcedureName.PROMOTE,
+        {
+            "settle": steps.settle,
+            "wait": steps.wait,
+            "promote": steps.promote,
+            "secure": steps.secure,
+            "publish": steps.publish,
+        },
+        on_failed=steps.mark_failed,
+    )

@@ -1,0 +1,187 @@
+"""A standby of a real server: it follows, is forked in every way, and is promoted without a loss."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from harness.instance import connect
+from harness.waiting import eventually
+from ramet.api.schemas.services import Service
+from ramet.client import ApiError, Client, ForkStrategy
+from ramet.model.passwords import Secret
+from tests.followers.conftest import PASSWORD, start_again, url_of
+from tests.sources import Source
+
+_SECONDS = 300.0
+_LEDGER = "SELECT n FROM ledger ORDER BY n"
+
+
+@pytest.fixture
+def follower(client: Client, source: Source) -> Iterator[Service]:
+    """A service that follows the source, with the password of its creation; deleted at the end."""
+    made = follow(client, source)
+    yield made
+    client.delete_service(made.service_id)
+
+
+def follow(client: Client, source: Source) -> Service:
+    accepted = client.follow_database("shop", url_of(source), Secret(PASSWORD))
+    client.wait_ready(accepted.service_id, timeout_seconds=_SECONDS)
+    return accepted
+
+
+def fork(client: Client, parent: str, strategy: ForkStrategy, **wanted: Any) -> Service:
+    accepted = client.fork_service(parent, strategy, **wanted)
+    client.wait_ready(accepted.service_id, timeout_seconds=_SECONDS)
+    return accepted
+
+
+def ask(service: Service, query: str) -> list[tuple[Any, ...]]:
+    with connect(service.endpoint.port, str(service.initial_password)) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def append(source: Source, *numbers: int) -> None:
+    for number in numbers:
+        source.run(f"INSERT INTO ledger VALUES ({number})")
+
+
+def shows(source_port: int, query: str) -> list[tuple[Any, ...]]:
+    """Ask a standby as a role of the source, with the password that it has there."""
+    with psycopg.connect(
+        host="localhost", port=source_port, user="app", password="app", dbname="shop", connect_timeout=30
+    ) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def test_a_standby_is_read_only_and_is_forked_as_of_now_a_snapshot_and_any_time(
+    client: Client, source: Source, follower: Service
+) -> None:
+    append(source, 101)
+    eventually(lambda: (101,) in shows(follower.endpoint.port, _LEDGER), "the new row")
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        shows(follower.endpoint.port, "CREATE TABLE one ()")
+
+    now = fork(client, follower.service_id, ForkStrategy.NOW)
+    assert ask(now, _LEDGER) == [(n,) for n in range(1, 102)]
+    assert ask(now, "SELECT relowner::regrole::text FROM pg_class WHERE relname IN ('ledger', 'newest')") == [
+        ("tsdbadmin",),
+        ("tsdbadmin",),
+    ]
+    assert ask(now, "SELECT rolname FROM pg_roles WHERE rolsuper") == [("ramet",)]
+    assert ask(now, "INSERT INTO ledger VALUES (-1) RETURNING n") == [(-1,)]
+
+    append(source, 102)
+    target = datetime.now(UTC)
+    eventually(lambda: datetime.now(UTC) > target, "another moment")
+    append(source, 103)
+    past = fork(client, follower.service_id, ForkStrategy.PITR, target_time=target.isoformat())
+    assert ask(past, _LEDGER) == [(n,) for n in range(1, 103)]
+
+    eventually(lambda: (103,) in shows(follower.endpoint.port, _LEDGER), "the last row")
+    last = fork(client, follower.service_id, ForkStrategy.LAST_SNAPSHOT)
+    assert ask(last, _LEDGER) == [(n,) for n in range(1, 104)]
+    again = fork(client, now.service_id, ForkStrategy.NOW)
+    assert ask(again, "SELECT count(*) FROM ledger") == [(102,)]
+    assert (-1,) not in shows(follower.endpoint.port, _LEDGER)
+
+
+def test_a_superuser_of_the_source_cannot_log_in_to_the_standby(
+    client: Client, source: Source, follower: Service
+) -> None:
+    source.run("CREATE ROLE second_superuser SUPERUSER LOGIN PASSWORD 'app'")
+
+    def refused(user: str) -> bool:
+        try:
+            psycopg.connect(
+                host="localhost", port=follower.endpoint.port, user=user, password="app", dbname="shop"
+            ).close()
+        except psycopg.OperationalError as error:
+            return "pg_hba.conf rejects" in str(error)
+        return False
+
+    eventually(lambda: refused("second_superuser"), "the new superuser is kept out")
+    assert refused("postgres")
+
+
+def test_what_needs_to_write_is_refused(client: Client, follower: Service) -> None:
+    for act in (
+        lambda: client.optimize_service(follower.service_id),
+        lambda: client.update_password(follower.service_id, Secret("another one")),
+        lambda: client.enable_pooler(follower.service_id),
+        lambda: client.create_replica_set(follower.service_id, "reports", cpu_millis="500", memory_gbs="2"),
+    ):
+        with pytest.raises(ApiError) as refused:
+            act()
+        assert refused.value.code == "FOLLOWS_SOURCE"
+
+
+def test_a_source_that_is_away_is_a_problem_until_it_is_back(client: Client, source: Source, follower: Service) -> None:
+
+    def problem() -> str | None:
+        following = client.get_service(follower.service_id).metadata.following
+        return None if following is None else following.problem
+
+    source.kill()
+    eventually(lambda: problem() is not None, "a problem")
+    start_again(source)
+    eventually(lambda: problem() is None, "it follows again")
+    append(source, 101)
+    eventually(lambda: (101,) in shows(follower.endpoint.port, _LEDGER), "the new row")
+
+
+@contextmanager
+def ledger(source: Source) -> Iterator[list[int]]:
+    """Append rows to the source until it ends; the list has those whose commit was acknowledged."""
+    acknowledged: list[int] = []
+
+    def run() -> None:
+        try:
+            with source.connect() as connection:
+                for number in range(1000, 10**9):
+                    connection.execute("INSERT INTO ledger VALUES (%s)", (number,))
+                    acknowledged.append(number)
+        except psycopg.Error:
+            return
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield acknowledged
+    thread.join(_SECONDS)
+
+
+def test_a_production_database_moves_without_a_lost_row(client: Client, source: Source) -> None:
+    """The steps of docs/following.md, under a running ledger."""
+    made = follow(client, source)
+    with ledger(source) as acknowledged:
+        eventually(lambda: len(acknowledged) > 50, "the ledger")
+        client.promote_service(made.service_id, drain=True)
+        eventually(lambda: waits_for_the_source(client, made.service_id), "the promotion waits")
+        begun = time.monotonic()
+        source.process.send_signal(signal.SIGINT)
+        source.process.wait(_SECONDS)
+    client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
+    print(f"downtime {time.monotonic() - begun:.2f} s")
+    kept = [n for (n,) in ask(made, "SELECT n FROM ledger WHERE n >= 1000 ORDER BY n")]
+    assert kept[: len(acknowledged)] == acknowledged
+    assert ask(made, "INSERT INTO ledger VALUES (0) RETURNING n") == [(0,)]
+    assert ask(made, "SELECT twice(21)") == [(42,)]
+    with psycopg.connect(host="localhost", port=made.endpoint.port, user="app", password="app", dbname="tsdb") as app:
+        app.execute("INSERT INTO apps_own DEFAULT VALUES")
+    assert client.get_service(made.service_id).metadata.following is None
+    eventually(lambda: len(client.list_snapshots(made.service_id)) > 1, "its own snapshot")
+    copy = fork(client, made.service_id, ForkStrategy.NOW)
+    assert (0,) in ask(copy, _LEDGER)
+    client.delete_service(made.service_id)
+
+
+def waits_for_the_source(client: Client, service_id: str) -> bool:
+    found = client.list_operations(service_id=service_id).operations
+    return any(one.operation == "promote" and "the source is running" in one.progress for one in found)
