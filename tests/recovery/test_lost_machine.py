@@ -3,9 +3,10 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from harness.instance import Instance, connect, open_instance
 from harness.waiting import eventually
 from ramet.archive.object_store import Bucket
+from ramet.backends.local.off_host.shipping import switch_segment
+from ramet.machine.installation import find_installations
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -122,6 +125,10 @@ def test_everything_comes_back_on_another_machine(
         connection.execute("CREATE ROLE reader LOGIN PASSWORD 'a password of a tenant'")
         connection.execute("GRANT SELECT ON entry TO reader")
     first.ask("PUT", f"/services/{lost.ids['shop']}/restoreSettings", {"window_days": 3})
+    first.ask("POST", f"/services/{lost.ids['shop']}/enablePooler")
+    reports = {"name": "reports", "nodes": 1, "cpu_millis": 500, "memory_gbs": 1}
+    first.ask("POST", f"/services/{lost.ids['shop']}/replicaSets", reports)
+    endpoints = further_endpoints(first.ask, lost.ids["shop"])
     for name in lost.ids:
         archived_now(first, lost.ids[name])
     first.ask("POST", f"/services/{lost.ids['paused']}/stop")
@@ -153,6 +160,10 @@ def test_everything_comes_back_on_another_machine(
         assert connection.execute("SELECT count(*), sum(number) FROM entry").fetchone() == (1000, 500_500)
     with connect(port, "a password of a tenant", user="reader") as connection:
         assert connection.execute("SELECT count(*) FROM entry").fetchone() == (1000,)
+    assert further_endpoints(partial(request, second, credentials), lost.ids["shop"]) == endpoints
+    for endpoint in endpoints:
+        with connect(endpoint, lost.passwords["shop"]) as connection:
+            assert connection.execute("SELECT count(*) FROM entry").fetchone() == (1000,)
     body = {"name": "shop", "environment_tag": "PROD"}
     again = request(second, credentials, "POST", "/services", body, {"Idempotency-Key": "key-of-shop"})
     assert (again["service_id"], again["initial_password"]) == (lost.ids["shop"], lost.passwords["shop"])
@@ -164,6 +175,18 @@ def test_everything_comes_back_on_another_machine(
     assert second.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
     second.await_idle()
     assert second.leftovers() == []
+
+
+def further_endpoints(ask: Callable[[str, str], Any], service_id: str) -> tuple[int, int]:
+    """Wait until the pooler and the read replica set of a service are there; return their ports."""
+
+    def are_there() -> bool:
+        found, sets = ask("GET", f"/services/{service_id}"), ask("GET", f"/services/{service_id}/replicaSets")
+        return "connection_pooler" in found and [each["status"] for each in sets] == ["active"]
+
+    eventually(are_there, "the pooler and the read replicas", 0.2)
+    found, sets = ask("GET", f"/services/{service_id}"), ask("GET", f"/services/{service_id}/replicaSets")
+    return found["connection_pooler"]["endpoint"]["port"], sets[0]["endpoint"]["port"]
 
 
 def catalogue_says(instance: Instance, bucket: Bucket, name: str, *, paused: bool) -> bool:
@@ -202,7 +225,7 @@ def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
         connection.execute("CREATE TABLE entry AS SELECT 1 AS number")
     archived_now(first, lost.ids["shop"])
     eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
-    key, port = saved_key(first, tmp_path), lost.port("shop")
+    key, port, credentials = saved_key(first, tmp_path), lost.port("shop"), first.credentials
     wrong = tmp_path / "wrong.key"
     wrong.write_text("A" * 43)
 
@@ -243,6 +266,69 @@ def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
         return problem is not None and "If this machine was replaced, stop its services" in problem
 
     eventually(says_what_to_do, "the refusal", 0.2)
+    before = objects(bucket)
+    with connect(port, lost.passwords["shop"]) as connection:
+        connection.execute("INSERT INTO entry VALUES (2)")
+    switch_segment(first.backend.instances.paths(lost.ids["shop"]))
+    for _ in range(2):
+        await_duties(first, "archive", "catalogue")
+    assert objects(bucket) == before
+    assert first.down() == 0
+
+    up_again(second, bucket)
+    second.credentials_file.write_text(json.dumps(credentials | {"base_url": second.credentials["base_url"]}))
+    with connect(port, lost.passwords["shop"]) as connection:
+        assert connection.execute("SELECT number FROM entry").fetchall() == [(1,)]
+    archived_now(second, lost.ids["shop"])
+    assert second.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
+
+
+def objects(bucket: Bucket) -> set[tuple[object, ...]]:
+    """Return what is in an archive."""
+    places = [f"{name}/" for name in bucket.directories()]
+    found = {(one.key, one.size_bytes, one.written_at) for place in places for one in bucket.objects(place)}
+    return {*found, ("ramet-owner.json", bucket.read("ramet-owner.json"))}
+
+
+def await_duties(instance: Instance, *names: str) -> None:
+    """Wait until each duty was begun once more."""
+
+    def due() -> dict[str, float]:
+        return dict(instance.rows("SELECT name, next_at FROM duty"))
+
+    before = due()
+    eventually(lambda: all(due()[name] > before[name] for name in names), f"the duties {names}", 0.2)
+
+
+def test_a_service_whose_version_is_missing_comes_back_when_it_is_installed(
+    machines: tuple[Instance, Instance], bucket: Bucket, tmp_path: Path
+) -> None:
+    first, second = machines
+    major, newest = max(find_installations().by_major.items())
+    first.environment["RAMET_PG_BIN"] = str(newest.bin)
+    first.up()
+    lost = Lost(first)
+    lost.create("shop")
+    archived_now(first, lost.ids["shop"])
+    eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
+    key = saved_key(first, tmp_path)
+    lose(first)
+
+    (tmp_path / "sitecustomize.py").write_text(
+        "import ramet.machine.installation as found\n"
+        f"found.SUPPORTED_MAJORS = tuple(set(found.SUPPORTED_MAJORS) - {{{major}}})\n"
+    )
+    second.environment["PYTHONPATH"] = str(tmp_path)
+    writer = bucket.read("ramet-owner.json")
+    options = ("--all", "--take-over", "--archive-key-file", str(key))
+    lacking = recover(second, bucket, *options)
+    (refused,) = json.loads(lacking.stdout)["refused"]
+    assert (lacking.returncode, refused["name"]) == (1, "shop")
+    assert f"The service needs PostgreSQL {major}, which this host lacks" in refused["error"]
+    assert f"Install PostgreSQL {major}" in refused["error"]
+    assert bucket.read("ramet-owner.json") == writer
+    del second.environment["PYTHONPATH"]
+    assert recovered(recover(second, bucket, *options))["shop"]["status"] == "READY"
 
 
 def test_without_the_key_a_service_comes_back_as_of_a_time_with_its_password(
