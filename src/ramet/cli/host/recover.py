@@ -114,7 +114,8 @@ def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wan
         plan = make_plan(runtime.plane, holdings, wanted.target, new_ports=wanted.new_ports)
         for difference in plan.differences:
             say(difference, "yellow")
-        session.take_over(bucket, installation_of(settings))
+        if plan.entries:
+            session.take_over(bucket, installation_of(settings))
         ids = submit_recoveries(runtime.plane, contents.projects, contents.keys, plan.entries, secrets, wanted.target)
         _work(runtime, ids)
         ended = session.progress_of(runtime.store, ids)

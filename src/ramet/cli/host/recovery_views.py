@@ -137,6 +137,8 @@ def print_result_of(
             " recovery key.",
             "yellow",
         )
+    if not ended:
+        return
     say(
         f"Start Ramet, so that the services are archived again: RAMET_ARCHIVE_URL={url} ramet up --data"
         f" {settings.data_dir}",
