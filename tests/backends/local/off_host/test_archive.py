@@ -59,7 +59,7 @@ def archived(archive: LocalArchive, server: Server) -> ArchiveState:
         reached.append(maintain(archive, server))
         return reached[-1].archived_until is not None
 
-    eventually(is_archived)
+    eventually(is_archived, pause_seconds=0.05)
     return reached[-1]
 
 

@@ -9,6 +9,7 @@ from ramet.backends.local.wal.segment import (
     PAGE_BYTES,
     SEGMENT_BYTES,
     Segment,
+    end_of_records,
     fault_of,
     record_end,
     segment_at,
@@ -187,3 +188,16 @@ def test_a_page_of_another_postgresql_version_is_found(tmp_path: Path) -> None:
     path = write_segment(tmp_path, SEGMENT)
     overwrite(path, 2 * PAGE_BYTES, struct.pack("<H", MAGIC + 1))
     assert fault_of(path, SEGMENT, IDENTIFIER) == "has at 0/5004000 a page of another PostgreSQL version"
+
+
+@pytest.mark.parametrize(
+    ("insert_lsn", "end"),
+    [
+        ("0/4000028", "0/4000000"),  # behind the header of a segment without records
+        ("0/4000030", "0/4000030"),
+        ("0/4002018", "0/4002018"),  # behind the header of a page
+        ("0/4000000", "0/4000000"),
+    ],
+)
+def test_the_header_of_a_segment_is_no_record(insert_lsn: str, end: str) -> None:
+    assert shown_lsn(end_of_records(insert_lsn)) == end

@@ -17,7 +17,7 @@ from ramet.backends.local.off_host.progress import Base, Hole, WalProgress, read
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_named, segments_in
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, end_of_records, segment_named, segments_in
 from ramet.errors import Unavailable
 from ramet.model.snapshot import lsn_number
 
@@ -76,7 +76,7 @@ def see(paths: ServicePaths) -> Seen | None:
             at, lsn, transactions = row(connection, _STATE)
     except (Unavailable, psycopg.Error):
         return None
-    return Seen(at, lsn_number(lsn), transactions)
+    return Seen(at, end_of_records(lsn), transactions)
 
 
 def switch_segment(paths: ServicePaths) -> None:

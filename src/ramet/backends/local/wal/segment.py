@@ -91,6 +91,16 @@ def record_end(lsn: str, length: int) -> int:
         position += _HEADER.size + (0 if position % SEGMENT_BYTES else _LONG_HEADER.size)
 
 
+def end_of_records(insert_lsn: str) -> int:
+    """Return the LSN before which all records are that were written when PostgreSQL reported this insert position.
+
+    In a segment without records PostgreSQL reports the position behind the header of the segment, which is no record.
+    """
+    position = lsn_number(insert_lsn)
+    behind_header = _HEADER.size + _LONG_HEADER.size
+    return position - behind_header if position % SEGMENT_BYTES == behind_header else position
+
+
 def segments_in(directory: Path) -> list[Segment]:
     """Return the segments whose files are in a directory, in order."""
     found = (segment_named(path.name) for path in directory.iterdir())

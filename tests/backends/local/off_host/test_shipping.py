@@ -1,0 +1,34 @@
+"""Until when a service is archived, by what was seen of its server."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.off_host import shipping
+from ramet.backends.local.off_host.shipping import Seen, Watch
+from ramet.backends.local.sql import connections
+from ramet.backends.local.wal.segment import SEGMENT_BYTES
+from tests.backends.local.forks import append, paths_of
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("end", "until"), [(4 * SEGMENT_BYTES, AT), (4 * SEGMENT_BYTES - 1, None)])
+def test_a_time_is_archived_with_the_wal_before_it(end: int, until: datetime | None) -> None:
+    watch = Watch([Seen(AT, 4 * SEGMENT_BYTES, "700:700:")])
+    assert watch.archived_until(end) == until
+
+
+def test_after_a_switch_no_wal_of_the_new_segment_is_waited_for(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    with connections.connect(paths_of(backend, parent)) as connection:
+        connection.execute("CHECKPOINT")
+        found = set()
+        for _ in range(20):  # the server may write a record of its own just then
+            connection.execute("SELECT pg_switch_wal()")
+            seen = shipping.see(paths_of(backend, parent))
+            assert seen is not None
+            found.add(seen.lsn % SEGMENT_BYTES)
+    assert 0 in found
