@@ -1,7 +1,7 @@
 """What handlers work with: the control plane, the session, and the checked fields of a form, as dependencies."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from litestar import Request, route
@@ -47,6 +47,12 @@ class CurrentSession(Session):
     """The session of a request; `version` is the last one of the project that the change feed read before it."""
 
     version: str
+    context: ConsoleContext = field(repr=False)
+
+    @property
+    def plane(self) -> Plane:
+        """The control plane."""
+        return self.context.plane
 
 
 Context = NamedDependency[SkipValidation[ConsoleContext]]
@@ -79,13 +85,13 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
     session = context.sessions.find(token, context.plane.clock()) if token else None
     if session is None:
         raise SignedOut
-    return CurrentSession(**vars(session), version=context.feed.last_version(session.project_id))
+    return CurrentSession(**vars(session), version=context.feed.last_version(session.project_id), context=context)
 
 
-async def provide_fields(request: AnyRequest, context: Context, session: SignedIn) -> Mapping[str, str]:
+async def provide_fields(request: AnyRequest, session: SignedIn) -> Mapping[str, str]:
     """Return the fields of a form that one of our own pages sent, without surrounding disk_usage. Raises Forbidden."""
     form = await request.form()
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
-    context.csrf.check(session, fields)
+    session.context.csrf.check(session, fields)
     del fields[CSRF_FIELD]
     return {name: value if name in _NOT_STRIPPED else value.strip() for name, value in fields.items()}

@@ -12,7 +12,7 @@ from litestar import MediaType, Response
 from markupsafe import Markup
 
 from ramet import __version__
-from ramet.console.context import ConsoleContext, CurrentSession
+from ramet.console.context import CurrentSession
 from ramet.console.static_files import asset_path
 from ramet.console.views.format import ago_text, bytes_text, seconds_text, size_text
 from ramet.console.views.forms import again_path
@@ -39,14 +39,13 @@ HEADERS: Mapping[str, str] = {
 
 def page(
     template: str,
-    context: ConsoleContext | None = None,
     session: CurrentSession | None = None,
     *,
     status_code: int = 200,
     **values: Any,
 ) -> Response[str]:
     """Render a template to a page; `session` is None for pages that need no sign-in."""
-    token = None if context is None or session is None else context.csrf.token_for(session)
+    token = None if session is None else session.context.csrf.token_for(session)
     body = _environment().get_template(template).render(session=session, token=token, **values)
     return Response(body, media_type=MediaType.HTML, status_code=status_code, headers=dict(HEADERS))
 

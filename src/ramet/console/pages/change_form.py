@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from litestar import Response
 
-from ramet.console.context import ConsoleContext, CurrentSession
+from ramet.console.context import CurrentSession
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
 from ramet.console.views.forms import Form, confirm, refused
@@ -57,22 +57,18 @@ class ChangeForm(Generic[Target]):
         """Whether the user must type the target's name."""
         return self.change.final or (self.change.disruptive and self.target.environment is Environment.PROD)
 
-    def show(
-        self, context: ConsoleContext, session: CurrentSession, form: Form, *, status_code: int = 200
-    ) -> Response[str]:
+    def show(self, session: CurrentSession, form: Form, *, status_code: int = 200) -> Response[str]:
         """Return the page with the form."""
-        return page("change.html", context, session, view=self, form=form, status_code=status_code, **self.offered)
+        return page("change.html", session, view=self, form=form, status_code=status_code, **self.offered)
 
-    def submit(
-        self, context: ConsoleContext, session: CurrentSession, fields: Values
-    ) -> Response[str] | Response[None]:
+    def submit(self, session: CurrentSession, fields: Values) -> Response[str] | Response[None]:
         """Make the change and redirect to the page above; show the form again with the error when it is refused."""
         try:
             if self.needs_name:
                 confirm(self.target.name, fields)
-            self.change.perform(context.plane, self.target, fields)
+            self.change.perform(session.plane, self.target, fields)
         except Error as error:
-            return self.show(context, session, refused(fields, error), status_code=form_status(error))
+            return self.show(session, refused(fields, error), status_code=form_status(error))
         above, name = self.above[-2 if self.change.final else -1][0], self.path.rpartition("/")[2]
         return redirect(f"{above}?done={name}" if self.change.done else above)
 

@@ -4,11 +4,13 @@ from litestar import get
 from litestar.params import FromQuery
 from litestar.response import ServerSentEvent
 
-from ramet.console.context import Context, SignedIn
+from ramet.console.context import SignedIn
 from ramet.console.live.change_feed import changes
 
 
 @get("/events")
-async def events(context: Context, session: SignedIn, seen: FromQuery[str] = "") -> ServerSentEvent:
+async def events(session: SignedIn, seen: FromQuery[str] = "") -> ServerSentEvent:
     """Stream the changes of the project's services until the page closes; `seen` is the version that it shows."""
-    return ServerSentEvent(changes(context.feed, session.project_id, seen), headers={"Cache-Control": "no-store"})
+    return ServerSentEvent(
+        changes(session.context.feed, session.project_id, seen), headers={"Cache-Control": "no-store"}
+    )

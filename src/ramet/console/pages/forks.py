@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from litestar import Response, post
 
-from ramet.console.context import AnyRequest, ConsoleContext, Context, CurrentSession, Fields, ServiceId, SignedIn, read
+from ramet.console.context import AnyRequest, CurrentSession, Fields, ServiceId, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.pages.services import created_page
 from ramet.console.rendering import page
@@ -24,67 +24,60 @@ _ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment
 
 
 @read("/services/{service_id:str}/fork", sync_to_thread=True)
-def fork_page(request: AnyRequest, context: Context, session: SignedIn, service_id: ServiceId) -> Response[str]:
+def fork_page(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the form. The query may give initial values, and `span`, how many seconds the timeline shows."""
     query = {name: str(value) for name, value in request.query_params.items()}
-    parent = get_service(context.plane, session.project_id, service_id)
+    parent = get_service(session.plane, session.project_id, service_id)
     implied = "PITR" if "target_time" in query else "LAST_SNAPSHOT" if "snapshot_id" in query else "NOW"
     values = {"name": fork_name(parent.name), **query, "key": new_key()}
     if query.get("strategy") not in tuple(ForkStrategy):
         values["strategy"] = implied
-    return _fork_page(context, session, parent, Form(values), span=_span(query.get("span", "")))
+    return _fork_page(session, parent, Form(values), span=_span(query.get("span", "")))
 
 
 @read("/services/{service_id:str}/fork/plan", sync_to_thread=True)
-def fork_plan(request: AnyRequest, context: Context, session: SignedIn, service_id: ServiceId) -> Response[str]:
+def fork_plan(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Describe the fork that the form would make now."""
     values = {name: str(value).strip() for name, value in request.query_params.items()}
     try:
-        plan = plan_fork(context.plane, session.project_id, service_id, _fork_request(values))
+        plan = plan_fork(session.plane, session.project_id, service_id, _fork_request(values))
     except Error as error:
         return page("fork_plan.html", plan=None, problem=sentence_of(error))
-    return page("fork_plan.html", plan=plan, estimate=estimate_fork(context.plane, plan), problem="")
+    return page("fork_plan.html", plan=plan, estimate=estimate_fork(session.plane, plan), problem="")
 
 
 @post("/services/{service_id:str}/fork", sync_to_thread=True, status_code=200)
-def fork(context: Context, session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
+def fork(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
     """Fork a service."""
     try:
         request = _fork_request(fields)
-        accepted = fork_service(context.plane, session.project_id, service_id, request, fields.get("key"))
+        accepted = fork_service(session.plane, session.project_id, service_id, request, fields.get("key"))
     except Error as error:
-        parent = get_service(context.plane, session.project_id, service_id)
-        return _fork_page(context, session, parent, refused(fields, error), status_code=form_status(error))
-    return created_page(context, session, accepted)
+        parent = get_service(session.plane, session.project_id, service_id)
+        return _fork_page(session, parent, refused(fields, error), status_code=form_status(error))
+    return created_page(session, accepted)
 
 
 @read("/services/{service_id:str}/report", sync_to_thread=True)
-def report_page(context: Context, session: SignedIn, service_id: ServiceId) -> Response[str]:
+def report_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the report of a fork."""
-    report = fork_report(context.plane, session.project_id, service_id)
-    return page("fork_report.html", context, session, service=report.service, report=report_view(report))
+    report = fork_report(session.plane, session.project_id, service_id)
+    return page("fork_report.html", session, service=report.service, report=report_view(report))
 
 
 def _fork_page(
-    context: ConsoleContext,
-    session: CurrentSession,
-    parent: Service,
-    form: Form,
-    *,
-    span: int | None = None,
-    status_code: int = 200,
+    session: CurrentSession, parent: Service, form: Form, *, span: int | None = None, status_code: int = 200
 ) -> Response[str]:
-    past = restore_view(context.plane, parent, span)
+    past = restore_view(session.plane, parent, span)
     return page(
         "fork.html",
-        context,
         session,
         parent=parent,
         form=form,
         asked={name: form[name] for name in _ASKED},
         past=past,
         chosen=next((one for one in past.snapshots if one.id == form["snapshot_id"]), None),
-        sizes=sizes(context.plane, parent.size),
+        sizes=sizes(session.plane, parent.size),
         status_code=status_code,
     )
 

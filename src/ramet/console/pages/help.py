@@ -2,11 +2,11 @@
 
 from litestar import Response
 
-from ramet.console.context import Context, SignedIn, read
+from ramet.console.context import SignedIn, read
 from ramet.console.rendering import page
 
 
 @read("/help", sync_to_thread=False)
-def help_page(context: Context, session: SignedIn) -> Response[str]:
+def help_page(session: SignedIn) -> Response[str]:
     """Explain forks, statuses and environments, and list the operations of the HTTP interface."""
-    return page("help.html", context, session, reference=context.reference())
+    return page("help.html", session, reference=session.context.reference())

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from litestar import Response, post
 
-from ramet.console.context import ConsoleContext, Context, CurrentSession, Fields, SignedIn, read
+from ramet.console.context import CurrentSession, Fields, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.pages.services import created_page
 from ramet.console.rendering import page
@@ -17,28 +17,27 @@ from ramet.model.passwords import Secret
 
 
 @read("/import", sync_to_thread=True)
-def import_page(context: Context, session: SignedIn) -> Response[str]:
+def import_page(session: SignedIn) -> Response[str]:
     """Show the form."""
-    return _import_page(context, session, Form({"size": "shared", "owners": "keep", "key": new_key()}))
+    return _import_page(session, Form({"size": "shared", "owners": "keep", "key": new_key()}))
 
 
 @post("/import", sync_to_thread=True, status_code=200)
-def import_database(context: Context, session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
+def import_database(session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
     """Examine a source, or import it; the form never contains the password again."""
     shown = {name: value for name, value in fields.items() if name != "password"}
     try:
         request = _request(fields)
         if fields.get("action") == "check":
-            plan = plan_import(context.plane, session.project_id, request)
-            return _import_page(context, session, Form(shown), findings=plan.findings, source=str(plan.source))
-        accepted = import_service(context.plane, session.project_id, request, fields.get("key"))
+            plan = plan_import(session.plane, session.project_id, request)
+            return _import_page(session, Form(shown), findings=plan.findings, source=str(plan.source))
+        accepted = import_service(session.plane, session.project_id, request, fields.get("key"))
     except Error as error:
-        return _import_page(context, session, refused(shown, error), status_code=form_status(error))
-    return created_page(context, session, accepted)
+        return _import_page(session, refused(shown, error), status_code=form_status(error))
+    return created_page(session, accepted)
 
 
 def _import_page(
-    context: ConsoleContext,
     session: CurrentSession,
     form: Form,
     *,
@@ -46,8 +45,8 @@ def _import_page(
     source: str = "",
     status_code: int = 200,
 ) -> Response[str]:
-    values = {"form": form, "sizes": sizes(context.plane), "findings": findings, "source": source}
-    return page("service_import.html", context, session, status_code=status_code, **values)
+    values = {"form": form, "sizes": sizes(session.plane), "findings": findings, "source": source}
+    return page("service_import.html", session, status_code=status_code, **values)
 
 
 def _request(values: Mapping[str, str]) -> ImportRequest:

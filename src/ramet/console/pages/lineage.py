@@ -3,7 +3,7 @@
 from litestar import Response
 from litestar.params import FromQuery
 
-from ramet.console.context import Context, SignedIn, read
+from ramet.console.context import SignedIn, read
 from ramet.console.pages.services import search
 from ramet.console.rendering import page
 from ramet.console.views.lineage_tree import ROW_HEIGHT, renumbered, tree, with_ancestors
@@ -14,16 +14,13 @@ PAGE_SIZE = 100
 
 
 @read("/lineage", sync_to_thread=True)
-def lineage_page(
-    context: Context, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1
-) -> Response[str]:
+def lineage_page(session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1) -> Response[str]:
     """Show the lineage of a project, or of the services that a search finds."""
-    services, query = list_services(context.plane, session.project_id), q[:200]
+    services, query = list_services(session.plane, session.project_id), q[:200]
     found = search(services, query) if query.strip() else services
-    nodes = paginate(tree(with_ancestors(services, found), context.plane.clock()), number, PAGE_SIZE)
+    nodes = paginate(tree(with_ancestors(services, found), session.plane.clock()), number, PAGE_SIZE)
     return page(
         "lineage.html",
-        context,
         session,
         nodes=renumbered(nodes.rows),
         found={service.id for service in found} if query.strip() else set(),

@@ -2,7 +2,7 @@
 
 from litestar import Response
 
-from ramet.console.context import AnyRequest, Context, ServiceId, SignedIn, read
+from ramet.console.context import AnyRequest, ServiceId, SignedIn, read
 from ramet.console.rendering import page
 from ramet.control.logs import read_logs
 from ramet.control.services import get_service
@@ -15,12 +15,12 @@ _SEVERE = ("ERROR", "FATAL", "PANIC", "WARNING")
 
 
 @read("/services/{service_id:str}/logs", sync_to_thread=True)
-def logs_page(request: AnyRequest, context: Context, session: SignedIn, service_id: ServiceId) -> Response[str]:
+def logs_page(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the newest entries that contain every word of `q`; with `severe` only warnings and errors.
 
     `few` limits them to what fits on the page of the service.
     """
-    service = get_service(context.plane, session.project_id, service_id)
+    service = get_service(session.plane, session.project_id, service_id)
     query = str(request.query_params.get("q", ""))[:200]
     severe = "severe" in request.query_params
     limit = _FEW_ENTRIES if "few" in request.query_params else _ENTRIES
@@ -28,14 +28,13 @@ def logs_page(request: AnyRequest, context: Context, session: SignedIn, service_
     entries: list[LogEntry] = []
     problem = ""
     try:
-        entries = read_logs(context.plane, session.project_id, service.id, wanted).entries
+        entries = read_logs(session.plane, session.project_id, service.id, wanted).entries
     except NotFound:
         raise
     except (Error, OSError) as error:
         problem = f"The log cannot be read: {error}"
     return page(
         "logs.html",
-        context,
         session,
         service=service,
         entries=entries,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from litestar import Response, post
 from litestar.params import FromPath
 
-from ramet.console.context import ConsoleContext, Context, CurrentSession, Fields, ServiceId, SignedIn, read
+from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
 from ramet.console.pages.change_form import Change, ChangeForm, Values, find_change
 from ramet.console.rendering import page
 from ramet.console.views.forms import Form, environment_of, size_value, sizes, split_size
@@ -74,40 +74,33 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
 
 
 @read("/services/{service_id:str}/replicas/{set_id:str}", sync_to_thread=True)
-def replica_set_page(
-    context: Context, session: SignedIn, service_id: ServiceId, set_id: FromPath[str]
-) -> Response[str]:
+def replica_set_page(session: SignedIn, service_id: ServiceId, set_id: FromPath[str]) -> Response[str]:
     """Show a read replica set."""
-    service, found = _find(context, session, service_id, set_id)
-    tls = context.plane.backend.host.has_tls(service.pg_major)
-    return page("replica_set.html", context, session, service=service, set=found, tls=tls)
+    service, found = _find(session, service_id, set_id)
+    tls = session.plane.backend.host.has_tls(service.pg_major)
+    return page("replica_set.html", session, service=service, set=found, tls=tls)
 
 
 @read("/services/{service_id:str}/replicas/{set_id:str}/{change:str}", sync_to_thread=True)
 def replica_set_change_page(
-    context: Context, session: SignedIn, service_id: ServiceId, set_id: FromPath[str], change: FromPath[str]
+    session: SignedIn, service_id: ServiceId, set_id: FromPath[str], change: FromPath[str]
 ) -> Response[str]:
     """Show the form of a change of a set."""
-    form = _form(context, session, service_id, set_id, change)
+    form = _form(session, service_id, set_id, change)
     other = Environment.DEV if form.target.environment is Environment.PROD else Environment.PROD
-    return form.show(context, session, Form({"size": size_value(form.target.size), "environment": other}))
+    return form.show(session, Form({"size": size_value(form.target.size), "environment": other}))
 
 
 @post("/services/{service_id:str}/replicas/{set_id:str}/{change:str}", sync_to_thread=True, status_code=200)
 def submit_replica_set_change(
-    context: Context,
-    session: SignedIn,
-    service_id: ServiceId,
-    set_id: FromPath[str],
-    change: FromPath[str],
-    fields: Fields,
+    session: SignedIn, service_id: ServiceId, set_id: FromPath[str], change: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
     """Make a change of a set."""
-    return _form(context, session, service_id, set_id, change).submit(context, session, fields)
+    return _form(session, service_id, set_id, change).submit(session, fields)
 
 
-def _find(context: ConsoleContext, session: CurrentSession, service_id: str, set_id: str) -> tuple[Service, ReplicaSet]:
-    service = services.get_service(context.plane, session.project_id, service_id)
+def _find(session: CurrentSession, service_id: str, set_id: str) -> tuple[Service, ReplicaSet]:
+    service = services.get_service(session.plane, session.project_id, service_id)
     found = next((one for one in service.replica_sets if one.id == set_id), None)
     if found is None:
         message = f"{service.name} has no read replica set with id {set_id[:64]!r}"
@@ -115,12 +108,10 @@ def _find(context: ConsoleContext, session: CurrentSession, service_id: str, set
     return service, found
 
 
-def _form(
-    context: ConsoleContext, session: CurrentSession, service_id: str, set_id: str, name: str
-) -> ChangeForm[ReplicaSet]:
-    service, found = _find(context, session, service_id, set_id)
+def _form(session: CurrentSession, service_id: str, set_id: str, name: str) -> ChangeForm[ReplicaSet]:
+    service, found = _find(session, service_id, set_id)
     parent = f"/console/services/{service.id}"
     base = f"{parent}/replicas/{found.id}"
     above = [("/console/", "Services"), (parent, service.name), (base, found.name)]
-    offered = {"sizes": sizes(context.plane, own=True, present=found.size)}
+    offered = {"sizes": sizes(session.plane, own=True, present=found.size)}
     return ChangeForm(find_change(CHANGES, name), found, above, f"{base}/{name}", offered)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from litestar import Response
 from litestar.params import FromQuery
 
-from ramet.console.context import AnyRequest, ConsoleContext, Context, CurrentSession, ServiceId, SignedIn, read
+from ramet.console.context import AnyRequest, CurrentSession, ServiceId, SignedIn, read
 from ramet.console.pages.service_changes import CHANGES
 from ramet.console.rendering import htmx_redirect, page, redirect
 from ramet.console.views.fork_report import report_view
@@ -32,18 +32,18 @@ _SNAPSHOTS = 12
 
 @read("/services/{service_id:str}", sync_to_thread=True)
 def service_page(
-    request: AnyRequest, context: Context, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
+    request: AnyRequest, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str] | Response[None]:
     """Show a service; one that failed or was deleted shows its operations and what to do next.
 
     The page that follows a creation polls this one, and is redirected here when the creation fails. The id of a read
     replica set leads to its page. `done` names a change that was just accepted.
     """
-    plane, is_awaited = context.plane, request.headers.get("hx-target") == "progress"
+    plane, is_awaited = session.plane, request.headers.get("hx-target") == "progress"
     try:
         service = services.get_service(plane, session.project_id, service_id)
     except NotFound:
-        return htmx_redirect(request.url.path) if is_awaited else _deleted(context, session, service_id)
+        return htmx_redirect(request.url.path) if is_awaited else _deleted(session, service_id)
     if service.failed_at is not None and is_awaited:
         return htmx_redirect(request.url.path)
     if service.origin is not None and service.origin.is_standby:
@@ -53,14 +53,13 @@ def service_page(
     listed = services.list_services(plane, service.project_id)
     return page(
         "service.html",
-        context,
         session,
         service=service,
         tls=plane.backend.host.has_tls(service.pg_major),
         archive=get_archive(plane, session.project_id, service.id),
         replication=_replication(plane, service),
         done=CHANGES[done].done if done in CHANGES else "",
-        disk_usage=context.disk_usage.of([service]).get(service.id),
+        disk_usage=session.context.disk_usage.of([service]).get(service.id),
         forks=[one for one in listed if one.origin is not None and one.origin.service_id == service.id],
         past=past,
         shown_snapshots=past.snapshots[:_SNAPSHOTS],
@@ -81,14 +80,13 @@ def _replication(plane: Plane, service: Service) -> ReplicationView:
     return ReplicationView(level, None, ())
 
 
-def _deleted(context: ConsoleContext, session: CurrentSession, service_id: str) -> Response[str]:
+def _deleted(session: CurrentSession, service_id: str) -> Response[str]:
     """Show the operations of a service that is gone. Raises NotFound when there never was one."""
-    operations = list_operations(context.plane, session.project_id, service_id, _OPERATIONS).operations
+    operations = list_operations(session.plane, session.project_id, service_id, _OPERATIONS).operations
     return page(
         "service_deleted.html",
-        context,
         session,
-        service=services.get_service_including_deleted(context.plane, session.project_id, service_id),
+        service=services.get_service_including_deleted(session.plane, session.project_id, service_id),
         operations=operations,
         groups=grouped(operations, _GROUPS),
         status_code=404,

@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Response, post
 from litestar.params import FromPath
 
-from ramet.console.context import ConsoleContext, Context, CurrentSession, Fields, ServiceId, SignedIn, read
+from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
 from ramet.console.pages.change_form import Change, ChangeForm, Values, find_change
 from ramet.console.views.forms import (
     Form,
@@ -198,26 +198,26 @@ _HAS_NO_EFFECT: Mapping[tuple[str, Status], tuple[str, str]] = {
 
 
 @read("/services/{service_id:str}/{change:str}", sync_to_thread=True)
-def change_page(context: Context, session: SignedIn, service_id: ServiceId, change: FromPath[str]) -> Response[str]:
+def change_page(session: SignedIn, service_id: ServiceId, change: FromPath[str]) -> Response[str]:
     """Show the form of a change."""
-    form = _form(context, session, service_id, change)
-    return form.show(context, session, Form(_initial(form.target, change)))
+    form = _form(session, service_id, change)
+    return form.show(session, Form(_initial(form.target, change)))
 
 
 @post("/services/{service_id:str}/{change:str}", sync_to_thread=True, status_code=200)
 def submit_change(
-    context: Context, session: SignedIn, service_id: ServiceId, change: FromPath[str], fields: Fields
+    session: SignedIn, service_id: ServiceId, change: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
     """Make a change."""
-    return _form(context, session, service_id, change).submit(context, session, fields)
+    return _form(session, service_id, change).submit(session, fields)
 
 
-def _form(context: ConsoleContext, session: CurrentSession, service_id: str, name: str) -> ChangeForm[Service]:
-    service = services.get_service(context.plane, session.project_id, service_id)
+def _form(session: CurrentSession, service_id: str, name: str) -> ChangeForm[Service]:
+    service = services.get_service(session.plane, session.project_id, service_id)
     base = f"/console/services/{service.id}"
     above = [("/console/", "Services"), (base, service.name)]
     change = find_change(CHANGES, name)
-    return ChangeForm(change, service, above, f"{base}/{name}", _offered(context.plane, service, base, name))
+    return ChangeForm(change, service, above, f"{base}/{name}", _offered(session.plane, service, base, name))
 
 
 def _initial(service: Service, name: str) -> Values:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from litestar import Response, post
 from litestar.params import FromQuery
 
-from ramet.console.context import AnyRequest, ConsoleContext, Context, CurrentSession, Fields, SignedIn, read
+from ramet.console.context import AnyRequest, CurrentSession, Fields, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
 from ramet.console.views.forms import Form, environment_of, new_key, refused, sizes, split_size, wal_level_of_form
@@ -32,48 +32,46 @@ def _text(service: Service) -> str:
 
 
 @read("/", sync_to_thread=True)
-def list_page(context: Context, session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1) -> Response[str]:
+def list_page(session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1) -> Response[str]:
     """Show the services that a search finds, newest first."""
-    services, query = list_services(context.plane, session.project_id), q[:200]
+    services, query = list_services(session.plane, session.project_id), q[:200]
     found = paginate(search(services, query)[::-1], number, PAGE_SIZE)
-    usage = context.disk_usage.of(found.rows)
-    return page("services.html", context, session, found=found, query=query, total=len(services), disk_usage=usage)
+    usage = session.context.disk_usage.of(found.rows)
+    return page("services.html", session, found=found, query=query, total=len(services), disk_usage=usage)
 
 
 @read("/new", sync_to_thread=True)
-def create_page(request: AnyRequest, context: Context, session: SignedIn) -> Response[str]:
+def create_page(request: AnyRequest, session: SignedIn) -> Response[str]:
     """Show the form for a new service; the query may give initial values of its fields."""
     query = {name: str(value) for name, value in request.query_params.items()}
     values = {"service_type": ServiceType.POSTGRES, "size": "shared", **query, "key": new_key()}
-    return _create_page(context, session, Form(values))
+    return _create_page(session, Form(values))
 
 
 @post("/new", sync_to_thread=True, status_code=200)
-def create(context: Context, session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
+def create(session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
     """Create a service."""
     try:
-        accepted = create_service(context.plane, session.project_id, _create_request(fields), fields.get("key"))
+        accepted = create_service(session.plane, session.project_id, _create_request(fields), fields.get("key"))
     except Error as error:
-        return _create_page(context, session, refused(fields, error), form_status(error))
-    return created_page(context, session, accepted)
+        return _create_page(session, refused(fields, error), form_status(error))
+    return created_page(session, accepted)
 
 
-def created_page(
-    context: ConsoleContext, session: CurrentSession, accepted: Accepted
-) -> Response[str] | Response[None]:
+def created_page(session: CurrentSession, accepted: Accepted) -> Response[str] | Response[None]:
     """Return the only page that shows the password; the same form sent again leads to the same page."""
     service = accepted.service
     if accepted.initial_password is None:
         return redirect(f"/console/services/{service.id}")
     password = accepted.initial_password.reveal()
-    tls = context.plane.backend.host.has_tls(service.pg_major)
+    tls = session.plane.backend.host.has_tls(service.pg_major)
     uri = connection_uri(service.host, service.port, password=password, tls=tls)
-    return page("service_created.html", context, session, service=service, password=password, uri=uri)
+    return page("service_created.html", session, service=service, password=password, uri=uri)
 
 
-def _create_page(context: ConsoleContext, session: CurrentSession, form: Form, status_code: int = 200) -> Response[str]:
-    values = {"form": form, "sizes": sizes(context.plane), "types": list(ServiceType)}
-    return page("service_new.html", context, session, status_code=status_code, **values)
+def _create_page(session: CurrentSession, form: Form, status_code: int = 200) -> Response[str]:
+    values = {"form": form, "sizes": sizes(session.plane), "types": list(ServiceType)}
+    return page("service_new.html", session, status_code=status_code, **values)
 
 
 def _create_request(values: Mapping[str, str]) -> CreateRequest:

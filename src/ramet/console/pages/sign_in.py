@@ -69,9 +69,9 @@ def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Respon
 
 
 @post("/sign-out", sync_to_thread=True, status_code=303)
-def sign_out(context: Context, session: SignedIn, fields: Fields) -> Response[None]:
+def sign_out(session: SignedIn, fields: Fields) -> Response[None]:
     """End the session in the store, so that every copy of its cookie becomes invalid."""
-    context.sessions.end(session)
+    session.context.sessions.end(session)
     answer = redirect("/console/sign-in")
     answer.delete_cookie(COOKIE, path="/console")
     return answer

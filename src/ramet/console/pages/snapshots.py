@@ -3,7 +3,7 @@
 from litestar import Response, post
 from litestar.params import FromPath, FromQuery
 
-from ramet.console.context import ConsoleContext, Context, CurrentSession, Fields, ServiceId, SignedIn, read
+from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
 from ramet.console.pages.change_form import Change, ChangeForm
 from ramet.console.rendering import page
 from ramet.console.views.forms import Form
@@ -18,37 +18,33 @@ _DELETED = "The snapshot is being deleted."
 
 
 @read("/services/{service_id:str}/snapshots", sync_to_thread=True)
-def snapshots_page(
-    context: Context, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
-) -> Response[str]:
+def snapshots_page(session: SignedIn, service_id: ServiceId, done: FromQuery[str] = "") -> Response[str]:
     """Show the newest snapshots; `done` names a change that was just accepted."""
-    service = services.get_service(context.plane, session.project_id, service_id)
-    past = restore_view(context.plane, service)
+    service = services.get_service(session.plane, session.project_id, service_id)
+    past = restore_view(session.plane, service)
     message = _DELETED if done == "delete" else ""
     newest = past.snapshots[:_SHOWN]
-    return page("snapshots.html", context, session, service=service, past=past, shown_snapshots=newest, done=message)
+    return page("snapshots.html", session, service=service, past=past, shown_snapshots=newest, done=message)
 
 
 @read("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True)
-def delete_snapshot_page(
-    context: Context, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str]
-) -> Response[str]:
+def delete_snapshot_page(session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str]) -> Response[str]:
     """Ask for confirmation; a snapshot that the restore window needs cannot be deleted, and the page says why."""
-    return _form(context, session, service_id, snapshot_id).show(context, session, Form({}))
+    return _form(session, service_id, snapshot_id).show(session, Form({}))
 
 
 @post("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True, status_code=200)
 def delete_snapshot(
-    context: Context, session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str], fields: Fields
+    session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
     """Delete a snapshot."""
-    return _form(context, session, service_id, snapshot_id).submit(context, session, fields)
+    return _form(session, service_id, snapshot_id).submit(session, fields)
 
 
-def _form(context: ConsoleContext, session: CurrentSession, service_id: str, snapshot_id: str) -> ChangeForm[Service]:
+def _form(session: CurrentSession, service_id: str, snapshot_id: str) -> ChangeForm[Service]:
     """Return the form that deletes a snapshot. The name to type is that of the service."""
-    service = services.get_service(context.plane, session.project_id, service_id)
-    snapshot = _find(context, service, snapshot_id)
+    service = services.get_service(session.plane, session.project_id, service_id)
+    snapshot = _find(session, service, snapshot_id)
     change: Change[Service] = Change(
         "Delete a snapshot of",
         "Delete snapshot",
@@ -66,8 +62,8 @@ def _form(context: ConsoleContext, session: CurrentSession, service_id: str, sna
     )
 
 
-def _find(context: ConsoleContext, service: Service, snapshot_id: str) -> Snapshot:
-    for one in restore.list_snapshots(context.plane, service.project_id, service.id):
+def _find(session: CurrentSession, service: Service, snapshot_id: str) -> Snapshot:
+    for one in restore.list_snapshots(session.plane, service.project_id, service.id):
         if one.id == snapshot_id and isinstance(one, Snapshot):
             return one
     message = f"{service.name} has no snapshot with id {snapshot_id[:64]!r}"
