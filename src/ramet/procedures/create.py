@@ -10,39 +10,36 @@ publish      an open endpoint: READY              -
 A server that is killed before it is open is started again.
 """
 
-from dataclasses import dataclass
-
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import (
+    Creation,
     Tools,
     boot,
     finish,
+    publish,
     retry_if_server_killed,
     submit_preparation,
     take_snapshot,
 )
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import CreateState
 from ramet.store import snapshots
 
 
-@dataclass(frozen=True)
-class Create:
+class Create(Creation):
     """The steps of `create`."""
-
-    tools: Tools
 
     def initialize(self, work: Work[CreateState]) -> Outcome:
         self.tools.backend.servers.initialize(self.tools.server(work))
         return Next("boot")
 
-    def boot_server(self, work: Work[CreateState]) -> Outcome:
+    def boot(self, work: Work[CreateState]) -> Outcome:
         booting = boot(self.tools, work, self.tools.server(work))
         return booting or Next("publish" if work.state.is_based else "secure")
 
@@ -66,22 +63,11 @@ class Create:
         return taken
 
     def publish(self, work: Work[CreateState]) -> Outcome:
-        server = self.tools.server(work)
-        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="boot")
-        if killed is not None:
-            return killed
-
         def record(tx: sa.Connection) -> None:
             finish(tx, work, ready_at=self.tools.clock())
             submit_preparation(tx, work.subject, work.state.snapshot_id)
 
-        return Done(changes=record)
-
-    def destroy(self, work: Work[CreateState]) -> None:
-        self.tools.backend.servers.destroy(work.subject)
-
-    def mark_failed(self, tx: sa.Connection, work: Work[CreateState], error: str) -> None:
-        finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        return publish(self.tools, work, record)
 
 
 def procedure(tools: Tools) -> Procedure:
@@ -89,13 +75,7 @@ def procedure(tools: Tools) -> Procedure:
     steps = Create(tools)
     return procedure_of(
         ProcedureName.CREATE,
-        {
-            "initialize": steps.initialize,
-            "boot": steps.boot_server,
-            "secure": steps.secure,
-            "snapshot": steps.snapshot,
-            "publish": steps.publish,
-        },
+        steps_of(ProcedureName.CREATE, steps),
         {"initialize": steps.destroy},
         on_failed=steps.mark_failed,
     )

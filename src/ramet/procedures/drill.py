@@ -30,7 +30,7 @@ from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, recover, release_holds, server_of, source_of
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
 
@@ -101,7 +101,7 @@ class Drill:
     def recover(self, work: Work[DrillState]) -> Outcome:
         return recover(self.tools, work, self._server(work))
 
-    def boot_server(self, work: Work[DrillState]) -> Outcome:
+    def boot(self, work: Work[DrillState]) -> Outcome:
         return boot(self.tools, work, self._server(work), first=True) or Next("check")
 
     def check(self, work: Work[DrillState]) -> Outcome:
@@ -160,15 +160,7 @@ def procedure(tools: Tools) -> Procedure:
     steps = Drill(tools)
     return procedure_of(
         ProcedureName.DRILL,
-        {
-            "choose": steps.choose,
-            "capture": steps.capture,
-            "recover": steps.recover,
-            "boot": steps.boot_server,
-            "check": steps.check,
-            "drop": steps.drop,
-            "walk": steps.walk,
-        },
+        steps_of(ProcedureName.DRILL, steps),
         {"capture": steps.destroy},
         on_undoing=release_holds,
         on_failed=steps.failed,

@@ -14,7 +14,6 @@ What only the off-host archive has is downloaded by `capture`, which needs nothi
 A server that is killed before it is open is started again.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,12 +23,14 @@ from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, newest
-from ramet.operations.procedure import Done, Next, NoState, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Next, NoState, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
+    Creation,
     Tools,
     boot,
     finish,
+    publish,
     recover,
     release_holds,
     retry_if_server_killed,
@@ -37,17 +38,14 @@ from ramet.procedures.servers import (
     submit_preparation,
     submit_snapshot,
 )
-from ramet.procedures.spec import procedure_of, submit
+from ramet.procedures.spec import procedure_of, steps_of, submit
 from ramet.procedures.state import ForkState
 from ramet.store import services, snapshots
 from ramet.store.operations import under_way
 
 
-@dataclass(frozen=True)
-class Fork:
+class Fork(Creation):
     """The steps of `fork`."""
-
-    tools: Tools
 
     def capture(self, work: Work[ForkState]) -> Outcome:
         if work.state.base_backup_id is not None:
@@ -102,7 +100,7 @@ class Fork:
     def recover(self, work: Work[ForkState]) -> Outcome:
         return recover(self.tools, work, self.tools.server(work))
 
-    def boot_server(self, work: Work[ForkState]) -> Outcome:
+    def boot(self, work: Work[ForkState]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work), first=True) or Next("secure")
 
     def secure(self, work: Work[ForkState]) -> Outcome:
@@ -113,24 +111,13 @@ class Fork:
         return Next("publish", replace(work.state, neutralised=found | work.state.neutralised))
 
     def publish(self, work: Work[ForkState]) -> Outcome:
-        server = self.tools.server(work)
-        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="boot")
-        if killed is not None:
-            return killed
-
         def record(tx: sa.Connection) -> None:
             finish(tx, work, ready_at=self.tools.clock(), report=_report(work.state))
             submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
             submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
             _prepare_next_fork(tx, work.state)
 
-        return Done(changes=record)
-
-    def destroy(self, work: Work[ForkState]) -> None:
-        self.tools.backend.servers.destroy(work.subject)
-
-    def mark_failed(self, tx: sa.Connection, work: Work[ForkState], error: str) -> None:
-        finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        return publish(self.tools, work, record)
 
 
 def procedure(tools: Tools) -> Procedure:
@@ -138,13 +125,7 @@ def procedure(tools: Tools) -> Procedure:
     steps = Fork(tools)
     return procedure_of(
         ProcedureName.FORK,
-        {
-            "capture": steps.capture,
-            "recover": steps.recover,
-            "boot": steps.boot_server,
-            "secure": steps.secure,
-            "publish": steps.publish,
-        },
+        steps_of(ProcedureName.FORK, steps),
         {"capture": steps.destroy},
         on_undoing=release_holds,
         on_failed=steps.mark_failed,

@@ -21,9 +21,17 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.create import Create
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, finish, retry_if_server_killed, submit_preparation
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Tools,
+    boot,
+    finish,
+    publish,
+    retry_if_server_killed,
+    submit_preparation,
+)
 from ramet.procedures.spec import procedure_of
 from ramet.procedures.state import ImportState
 
@@ -84,16 +92,11 @@ class Import:
         return Next("snapshot", replace(work.state, report={**work.state.report, "statistics": ended}))
 
     def publish(self, work: Work[ImportState]) -> Outcome:
-        server = self.tools.server(work)
-        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="boot")
-        if killed is not None:
-            return killed
-
         def record(tx: sa.Connection) -> None:
             finish(tx, work, ready_at=self.tools.clock(), report=work.state.report)
             submit_preparation(tx, work.subject, work.state.snapshot_id)
 
-        return Done(changes=record)
+        return publish(self.tools, work, record)
 
     def destroy(self, work: Work[Any]) -> None:
         self.tools.backend.sources.discard(work.subject)

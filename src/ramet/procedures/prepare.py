@@ -18,7 +18,7 @@ from ramet.model.status import Status
 from ramet.model.timestamps import time_left
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, release_holds, seconds_to_rest, server_of
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import OneSnapshotState
 from ramet.store import services, snapshots
 
@@ -74,7 +74,7 @@ def procedure(tools: Tools) -> Procedure:
     steps = Prepare(tools)
     return procedure_of(
         ProcedureName.PREPARE,
-        {"rest": steps.rest, "prepare": steps.prepare},
+        steps_of(ProcedureName.PREPARE, steps),
         {"prepare": steps.unprepare},
         on_failed=release_holds,
     )

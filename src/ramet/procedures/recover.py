@@ -15,7 +15,6 @@ The first snapshot, of which the next base backup is uploaded, and the read repl
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -30,14 +29,15 @@ from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Wor
 from ramet.procedures.replicas import submit_for_set
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
+    Creation,
     Tools,
     boot,
     finish,
+    publish,
     recover,
-    retry_if_server_killed,
     submit_snapshot,
 )
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import RecoverState, Restartable
 from ramet.store import replica_sets
 
@@ -45,11 +45,8 @@ _Outcome = TypeVar("_Outcome")
 _NO_ARCHIVE = Wait(1.0, "RAMET_ARCHIVE_URL is not set, and must name the archive")
 
 
-@dataclass(frozen=True)
-class Recover:
+class Recover(Creation):
     """The steps of `recover`."""
-
-    tools: Tools
 
     def choose(self, work: Work[RecoverState]) -> Outcome:
         archive, target = self.tools.backend.archive, work.state.target
@@ -80,7 +77,7 @@ class Recover:
     def recover(self, work: Work[RecoverState]) -> Outcome:
         return _or_again_after_reboot(work, lambda: recover(self.tools, work, self.tools.server(work)))
 
-    def boot_server(self, work: Work[RecoverState]) -> Outcome:
+    def boot(self, work: Work[RecoverState]) -> Outcome:
         server = self.tools.server(work)
         booting = _or_again_after_reboot(work, lambda: boot(self.tools, work, server, first=True))
         return booting or Next("stop")
@@ -95,10 +92,8 @@ class Recover:
     def start(self, work: Work[RecoverState]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work)) or Next("open")
 
-    def open_server(self, work: Work[RecoverState]) -> Outcome:
-        server = self.tools.server(work)
-        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="start")
-        return killed or Done(changes=lambda tx: self._record(tx, work))
+    def open(self, work: Work[RecoverState]) -> Outcome:
+        return publish(self.tools, work, lambda tx: self._record(tx, work), again="start")
 
     def _record(self, tx: sa.Connection, work: Work[RecoverState]) -> None:
         finish(tx, work, ready_at=self.tools.clock(), paused=work.state.paused, down_reason=None)
@@ -106,11 +101,8 @@ class Recover:
         for each in replica_sets.live_sets(tx, work.subject):
             submit_for_set(tx, each, ProcedureName.CREATE_REPLICAS, Restartable())
 
-    def destroy(self, work: Work[RecoverState]) -> None:
-        self.tools.backend.servers.destroy(work.subject)
-
     def mark_failed(self, tx: sa.Connection, work: Work[RecoverState], error: str) -> None:
-        finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        super().mark_failed(tx, work, error)
         for each in replica_sets.live_sets(tx, work.subject):
             replica_sets.update_set(tx, each.id, deleted_at=self.tools.clock())
 
@@ -133,16 +125,7 @@ def procedure(tools: Tools) -> Procedure:
     steps = Recover(tools)
     return procedure_of(
         ProcedureName.RECOVER,
-        {
-            "choose": steps.choose,
-            "fetch": steps.fetch,
-            "capture": steps.capture,
-            "recover": steps.recover,
-            "boot": steps.boot_server,
-            "stop": steps.stop,
-            "start": steps.start,
-            "open": steps.open_server,
-        },
+        steps_of(ProcedureName.RECOVER, steps),
         {"fetch": steps.destroy},
         on_failed=steps.mark_failed,
     )

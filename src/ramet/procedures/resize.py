@@ -23,7 +23,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
 from ramet.procedures.replicas import submit_restarts
 from ramet.procedures.servers import Tools, await_settled, boot, finish
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import ResizeState, StoredSize
 from ramet.store import services
 
@@ -50,10 +50,10 @@ class Resize:
         self.tools.backend.servers.stop(self.tools.server(work))
         return Next("boot")
 
-    def boot_server(self, work: Work[ResizeState]) -> Outcome:
+    def boot(self, work: Work[ResizeState]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
 
-    def open_server(self, work: Work[ResizeState]) -> Outcome:
+    def open(self, work: Work[ResizeState]) -> Outcome:
         self.tools.backend.servers.open(self.tools.server(work))
         resumes = self.tools.service(work.subject).paused
         return Done(changes=lambda tx: self._opened(tx, work, resumes=resumes))
@@ -73,13 +73,7 @@ def procedure(tools: Tools) -> Procedure:
     steps = Resize(tools)
     return procedure_of(
         ProcedureName.RESIZE,
-        {
-            "settle": steps.settle,
-            "apply": steps.apply,
-            "stop": steps.stop,
-            "boot": steps.boot_server,
-            "open": steps.open_server,
-        },
+        steps_of(ProcedureName.RESIZE, steps),
         on_failed=steps.failed,
     )
 

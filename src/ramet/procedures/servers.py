@@ -17,7 +17,7 @@ from ramet.model.service import Service, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
 from ramet.model.wal_level import wal_level_of
-from ramet.operations.procedure import Next, Wait, Work
+from ramet.operations.procedure import Changes, Done, Next, Wait, Work
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (
     CreateState,
@@ -61,6 +61,19 @@ class Tools:
     def server(self, work: Work[Any]) -> Server:
         """Return the server that an operation is about."""
         return server_of(self.service(work.subject))
+
+
+@dataclass(frozen=True)
+class Creation:
+    """What a procedure that makes a service leaves when it fails: nothing on the host, and the reason in its row."""
+
+    tools: Tools
+
+    def destroy(self, work: Work[Any]) -> None:
+        self.tools.backend.servers.destroy(work.subject)
+
+    def mark_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        finish(tx, work, failed_at=self.tools.clock(), failure=error)
 
 
 def server_of(service: Service) -> Server:
@@ -139,6 +152,12 @@ def retry_if_server_killed(
         if kills > MOST_KILLS:
             raise Failed(killed.code, f"{killed.message}; that happened {kills} times", killed.details) from killed
         return Next(again or work.step, replace(work.state, kills=kills))
+
+
+def publish(tools: Tools, work: Work[Restartable], record: Changes, again: str = "boot") -> Next | Done:
+    """Let clients in, and record that the service is READY. If the server is killed before, repeat from `again`."""
+    server = tools.server(work)
+    return retry_if_server_killed(work, lambda: tools.backend.servers.open(server), again) or Done(changes=record)
 
 
 def take_snapshot(

@@ -34,6 +34,11 @@ def procedure_of(
     )
 
 
+def steps_of(name: ProcedureName, methods: object) -> Mapping[str, Step]:
+    """Return the steps of a procedure: the methods that have their names."""
+    return {step: getattr(methods, step) for step in SPECS[name].steps}
+
+
 def submit(tx: sa.Connection, name: ProcedureName, subject: str, state: msgspec.Struct) -> str:
     """Record an operation in the caller's transaction and return its id. Wake the worker after the commit."""
     if type(state) is not STATES[name]:
