@@ -29,25 +29,21 @@ class Imports(Connection):
 
         The URL has no password. `root_certificate` is PEM, for sslmode=verify-ca and verify-full.
         """
-        body = {
-            **_body(name, source_url, source_password, root_certificate, service_type, keep_owners=keep_owners),
-            "environment_tag": environment,
-            **given(cpu_millis=cpu_millis, memory_gbs=memory_gbs),
-        }
+        fields = given(
+            service_type=service_type,
+            keep_owners=keep_owners,
+            root_certificate=root_certificate,
+            cpu_millis=cpu_millis,
+            memory_gbs=memory_gbs,
+        )
+        body = {**_source(name, source_url, source_password), "environment_tag": environment, **fields}
         return self.call("POST", self.project_path("imports"), Service, body, idempotency_key)
 
     def plan_import(
-        self,
-        name: str,
-        source_url: str,
-        source_password: Secret,
-        *,
-        root_certificate: str | None = None,
-        keep_owners: bool = True,
-        service_type: ServiceType = ServiceType.POSTGRES,
+        self, name: str, source_url: str, source_password: Secret, **fields: str | bool | None
     ) -> ImportReport:
-        """Return what an import would do; nothing is created."""
-        body = _body(name, source_url, source_password, root_certificate, service_type, keep_owners=keep_owners)
+        """Return what an import with these fields of a request would do; nothing is created."""
+        body = {**_source(name, source_url, source_password), **given(**fields)}
         return self.call("POST", self.project_path("imports") + "?dry_run=true", ImportReport, body)
 
     def import_report(self, service_id: str) -> ImportReport:
@@ -55,20 +51,5 @@ class Imports(Connection):
         return self.call("GET", self.path(service_id, "importReport"), ImportReport)
 
 
-def _body(
-    name: str,
-    source_url: str,
-    source_password: Secret,
-    root_certificate: str | None,
-    service_type: ServiceType,
-    *,
-    keep_owners: bool,
-) -> dict[str, object]:
-    return {
-        "name": name,
-        "source_url": source_url,
-        "source_password": source_password.reveal(),
-        "service_type": service_type,
-        "keep_owners": keep_owners,
-        **given(root_certificate=root_certificate),
-    }
+def _source(name: str, source_url: str, source_password: Secret) -> dict[str, object]:
+    return {"name": name, "source_url": source_url, "source_password": source_password.reveal()}

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ramet.errors import Failed, Invalid
+from ramet.machine.secret_files import replace_secret
 
 
 def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -17,15 +18,8 @@ def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file atomically by one that only its owner can read; missing directories are created."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        replace_secret(path, content)
     except OSError as error:
         raise Failed("CANNOT_WRITE", f"{path} cannot be written: {error.strerror}") from error
 
