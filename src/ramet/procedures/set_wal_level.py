@@ -20,7 +20,7 @@ from ramet.model.wal_level import WalLevel, with_wal_level
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
 from ramet.procedures.replicas import stop_replicas, submit_restarts
 from ramet.procedures.servers import Tools, await_settled, boot, finish
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import WalLevelState
 from ramet.store import services
 
@@ -46,10 +46,10 @@ class SetWalLevel:
                 raise Failed("REPLICATION_SLOTS_EXIST", f"It has the replication slots {', '.join(names)}")
         return Next("boot")
 
-    def boot_server(self, work: Work[WalLevelState]) -> Outcome:
+    def boot(self, work: Work[WalLevelState]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
 
-    def open_server(self, work: Work[WalLevelState]) -> Outcome:
+    def open(self, work: Work[WalLevelState]) -> Outcome:
         server = self.tools.server(work)
         self.tools.backend.replication.permit(server)
         self.tools.backend.servers.open(server)
@@ -65,7 +65,7 @@ def procedure(tools: Tools) -> Procedure:
     steps = SetWalLevel(tools)
     return procedure_of(
         ProcedureName.SET_WAL_LEVEL,
-        {"settle": steps.settle, "stop": steps.stop, "boot": steps.boot_server, "open": steps.open_server},
+        steps_of(ProcedureName.SET_WAL_LEVEL, steps),
         on_failed=steps.failed,
     )
 

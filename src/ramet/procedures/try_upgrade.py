@@ -19,7 +19,6 @@ Only a fork that is kept is secured and opened; any other is deleted in the end.
 it is held until `capture` is recorded, as for a fork.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,27 +32,26 @@ from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Wor
 from ramet.procedures.fork import Fork
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
+    Creation,
     Tools,
     boot,
     finish,
+    publish,
     recover,
     release_holds,
     retry_if_server_killed,
     server_of,
     submit_snapshot,
 )
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import TryUpgradeState
 from ramet.store import services
 
 _PAUSE_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class TryUpgrade:
+class TryUpgrade(Creation):
     """The steps of `try_upgrade` that `fork` does not have."""
-
-    tools: Tools
 
     def capture(self, work: Work[TryUpgradeState]) -> Outcome:
         found = Fork(self.tools).capture(work)
@@ -64,7 +62,7 @@ class TryUpgrade:
     def recover(self, work: Work[TryUpgradeState]) -> Outcome:
         return recover(self.tools, work, self._server(work))
 
-    def boot_server(self, work: Work[TryUpgradeState]) -> Outcome:
+    def boot(self, work: Work[TryUpgradeState]) -> Outcome:
         return boot(self.tools, work, self._server(work), first=True) or Next("survey", self._timed(work))
 
     def survey(self, work: Work[TryUpgradeState]) -> Outcome:
@@ -149,22 +147,15 @@ class TryUpgrade:
             self.destroy(work)
             report = _stored(work.state)
             return Done(changes=lambda tx: finish(tx, work, deleted_at=self.tools.clock(), report=report))
-        server = self._server(work)
-        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="start")
-        if killed is not None:
-            return killed
 
         def record(tx: sa.Connection) -> None:
             finish(tx, work, ready_at=self.tools.clock(), report=_stored(work.state, is_kept=True))
             submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
 
-        return Done(changes=record)
-
-    def destroy(self, work: Work[TryUpgradeState]) -> None:
-        self.tools.backend.servers.destroy(work.subject)
+        return publish(self.tools, work, record, again="start")
 
     def mark_failed(self, tx: sa.Connection, work: Work[TryUpgradeState], error: str) -> None:
-        finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        super().mark_failed(tx, work, error)
         services.update_service(tx, work.subject, report=_stored(work.state))
 
     def _server(self, work: Work[TryUpgradeState]) -> Server:
@@ -193,21 +184,7 @@ def procedure(tools: Tools) -> Procedure:
     steps = TryUpgrade(tools)
     return procedure_of(
         ProcedureName.TRY_UPGRADE,
-        {
-            "capture": steps.capture,
-            "recover": steps.recover,
-            "boot": steps.boot_server,
-            "survey": steps.survey,
-            "prepare": steps.prepare,
-            "stop": steps.stop,
-            "upgrade": steps.upgrade,
-            "start": steps.start,
-            "complete": steps.complete,
-            "analyze": steps.analyze,
-            "compare": steps.compare,
-            "secure": steps.secure,
-            "end": steps.end,
-        },
+        steps_of(ProcedureName.TRY_UPGRADE, steps),
         {"capture": steps.destroy},
         on_undoing=release_holds,
         on_failed=steps.mark_failed,
