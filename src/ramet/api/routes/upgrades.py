@@ -6,8 +6,8 @@ import msgspec
 from litestar import Response, Router
 from litestar.params import JSONBody, PathParameter
 
-from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
-from ramet.api.responses import PlaneDependency, accept, answer, read_in_thread
+from ramet.api.parameters import IdempotencyKey, checked_key
+from ramet.api.responses import ServicePath, accept, answer, read_in_thread
 from ramet.api.schemas.upgrades import ServiceUpgrade, Upgrade, Upgrades
 from ramet.model.passwords import Secret
 from ramet.upgrades import verbs
@@ -21,34 +21,28 @@ UpgradeId = Annotated[
 
 @accept("/upgrades", operation_id="upgradeService", summary="Try an upgrade")
 def upgrade_service(
-    plane: PlaneDependency,
-    project_id: ProjectId,
-    service_id: ServiceId,
-    data: JSONBody[ServiceUpgrade],
-    idempotency_key: IdempotencyKey = None,
+    at: ServicePath, data: JSONBody[ServiceUpgrade], idempotency_key: IdempotencyKey = None
 ) -> Response[Upgrade]:
     """Accept the upgrade of a fork of the service to another major version. The service itself is not changed.
 
     An upgrade that cannot succeed is refused with all reasons.
     """
     request = UpgradeRequest(data.to_version, data.keep_fork)
-    accepted = verbs.try_upgrade(plane, project_id, service_id, request, checked_key(idempotency_key))
-    found = verbs.get_upgrade(plane, project_id, service_id, accepted.service.id)
+    accepted = verbs.try_upgrade(*at, request, checked_key(idempotency_key))
+    found = verbs.get_upgrade(*at, accepted.service.id)
     return answer(upgrade_shape(found, accepted.initial_password), 202)
 
 
 @read_in_thread("/upgrades", operation_id="getUpgrades", summary="List the upgrades of a service")
-def list_upgrades(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Upgrades]:
+def list_upgrades(at: ServicePath) -> Response[Upgrades]:
     """The upgrades that were tried, newest first, with their reports."""
-    return answer(Upgrades([upgrade_shape(one) for one in verbs.list_upgrades(plane, project_id, service_id)]))
+    return answer(Upgrades([upgrade_shape(one) for one in verbs.list_upgrades(*at)]))
 
 
 @read_in_thread("/upgrades/{upgrade_id:str}", operation_id="getUpgrade", summary="Get an upgrade")
-def get_upgrade(
-    plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId, upgrade_id: UpgradeId
-) -> Response[Upgrade]:
+def get_upgrade(at: ServicePath, upgrade_id: UpgradeId) -> Response[Upgrade]:
     """How far an upgrade is, and its report. Poll this to see it end."""
-    return answer(upgrade_shape(verbs.get_upgrade(plane, project_id, service_id, upgrade_id)))
+    return answer(upgrade_shape(verbs.get_upgrade(*at, upgrade_id)))
 
 
 def upgrade_shape(found: verbs.Upgrade, password: Secret | None = None) -> Upgrade:
