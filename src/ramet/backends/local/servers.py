@@ -13,15 +13,16 @@ import psycopg
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
 from ramet.backends.local.host import files
+from ramet.backends.local.host.own_faults import looking_at
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import log_files, postgres
+from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.restore import capture, fetched, snapshots
 from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
 from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
-from ramet.backends.local.server.health import observe
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import extensions, roles
 from ramet.backends.local.upgrades import cluster
@@ -168,7 +169,8 @@ class LocalServers:
         return extensions.update(self.instances.paths(server.service_id), name)
 
     def inspect(self, server: Server) -> Observation:
-        return observe(self.instances.paths(server.service_id), is_replica=server.primary is not None)
+        with looking_at(f"the server of service {server.service_id}"):
+            return _observed(self.instances.paths(server.service_id), is_replica=server.primary is not None)
 
     def set_read_only(self, server: Server, *, read_only: bool) -> None:
         paths = self.instances.paths(server.service_id)
@@ -213,3 +215,20 @@ class LocalServers:
         while not seen():
             if time.monotonic() > deadline:
                 raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
+
+
+def _observed(paths: ServicePaths, is_replica: bool) -> Observation:
+    if not paths.data.is_dir():
+        return Observation(False, f"The volume of service {paths.service_id} is lost.")
+    if postgres.is_ready(paths):
+        return Observation(True, follows=not is_replica or _follows(paths))
+    if postgres.running(paths) is not None:
+        return Observation(False, "Its server is running but does not accept connections yet.")
+    return Observation(False, "Its server is not running.")
+
+
+def _follows(paths: ServicePaths) -> bool:
+    """Tell whether there is a WAL receiver; one that cannot connect exits at once."""
+    pid = postgres.running(paths)
+    roles = [title.rpartition(": ")[2] for _, title in children_of(pid)] if pid is not None else []
+    return any(role.startswith("walreceiver") and not role.endswith("idle") for role in roles)

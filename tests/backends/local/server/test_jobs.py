@@ -4,11 +4,13 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from harness.waiting import eventually
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.jobs import Jobs
+from ramet.errors import Failed, Unavailable
 
 PATIENCE_SECONDS = 120.0
 
@@ -101,3 +103,33 @@ def test_a_job_of_a_stopped_service_has_no_result(workers: tuple[Jobs, Jobs], pl
     again.may_end.set()
     eventually(lambda: other.run(place("a"), "read", again, 0.01) == "done")
     assert again.begun == 1
+
+
+def test_the_facts_or_the_error_of_a_job_reach_who_asks(workers: tuple[Jobs, Jobs], place: Place) -> None:
+    def refuse() -> None:
+        raise Unavailable("SERVER_KILLED", "It was killed", "Try again.")
+
+    def refuse_by_postgresql() -> None:
+        raise psycopg.errors.UndefinedTable("no such table")
+
+    def fail() -> None:
+        raise KeyError("what nobody expected")
+
+    def ask(name: str, act: Callable[[], object]) -> object:
+        return workers[0].result_of(place("a"), name, act, PATIENCE_SECONDS, code="LOAD_FAILED")
+
+    assert ask("load", lambda: {"tables": 3}) == {"tables": 3}
+    with pytest.raises(Unavailable, match="It was killed") as refused:
+        ask("refuse", refuse)
+    assert (refused.value.code, refused.value.details) == ("SERVER_KILLED", "Try again.")
+    for name, act, words in (("sql", refuse_by_postgresql, "no such table"), ("fail", fail, "what nobody expected")):
+        with pytest.raises(Failed, match=words) as failed:
+            ask(name, act)
+        assert failed.value.code == "LOAD_FAILED"
+
+
+def test_a_job_under_way_has_no_facts_yet(workers: tuple[Jobs, Jobs], place: Place, work: Work) -> None:
+    one, paths = workers[0], place("a")
+    assert one.result_of(paths, "load", work, 0, code="LOAD_FAILED") is None
+    work.may_end.set()
+    assert one.result_of(paths, "load", work, PATIENCE_SECONDS, code="LOAD_FAILED") == "done"

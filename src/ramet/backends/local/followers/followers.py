@@ -21,8 +21,7 @@ from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.server.standby import ROOT_CERTIFICATE, source_directory
-from ramet.backends.local.sources.copying import outcome_of, write_password
-from ramet.backends.local.sources.sources import facts_of
+from ramet.backends.local.sources.copying import write_password
 from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import connections, foreign
@@ -90,10 +89,9 @@ class LocalFollowers:
         done = copy.directory / _FETCHED
         if done.exists() and copy.paths.data.exists():
             return Loading(json.loads(done.read_text()))
-        outcome = self.jobs.run(copy.paths, _FETCHED, lambda: outcome_of(copy.fetch), timeout_seconds)
-        if outcome is None:
+        facts = self.jobs.result_of(copy.paths, _FETCHED, copy.fetch, timeout_seconds, code="LOAD_FAILED")
+        if facts is None:
             return Loading(None, copy.progress())
-        facts = facts_of(outcome)
         files.write(done, json.dumps(facts), durable=True)
         return Loading(facts)
 

@@ -6,6 +6,7 @@ process the job is started again, which is harmless. The number of jobs that run
 
 import contextlib
 import fcntl
+import json
 import logging
 import os
 import struct
@@ -14,13 +15,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
+
+import psycopg
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.errors import Error, Failed, Unavailable
 
 _OUTCOME_CHARACTERS = 4000
 _OUTCOME_SECONDS = 60.0
 _RANGE = struct.Struct("hhqqi4x")  # struct flock of fcntl(2)
+_Facts = TypeVar("_Facts")
 _log = logging.getLogger(__name__)
 
 
@@ -54,6 +60,26 @@ class Jobs:
             return _take_outcome(paths, name)  # the job may have ended in between
         thread.join(timeout_seconds)
         return None if thread.is_alive() else _take_outcome(paths, name)
+
+    def result_of(
+        self, paths: ServicePaths, name: str, work: Callable[[], _Facts], timeout_seconds: float, *, code: str
+    ) -> _Facts | None:
+        """Run a job as `run` does; return the facts that its work returned (JSON), None while it is running.
+
+        Raises its error: Unavailable and Failed as they are, all others as Failed with `code`.
+        """
+        outcome = self.run(paths, name, lambda: _encoded(work, code), timeout_seconds)
+        if outcome is None:
+            return None
+        try:
+            found = json.loads(outcome)
+        except ValueError as error:  # an error that nobody expected, in the words of the thread
+            raise Failed(code, outcome) from error
+        if "error" in found:
+            kind = Unavailable if found.pop("error") == "Unavailable" else Failed
+            raise kind(**found)
+        facts: _Facts = found["facts"]
+        return facts
 
     def end(self, paths: ServicePaths) -> None:
         """Forget the jobs of a service that is removed or stopped: their connections end with the server."""
@@ -108,6 +134,17 @@ def _owned(stack: contextlib.ExitStack, paths: ServicePaths, name: str) -> bool:
     except (TimeoutError, FileNotFoundError):
         return False
     return not (paths.sockets / _outcome(name)).exists()
+
+
+def _encoded(work: Callable[[], object], code: str) -> str:
+    """Do the work, and return its facts, or its error, as a text that another process can read."""
+    try:
+        return json.dumps({"facts": work()})
+    except Error as error:
+        kind = "Unavailable" if isinstance(error, Unavailable) else "Failed"
+        return json.dumps({"error": kind, "code": error.code, "message": error.message, "details": error.details})
+    except psycopg.Error as error:
+        return json.dumps({"error": "Failed", "code": code, "message": str(error).strip()[:1000], "details": ""})
 
 
 def _outcome(name: str) -> str:

@@ -5,7 +5,6 @@ another process's.
 """
 
 import contextlib
-import json
 import os
 import shutil
 import threading
@@ -28,7 +27,7 @@ from ramet.backends.local.sources.examine import OWN_SCHEMA
 from ramet.backends.local.sources.tools import Finished, Workplace, check
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, row
-from ramet.errors import Error, Unavailable
+from ramet.errors import Unavailable
 
 _DUMP, _PROGRESS, _PASSFILE = "dump", "progress", "passfile"
 _REPORT_SECONDS = 0.5
@@ -233,14 +232,3 @@ def _loading(paths: ServicePaths, tables: int, total: int) -> str:
 
 def _jobs() -> int:
     return max(1, min(_MOST_JOBS, len(os.sched_getaffinity(0))))
-
-
-def outcome_of(work: Callable[[], dict[str, Any]]) -> str:
-    """Do the work, and return its facts, or its error, as a text that another process can read."""
-    try:
-        return json.dumps({"facts": work()})
-    except Error as error:
-        kind = "Unavailable" if isinstance(error, Unavailable) else "Failed"
-        return json.dumps({"error": kind, "code": error.code, "message": error.message, "details": error.details})
-    except psycopg.Error as error:
-        return json.dumps({"error": "Failed", "code": "LOAD_FAILED", "message": str(error)[:1000], "details": ""})

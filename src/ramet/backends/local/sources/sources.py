@@ -18,14 +18,14 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
-from ramet.backends.local.sources.copying import Import, directory_of, outcome_of, write_password
+from ramet.backends.local.sources.copying import Import, directory_of, write_password
 from ramet.backends.local.sources.destination import destination_of
 from ramet.backends.local.sources.examine import read_facts
 from ramet.backends.local.sources.relay import PORT, open_relay
 from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.volumes.pool import Pool
-from ramet.errors import Failed, Invalid, Unavailable
+from ramet.errors import Invalid
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 
@@ -90,10 +90,9 @@ class LocalSources:
         done = work.directory / name
         if done.exists():
             return Loading(json.loads(done.read_text()))
-        outcome = self.jobs.run(work.paths, name, lambda: outcome_of(act), timeout_seconds)
-        if outcome is None:
+        facts = self.jobs.result_of(work.paths, name, act, timeout_seconds, code="LOAD_FAILED")
+        if facts is None:
             return Loading(None, work.progress())
-        facts = facts_of(outcome)
         files.write(done, json.dumps(facts), durable=True)
         return Loading(facts)
 
@@ -128,19 +127,6 @@ def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words) from error
         finally:
             limit.cancel()
-
-
-def facts_of(outcome: str) -> dict[str, Any]:
-    """Return the facts of a part of the work. Raises the error in them."""
-    try:
-        found = json.loads(outcome)
-    except ValueError as error:  # an error that nobody expected, in the words of the thread
-        raise Failed("IMPORT_FAILED", outcome) from error
-    if "facts" in found:
-        facts: dict[str, Any] = found["facts"]
-        return facts
-    kind = Unavailable if found["error"] == "Unavailable" else Failed
-    raise kind(found["code"], found["message"], found["details"])
 
 
 def words_of(error: psycopg.Error) -> str:

@@ -1,12 +1,9 @@
 """Upgrades of servers of this host."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-import psycopg
 
 from ramet.backends.interface.upgrades import Upgrading
 from ramet.backends.interface.values import Server
@@ -15,7 +12,6 @@ from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.upgrades import cluster, examine, platform_objects, survey
 from ramet.backends.local.upgrades.cluster import Cluster
 from ramet.backends.local.volumes.pool import Pool
-from ramet.errors import Error, Failed, Unavailable
 from ramet.model.upgrade import Statement, Survey, UpgradeFacts
 
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
@@ -66,30 +62,7 @@ class LocalUpgrades:
         return platform_objects.put_back(self.instances.paths(server.service_id), server, from_major)
 
     def _run(self, server: Server, name: str, work: Callable[[], Any], timeout_seconds: float) -> None:
-        paths = self.instances.paths(server.service_id)
-        outcome = self.jobs.run(paths, name, lambda: _outcome_of(work), timeout_seconds)
-        if outcome:
-            raise _error_of(outcome)
+        def act() -> None:
+            work()  # what it found is in the volume
 
-
-def _outcome_of(work: Callable[[], Any]) -> str:
-    """Do the work; return its error as a text that another process can read, empty when there is none."""
-    try:
-        work()
-    except Error as error:
-        kind = "Unavailable" if isinstance(error, Unavailable) else "Failed"
-        return json.dumps({"error": kind, "code": error.code, "message": error.message, "details": error.details})
-    except psycopg.Error as error:
-        return json.dumps(
-            {"error": "Failed", "code": "UPGRADE_FAILED", "message": str(error).strip()[:1000], "details": ""}
-        )
-    return ""
-
-
-def _error_of(outcome: str) -> Error:
-    try:
-        found = json.loads(outcome)
-    except ValueError:  # an error that nobody expected, in the words of the thread
-        return Failed("UPGRADE_FAILED", outcome)
-    kind = Unavailable if found["error"] == "Unavailable" else Failed
-    return kind(found["code"], found["message"], found["details"])
+        self.jobs.result_of(self.instances.paths(server.service_id), name, act, timeout_seconds, code="UPGRADE_FAILED")
