@@ -15,6 +15,8 @@ def neutralized_lines(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         if 0 < ended < len(prepared):
             fate = f"{ended} rolled back, because they changed roles or databases; the others are {fate}"
         yield "Prepared transactions", f"{listed(prepared)}: {fate}"
+    if own := facts.get("own_subscriptions"):
+        yield "Source", f"{listed(own)}: dropped, so it does not follow the source of its parent"
     if names := facts.get("subscriptions"):
         yield "Subscriptions", f"{listed(names)}: disabled and detached"
     if jobs := facts.get("jobs"):

@@ -14,9 +14,22 @@ from ramet.backends.interface.replication import Replication
 from ramet.backends.interface.restore import Restore
 from ramet.backends.interface.servers import Servers
 from ramet.backends.interface.sources import Sources
+from ramet.backends.interface.subscriptions import Subscriptions
 from ramet.backends.interface.upgrades import Upgrades
 
-PROTOCOLS = (Servers, Restore, Replicas, Poolers, Archive, Host, Sources, Replication, Upgrades, Followers)
+PROTOCOLS = (
+    Servers,
+    Restore,
+    Replicas,
+    Poolers,
+    Archive,
+    Host,
+    Sources,
+    Replication,
+    Upgrades,
+    Followers,
+    Subscriptions,
+)
 MOST_METHODS = 15
 
 
@@ -46,6 +59,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
                 "replication",
                 "upgrades",
                 "followers",
+                "subscriptions",
             ),
             PROTOCOLS,
             strict=True,

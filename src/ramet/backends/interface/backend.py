@@ -16,6 +16,7 @@ from ramet.backends.interface.replication import Replication
 from ramet.backends.interface.restore import Restore
 from ramet.backends.interface.servers import Servers
 from ramet.backends.interface.sources import Sources
+from ramet.backends.interface.subscriptions import Subscriptions
 from ramet.backends.interface.upgrades import Upgrades
 
 
@@ -45,6 +46,10 @@ class Backend(Protocol):
     @property
     def sources(self) -> Sources:
         """Databases elsewhere whose contents become a service."""
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Services that receive the changes of a database elsewhere by logical replication."""
 
     @property
     def replication(self) -> Replication:

@@ -143,8 +143,18 @@ class Sources(Protocol):
     def keep(self, server: Server, source: SourceAddress, sealed: str) -> None:
         """Keep the password in the server's volume, readable for nobody else, until `discard`."""
 
-    def fetch(self, server: Server, source: SourceAddress, facts: SourceFacts, timeout_seconds: float) -> Loading:
+    def fetch(
+        self,
+        server: Server,
+        source: SourceAddress,
+        facts: SourceFacts,
+        timeout_seconds: float,
+        *,
+        schema_only: bool = False,
+    ) -> Loading:
         """Copy the source into the server's volume, as of one moment; watch for at most `timeout_seconds`.
+
+        With `schema_only` it has neither rows nor publications, for a server that will subscribe.
 
         After a crash it begins again. Raises Failed with the reason of PostgreSQL's tools.
         """

@@ -23,6 +23,7 @@ from ramet.backends.local.server.jobs import cpu_count
 from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.sources.sources import LocalSources
 from ramet.backends.local.sources.vault import Vault
+from ramet.backends.local.subscriptions.subscriptions import LocalSubscriptions
 from ramet.backends.local.upgrades.upgrades import LocalUpgrades
 from ramet.backends.local.volumes.pool import Pool, open_pool
 from ramet.backends.local.volumes.quota_support import open_quotas
@@ -60,6 +61,11 @@ class LocalBackend:
     def sources(self) -> LocalSources:
         """Databases elsewhere."""
         return LocalSources(self.instances, self.pool, self.vault)
+
+    @cached_property
+    def subscriptions(self) -> LocalSubscriptions:
+        """Subscriptions to databases elsewhere."""
+        return LocalSubscriptions(self.instances, self.vault)
 
     @cached_property
     def replication(self) -> LocalReplication:

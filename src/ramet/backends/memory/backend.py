@@ -15,6 +15,7 @@ from ramet.backends.memory.replication import MemoryReplication
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.backends.memory.servers import MemoryServers
 from ramet.backends.memory.sources import MemorySources
+from ramet.backends.memory.subscriptions import MemorySubscriptions
 from ramet.backends.memory.upgrades import MemoryUpgrades
 from ramet.backends.memory.volumes import Memory, Row
 from ramet.errors import Failed
@@ -31,6 +32,7 @@ class MemoryBackend(Memory):
         self.poolers = MemoryPoolers(self)
         self.archive = MemoryArchive(self)
         self.sources = MemorySources(self)
+        self.subscriptions = MemorySubscriptions(self, self.sources)
         self.replication = MemoryReplication(self)
         self.upgrades = MemoryUpgrades(self)
         self.followers = MemoryFollowers(self)

@@ -38,7 +38,15 @@ class MemorySources:
     def keep(self, server: Server, source: SourceAddress, sealed: str) -> None:
         self.kept[server.service_id] = sealed[::-1]
 
-    def fetch(self, server: Server, source: SourceAddress, facts: SourceFacts, timeout_seconds: float) -> Loading:
+    def fetch(
+        self,
+        server: Server,
+        source: SourceAddress,
+        facts: SourceFacts,
+        timeout_seconds: float,
+        *,
+        schema_only: bool = False,
+    ) -> Loading:
         if self.kept.get(server.service_id, self.password.reveal()) != self.password.reveal():
             raise AssertionError("BUG: another password was kept than the one that was sent")
         if server.service_id in self.fetched:

@@ -196,6 +196,7 @@ class Instances:
             found |= neutralization.neutralize(paths, connection, surroundings) if neutralize else {}
             with connection.transaction():
                 found["subscriptions"] = neutralization.detach_subscriptions(connection, surroundings)
+                found |= neutralization.drop_own_subscriptions(connection, found["subscriptions"])
                 found["settings_removed"] = reset_closing_settings(connection)
                 if neutralize:
                     neutralization.disable_telemetry(connection)

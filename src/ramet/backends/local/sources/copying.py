@@ -48,6 +48,7 @@ class Import:
 
     instances: Instances
     server: Server
+    schema_only: bool = False
 
     @property
     def paths(self) -> ServicePaths:
@@ -143,10 +144,11 @@ class Import:
 
     def _dump_command(self) -> list[str]:
         program = self.instances.installations.of(self.server.pg_major).program("pg_dump")
+        content = ("--schema-only", "--no-publications") if self.schema_only else ("-b",)
         return [
-            program, "--format=directory", f"--jobs={_jobs()}", "--compress=1", "-b", "--encoding=UTF8", "--verbose",
+            program, "--format=directory", f"--jobs={_jobs()}", "--compress=1", "--encoding=UTF8", "--verbose",
             "--no-password", "--lock-wait-timeout=60s", "--no-subscriptions", f"--exclude-schema={OWN_SCHEMA}",
-            *_OF_A_SERVICE, "--file", str(self.directory / _DUMP),
+            *content, *_OF_A_SERVICE, "--file", str(self.directory / _DUMP),
         ]  # fmt: skip
 
     def _source_variables(self, source: SourceAddress, sockets: Path) -> dict[str, str]:

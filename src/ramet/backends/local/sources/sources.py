@@ -69,8 +69,16 @@ class LocalSources:
         self.instances.account.make_directory(directory_of(paths))
         write_password(directory_of(paths), self.vault.unseal(sealed).reveal())
 
-    def fetch(self, server: Server, source: SourceAddress, facts: SourceFacts, timeout_seconds: float) -> Loading:
-        work = Import(self.instances, server)
+    def fetch(
+        self,
+        server: Server,
+        source: SourceAddress,
+        facts: SourceFacts,
+        timeout_seconds: float,
+        *,
+        schema_only: bool = False,
+    ) -> Loading:
+        work = Import(self.instances, server, schema_only)
         return self._watch(work, _FETCHED, lambda: work.fetch(source, facts), timeout_seconds)
 
     def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Loading:

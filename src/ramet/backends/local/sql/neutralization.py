@@ -122,6 +122,24 @@ def detach_subscriptions(connection: Connection, found: Inspection) -> list[str]
     return sorted(f"{databases[oid]}.{name}" for oid, name in rows if oid in databases)
 
 
+def drop_own_subscriptions(connection: Connection, detached: list[str]) -> dict[str, Any]:
+    """Drop the subscriptions of this database by which the platform follows a source, which are among the detached.
+
+    A fork that used one would take the changes from its parent. Returns the names of those, and of the others.
+    """
+    names = _column(
+        connection,
+        "SELECT subname FROM pg_subscription WHERE subowner = 10 AND subslotname IS NULL AND subname ~ '^ramet_'"
+        " AND subdbid = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY 1",
+    )
+    for name in names:
+        connections.run(connection, "DROP SUBSCRIPTION {}", name)
+    if not names:
+        return {}
+    own = {f"{connection.info.dbname}.{name}" for name in names}
+    return {"subscriptions": [name for name in detached if name not in own], "own_subscriptions": names}
+
+
 def _clear_user_mappings(connection: Connection) -> int:
     """Remove the options of user mappings, without the validators of foreign-data wrappers."""
     return connection.execute("UPDATE pg_user_mapping SET umoptions = NULL WHERE umoptions IS NOT NULL").rowcount

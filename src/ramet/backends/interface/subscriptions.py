@@ -1,0 +1,77 @@
+"""Services that receive the changes of a database elsewhere by logical replication, where only SQL is allowed."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ramet.backends.interface.sources import Loading, SourceAddress
+from ramet.backends.interface.values import Server
+from ramet.model.passwords import Secret
+
+
+@dataclass(frozen=True)
+class PublisherFacts:
+    """What was read in a source, as the role that the subscription connects with.
+
+    `free_slots` and `free_senders` are how many more the source allows. `not_owned` are tables that the role may not
+    publish, `without_identity` those whose rows cannot be updated or deleted once they are published, and `unlogged`
+    those that are not replicated.
+    """
+
+    major: int
+    wal_level: str
+    is_standby: bool
+    may_replicate: bool
+    may_publish: bool
+    free_slots: int
+    free_senders: int
+    sequence_count: int
+    large_object_count: int
+    not_owned: tuple[str, ...] = ()
+    without_identity: tuple[str, ...] = ()
+    unlogged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SubscriptionState:
+    """How far a subscription is. `lag_bytes` is the WAL of the source that is not applied yet, None if not known.
+
+    `problem` says why nothing arrives now, with its remedy.
+    """
+
+    tables: int
+    copied_tables: int
+    lag_bytes: int | None
+    problem: str | None = None
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the first copy of every table is complete."""
+        return self.copied_tables == self.tables
+
+
+class Subscriptions(Protocol):
+    """Subscriptions of servers here to databases elsewhere. The platform owns them, and tenants see no password."""
+
+    def examine(self, source: SourceAddress, password: Secret) -> PublisherFacts:
+        """Read what a subscription depends on; nothing is changed. Raises Invalid when the source cannot be read."""
+
+    def publish(self, server: Server, source: SourceAddress, sealed: str) -> None:
+        """Make a publication of all tables, and a slot, in the source; keep its password in the server's directory.
+
+        Before the schema is copied: a table that is made later is in neither. Raises Failed with the source's reason.
+        """
+
+    def subscribe(self, server: Server) -> None:
+        """Let a serving server that has the schema copy what is published, and receive its changes from then on."""
+
+    def observe(self, server: Server) -> SubscriptionState:
+        """Return how far the subscription of a serving server is."""
+
+    def finish(self, server: Server, timeout_seconds: float) -> Loading:
+        """Wait until all is applied that the source has committed at the first call; then end the subscription.
+
+        The values of sequences are carried over before. Publication, slot and password are removed.
+        """
+
+    def discard(self, service_id: str) -> None:
+        """Remove publication and slot from the source, if it can be reached, and the password."""

@@ -1,0 +1,1 @@
+"""Subscriptions of the servers of this host to databases elsewhere."""

@@ -1,0 +1,151 @@
+"""A source that publishes: sessions in it, what was read there, and what is made there."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.subscriptions import PublisherFacts
+from ramet.backends.local.host.waiting import wait_until
+from ramet.backends.local.sources.examine import OWN_SCHEMA
+from ramet.backends.local.sources.relay import PORT, open_relay
+from ramet.model.passwords import Secret
+
+_MOST_NAMES = 200
+_END_SECONDS, _PAUSE_SECONDS = 15.0, 0.1
+_SETTINGS = "-c search_path=pg_catalog -c statement_timeout=60s -c lock_timeout=10s"
+# Amazon RDS lets its role replicate without the attribute.
+_BASIC = """
+SELECT current_setting('server_version_num')::int / 10000, current_setting('wal_level'), pg_is_in_recovery(),
+    rolsuper OR rolreplication
+        OR EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'rds_replication' AND pg_has_role(r.oid, 'USAGE')),
+    has_database_privilege(current_database(), 'CREATE'),
+    current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots)::int,
+    current_setting('max_wal_senders')::int - (SELECT count(*) FROM pg_stat_replication)::int,
+    (SELECT count(*) FROM pg_sequences)::int, (SELECT count(*) FROM pg_largeobject_metadata)::int
+FROM pg_roles WHERE rolname = current_user
+"""
+_OURS = f"""n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', '{OWN_SCHEMA}') AND NOT EXISTS (
+    SELECT FROM pg_depend e WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e')
+"""
+_TABLES = f"""
+SELECT format('%I.%I', nspname, relname), pg_has_role(relowner, 'USAGE'), relpersistence = 'u',
+    relkind = 'r' AND CASE relreplident WHEN 'f' THEN false WHEN 'n' THEN true
+        WHEN 'd' THEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+        ELSE NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident) END
+FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE relkind IN ('r', 'p') AND relpersistence <> 't' AND {_OURS} ORDER BY 1
+"""  # noqa: S608 - all of it is ours
+_PUBLISHED = f"""
+SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE relkind IN ('r', 'p') AND relpersistence = 'p' AND NOT relispartition AND {_OURS} ORDER BY 1, 2
+"""  # noqa: S608 - all of it is ours
+_SLOT = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
+_LAG = """
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8, wal_status FROM pg_replication_slots
+WHERE slot_name = %s
+"""
+_SEQUENCES = """
+SELECT schemaname, sequencename, last_value FROM pg_sequences
+WHERE last_value IS NOT NULL AND schemaname !~ '^pg_' ORDER BY 1, 2
+"""
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@contextlib.contextmanager
+def open_session(source: SourceAddress, password: Secret) -> Iterator[Connection]:
+    """Open a session in a source, through a relay that speaks TLS. Raises psycopg.Error."""
+    with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_relay(source, Path(name)), psycopg.connect(
+        host=name, port=PORT, user=source.user, password=password.reveal(), dbname=source.database,
+        sslmode="disable", gssencmode="disable", passfile="/nonexistent", client_encoding="UTF8",
+        application_name="ramet follow", connect_timeout=15, autocommit=True, options=_SETTINGS,
+    ) as connection:  # fmt: skip
+        yield connection
+
+
+def read_facts(connection: Connection) -> PublisherFacts:
+    """Return what a subscription to this database depends on."""
+    major, level, is_standby, replicates, publishes, slots, senders, sequences, objects = _one(connection, _BASIC)
+    tables = connection.execute(_TABLES.encode()).fetchall()
+    return PublisherFacts(
+        major=major,
+        wal_level=level,
+        is_standby=is_standby,
+        may_replicate=replicates,
+        may_publish=publishes,
+        free_slots=slots,
+        free_senders=senders,
+        sequence_count=sequences,
+        large_object_count=objects,
+        not_owned=tuple(name for name, is_owned, _, _ in tables if not is_owned)[:_MOST_NAMES],
+        without_identity=tuple(name for name, _, _, lacks in tables if lacks)[:_MOST_NAMES],
+        unlogged=tuple(name for name, _, is_unlogged, _ in tables if is_unlogged)[:_MOST_NAMES],
+    )
+
+
+def _one(connection: Connection, query: str) -> tuple[Any, ...]:
+    return connection.execute(query.encode()).fetchall()[0]
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """The publication and the slot of one service in a source; both have this name."""
+
+    connection: Connection
+    name: str
+
+    def publish(self) -> None:
+        """Make both unless they exist."""
+        made = self.connection.execute("SELECT FROM pg_publication WHERE pubname = %s", (self.name,)).fetchone()
+        if made is None:
+            tables = [sql.Identifier(*row) for row in self.connection.execute(_PUBLISHED.encode()).fetchall()]
+            command = sql.SQL("CREATE PUBLICATION {}").format(sql.Identifier(self.name))
+            if tables:
+                command += sql.SQL(" FOR TABLE {}").format(sql.SQL(", ").join(tables))
+            self.connection.execute(command)
+        if self.connection.execute(_SLOT, (self.name,)).fetchone() is None:
+            self.connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.name,))
+
+    def lag(self) -> tuple[int | None, str | None]:
+        """Return the bytes that are not confirmed yet, and the slot's wal_status; None: there is no slot."""
+        row = self.connection.execute(_LAG, (self.name,)).fetchone()
+        return (None, None) if row is None else (row[0], row[1])
+
+    def position(self) -> str:
+        """Return the end of the source's WAL."""
+        return str(self.connection.execute("SELECT pg_current_wal_lsn()").fetchall()[0][0])
+
+    def has_confirmed(self, lsn: str) -> bool:
+        """Tell whether the subscriber has applied all before a position."""
+        query = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
+        return self.connection.execute(query, (lsn, self.name)).fetchone() == (True,)
+
+    def sequences(self) -> list[tuple[str, str, int]]:
+        """Return schema, name and last value of the sequences that were used."""
+        found = self.connection.execute(_SEQUENCES.encode()).fetchall()
+        return [(schema, name, last) for schema, name, last in found]
+
+    def remove(self) -> None:
+        """Drop both, if they exist, and end the session of a subscriber that still reads."""
+        if not wait_until(self._drops_slot, _END_SECONDS, _PAUSE_SECONDS):
+            raise psycopg.errors.ObjectInUse(f"the slot {self.name} is still in use")
+        self.connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(self.name)))
+
+    def _drops_slot(self) -> bool:
+        """Drop the slot, or end the session that reads it; a subscriber that lives may be back before the drop."""
+        row = self.connection.execute(_SLOT, (self.name,)).fetchone()
+        if row is None:
+            return True
+        if row[0] is not None:
+            self.connection.execute("SELECT pg_terminate_backend(%s)", (row[0],))
+        with contextlib.suppress(psycopg.errors.ObjectInUse):
+            self.connection.execute("SELECT pg_drop_replication_slot(%s)", (self.name,))
+            return True
+        return False

@@ -1,0 +1,89 @@
+"""The subscription in a server of this host. A superuser owns it: its worker takes the role of each table's owner.
+
+That is so from PostgreSQL 16 on. Before, tenants' triggers and functions would run as the superuser.
+"""
+
+from typing import Any
+
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import DATABASE, Connection
+
+OLDEST_MAJOR = 16
+_TABLES = """
+SELECT count(*), count(*) FILTER (WHERE srsubstate = 'r') FROM pg_subscription_rel r
+JOIN pg_subscription s ON s.oid = r.srsubid WHERE subname = %s
+"""
+_WORKER = """
+SELECT subenabled, EXISTS (SELECT FROM pg_stat_subscription w WHERE w.subid = s.oid AND w.relid IS NULL
+        AND w.pid IS NOT NULL AND w.latest_end_lsn IS NOT NULL),
+    coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats t WHERE t.subid = s.oid), 0)
+FROM pg_subscription s WHERE subname = %s
+"""
+
+
+def connection_text(source: SourceAddress, service_id: str, passfile: str, certificate: str | None) -> str:
+    """Return how the server connects to the source. The password is in a file: catalogs may be read by others."""
+    return make_conninfo(
+        host=source.host,
+        port=source.port,
+        dbname=source.database,
+        user=source.user,
+        passfile=passfile,
+        sslmode=source.sslmode,
+        sslrootcert=certificate,
+        gssencmode="disable",
+        application_name=f"ramet {service_id}",
+        connect_timeout=10,
+        keepalives_idle=30,
+        keepalives_interval=10,
+        keepalives_count=6,
+    )
+
+
+def create(paths: ServicePaths, name: str, conninfo: str) -> None:
+    """Make the subscription, which begins to copy, unless it exists. Publication and slot of that name exist."""
+    with connections.connect(paths, DATABASE, statement_timeout="60s") as connection:
+        if state(connection, name) is None:
+            command = sql.SQL(
+                "CREATE SUBSCRIPTION {name} CONNECTION {conninfo} PUBLICATION {name}"
+                " WITH (create_slot = false, slot_name = {slot}, copy_data = true, run_as_owner = false)"
+            )
+            names = {"name": sql.Identifier(name), "conninfo": sql.Literal(conninfo), "slot": sql.Literal(name)}
+            connection.execute(command.format(**names))
+
+
+def state(connection: Connection, name: str) -> tuple[bool, bool, int] | None:
+    """Return whether a subscription is enabled, whether it receives, and how often it failed; None: there is none."""
+    row = connection.execute(_WORKER, (name,)).fetchone()
+    return None if row is None else (row[0], row[1], row[2])
+
+
+def copied(connection: Connection, name: str) -> tuple[int, int]:
+    """Return the number of tables, and of those whose first copy is complete."""
+    tables, done = connection.execute(_TABLES, (name,)).fetchall()[0]
+    return tables, done
+
+
+def set_sequences(connection: Connection, sequences: list[tuple[str, str, int]]) -> int:
+    """Give sequences that exist here their values; return their number."""
+    count = 0
+    for schema, name, last in sequences:
+        found = connection.execute("SELECT to_regclass(format('%%I.%%I', %s::text, %s::text))", (schema, name))
+        oid: Any = found.fetchall()[0][0]
+        if oid is not None:
+            connection.execute("SELECT setval(%s::regclass, %s)", (oid, last))
+            count += 1
+    return count
+
+
+def drop(connection: Connection, name: str) -> None:
+    """Drop the subscription, if it exists, without contacting the source."""
+    if state(connection, name) is not None:
+        connections.run(connection, "ALTER SUBSCRIPTION {} DISABLE", name)
+        connections.run(connection, "ALTER SUBSCRIPTION {} SET (slot_name = NONE)", name)
+        connections.run(connection, "DROP SUBSCRIPTION {}", name)

@@ -1,0 +1,200 @@
+"""Subscriptions of servers of this host; obeys ramet.backends.interface.subscriptions.Subscriptions."""
+
+import contextlib
+import logging
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psycopg
+
+from ramet.backends.interface.sources import Loading, SourceAddress
+from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sources.vault import Vault
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import DATABASE
+from ramet.backends.local.subscriptions import subscriber
+from ramet.backends.local.subscriptions.publisher import Connection, Publisher, open_session, read_facts
+from ramet.errors import Failed, Invalid, Unavailable
+from ramet.model.passwords import Secret
+
+_log = logging.getLogger(__name__)
+_PASSFILE, _CERTIFICATE, _SOURCE, _END = "passfile", "root.crt", "source.json", "end"
+_ASK_SECONDS = 0.2
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What is kept of a source beside the server; the password is sealed."""
+
+    source: SourceAddress
+    sealed: str
+
+
+@dataclass(frozen=True)
+class LocalSubscriptions:
+    """Subscriptions, and what is kept for them beside the data directories."""
+
+    instances: Instances
+    vault: Vault
+
+    def examine(self, source: SourceAddress, password: Secret) -> PublisherFacts:
+        try:
+            with open_session(source, password) as connection:
+                return read_facts(connection)
+        except psycopg.Error as error:
+            raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", _words(error)) from error
+
+    def publish(self, server: Server, source: SourceAddress, sealed: str) -> None:
+        self._check_version(server)
+        paths = self.instances.make_directories(server)
+        self._keep(paths, _Kept(source, sealed))
+        try:
+            with open_session(source, self.vault.unseal(sealed)) as connection:
+                Publisher(connection, name_of(server.service_id)).publish()
+        except psycopg.OperationalError as error:
+            raise _unreachable(source, error) from error
+        except psycopg.Error as error:
+            raise Failed("NOT_PUBLISHED", f"The source {source} could not be published", _words(error)) from error
+
+    def subscribe(self, server: Server) -> None:
+        self._check_version(server)
+        paths = self.instances.paths(server.service_id)
+        kept, directory = self._kept(paths), directory_of(paths)
+        certificate = None if kept.source.root_certificate is None else str(directory / _CERTIFICATE)
+        passfile = str(directory / _PASSFILE)
+        conninfo = subscriber.connection_text(kept.source, server.service_id, passfile, certificate)
+        try:
+            subscriber.create(paths, name_of(server.service_id), conninfo)
+        except psycopg.Error as error:
+            raise Failed("NOT_SUBSCRIBED", f"The server cannot subscribe to {kept.source}", _words(error)) from error
+
+    def observe(self, server: Server) -> SubscriptionState:
+        paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
+        with connections.connect(paths, DATABASE) as connection:
+            found, (tables, copied) = subscriber.state(connection, name), subscriber.copied(connection, name)
+        if found is None:
+            return SubscriptionState(tables, copied, None, "There is no subscription: make the service again.")
+        _, receives, failures = found
+        kept = self._kept(paths)
+        try:
+            with open_session(kept.source, self.vault.unseal(kept.sealed)) as source:
+                lag, status = Publisher(source, name).lag()
+        except psycopg.Error as error:
+            return SubscriptionState(
+                tables, copied, None, f"The source {kept.source} cannot be reached: {_words(error)}."
+            )
+        if status in (None, "lost"):
+            return SubscriptionState(
+                tables, copied, None, f"The source has removed the WAL of the slot {name}: make the service again."
+            )
+        problem = f"The subscription failed {failures} times: the log of the service says why."
+        return SubscriptionState(tables, copied, lag, problem if failures and not receives else None)
+
+    def finish(self, server: Server, timeout_seconds: float) -> Loading:
+        paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
+        if not (directory_of(paths) / _SOURCE).exists():
+            return Loading({})  # it was finished before
+        kept = self._kept(paths)
+        end_file = directory_of(paths) / _END
+        try:
+            with open_session(kept.source, self.vault.unseal(kept.sealed)) as source:
+                publisher = Publisher(source, name)
+                if not end_file.exists():
+                    files.write(end_file, publisher.position(), durable=True)
+                end = end_file.read_text()
+                if not self._await(paths, publisher, end, timeout_seconds):
+                    lag, _ = publisher.lag()
+                    return Loading(None, f"{lag} bytes behind the source")
+                count = self._carry_over(paths, name, publisher)
+                publisher.remove()
+        except psycopg.OperationalError as error:
+            raise _unreachable(kept.source, error) from error
+        shutil.rmtree(directory_of(paths))
+        return Loading({"end_lsn": end, "sequences": count})
+
+    def discard(self, service_id: str) -> None:
+        paths = self.instances.paths(service_id)
+        directory = directory_of(paths)
+        if not (directory / _SOURCE).exists():
+            shutil.rmtree(directory, ignore_errors=not directory.exists())
+            return
+        kept, name = self._kept(paths), name_of(service_id)
+        with contextlib.suppress(psycopg.Error, Unavailable), connections.connect(paths, DATABASE) as connection:
+            subscriber.drop(connection, name)
+        try:
+            with open_session(kept.source, self.vault.unseal(kept.sealed)) as source:
+                Publisher(source, name).remove()
+        except (psycopg.Error, Failed) as error:
+            _log.warning("slot and publication %s stay in %s: %s", name, kept.source, error)
+        shutil.rmtree(directory)
+
+    def _carry_over(self, paths: ServicePaths, name: str, publisher: Publisher) -> int:
+        with connections.connect(paths, DATABASE) as connection:
+            count = subscriber.set_sequences(connection, publisher.sequences())
+            subscriber.drop(connection, name)
+        return count
+
+    def _await(self, paths: ServicePaths, publisher: Publisher, end: str, timeout_seconds: float) -> bool:
+        """Wait until all tables are copied and all before `end` is applied, or the subscription was dropped before."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            with connections.connect(paths, DATABASE) as connection:
+                if self._is_over(connection, publisher, end):
+                    return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_ASK_SECONDS)
+
+    def _is_over(self, connection: Connection, publisher: Publisher, end: str) -> bool:
+        if subscriber.state(connection, publisher.name) is None:
+            return True
+        tables, copied = subscriber.copied(connection, publisher.name)
+        return tables == copied and publisher.has_confirmed(end)
+
+    def _keep(self, paths: ServicePaths, kept: _Kept) -> None:
+        directory = directory_of(paths)
+        self.instances.account.make_directory(directory)
+        password = self.vault.unseal(kept.sealed).reveal().replace("\\", "\\\\").replace(":", "\\:")
+        files.write(directory / _PASSFILE, f"*:*:*:*:{password}\n", durable=True)
+        if kept.source.root_certificate is not None:
+            files.write(directory / _CERTIFICATE, kept.source.root_certificate, durable=True)
+        files.write(directory / _SOURCE, msgspec.json.encode(kept), durable=True)
+
+    def _kept(self, paths: ServicePaths) -> _Kept:
+        try:
+            return msgspec.json.decode((directory_of(paths) / _SOURCE).read_bytes(), type=_Kept)
+        except FileNotFoundError as error:
+            raise Failed("NOT_FOLLOWING", f"Service {paths.service_id} subscribes to no source") from error
+
+    def _check_version(self, server: Server) -> None:
+        if server.pg_major < subscriber.OLDEST_MAJOR:
+            raise Failed(
+                "VERSION_TOO_OLD",
+                f"A service with PostgreSQL {server.pg_major} cannot follow a source by a subscription",
+                f"Install PostgreSQL {subscriber.OLDEST_MAJOR} or later on this host.",
+            )
+
+
+def name_of(service_id: str) -> str:
+    """Return the name of the subscription of a service, and of its publication and slot in the source."""
+    return f"ramet_{service_id}"
+
+
+def directory_of(paths: ServicePaths) -> Path:
+    """Return where the source of a service is kept, outside of its data directory."""
+    return paths.root / "subscription"
+
+
+def _unreachable(source: SourceAddress, error: psycopg.Error) -> Unavailable:
+    return Unavailable("SOURCE_UNREACHABLE", f"The source {source} cannot be reached", _words(error))
+
+
+def _words(error: psycopg.Error) -> str:
+    text = error.diag.message_primary or str(error).strip().splitlines()[-1]
+    return text.partition("FATAL:  ")[2] or text

@@ -1,0 +1,57 @@
+"""Subscriptions of the backend in memory: to the source that a test has set for imports."""
+
+from dataclasses import dataclass, field
+
+from ramet.backends.interface.sources import Loading, SourceAddress
+from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState
+from ramet.backends.interface.values import Server
+from ramet.backends.memory.sources import MemorySources
+from ramet.backends.memory.volumes import Memory, Row
+from ramet.errors import Failed, Invalid
+from ramet.model.passwords import Secret
+
+_PLAIN = PublisherFacts(18, "logical", False, True, True, 10, 10, 0, 0)
+
+
+@dataclass
+class MemorySubscriptions:
+    """Copies all rows at once; obeys ramet.backends.interface.subscriptions.Subscriptions."""
+
+    memory: Memory
+    sources: MemorySources
+    facts: PublisherFacts = _PLAIN
+    published: set[str] = field(default_factory=set)
+    subscribed: set[str] = field(default_factory=set)
+
+    def examine(self, source: SourceAddress, password: Secret) -> PublisherFacts:
+        if password != self.sources.password:
+            raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", "wrong password")
+        return self.facts
+
+    def publish(self, server: Server, source: SourceAddress, sealed: str) -> None:
+        self.published.add(server.service_id)
+
+    def subscribe(self, server: Server) -> None:
+        self.memory.running(server.service_id)
+        if server.service_id not in self.published:
+            raise Failed("NOT_FOLLOWING", f"Service {server.service_id} subscribes to no source")
+        self.subscribed.add(server.service_id)
+
+    def observe(self, server: Server) -> SubscriptionState:
+        """Bring what is missing."""
+        volume = self.memory.running(server.service_id)
+        if server.service_id not in self.subscribed:
+            return SubscriptionState(0, 0, None, "There is no subscription: make the service again.")
+        with self.memory.lock:
+            volume.rows[:] = [Row(self.memory.clock(), value) for value in self.sources.rows]
+        return SubscriptionState(1, 1, 0)
+
+    def finish(self, server: Server, timeout_seconds: float) -> Loading:
+        if server.service_id in self.subscribed:
+            self.observe(server)
+        self.discard(server.service_id)
+        return Loading({"sequences": 0})
+
+    def discard(self, service_id: str) -> None:
+        self.subscribed.discard(service_id)
+        self.published.discard(service_id)
