@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from prove import archive, clock, crash, crowd, storm
+from prove import archive, clock, crash, crowd, follow, storm
 from prove.ground import open_ground
 from prove.load import load
 from prove.now import prove_now
@@ -20,6 +20,7 @@ _PROOFS_OF_PROCESSES = {  # with their own arguments
     "clock": clock.main,
     "crash": crash.main,
     "crowd": crowd.main,
+    "follow": follow.main,
     "storm": storm.main,
 }
 _WARM_UP_SECONDS = 5.0

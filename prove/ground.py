@@ -74,6 +74,10 @@ class Ground:
         request = CreateRequest(name, cpu_millis=cpu_millis, memory_gbs=memory_gbs)
         return self._await(time.monotonic(), services.create_service(self.plane, self.project_id, request))
 
+    def accepted(self, accepted: Accepted) -> Running:
+        """Return a service that was asked for by another verb, READY."""
+        return self._await(time.monotonic(), accepted)
+
     def fork(self, parent: Running, request: ForkRequest) -> Running:
         """Return a fork, READY."""
         begun = time.monotonic()

@@ -45,14 +45,15 @@ def _trial(ground: Ground, parent: Running, ledger: Ledger, kind: str, choose: r
     target = _target(parent, ledger.began_at, kind, choose)
     fork = ground.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=rfc3339(target)))
     difference = compare(transactions_until(parent, target), all_transactions(fork))
-    behind = _behind_the_border(ground, fork)
+    behind = behind_the_border(ground, fork)
     inverted = difference.missing & behind
     faults = [] if sums_agree(fork) else ["pgbench's sums differ"]
     ground.delete(fork)
     return Trial(kind, fork.seconds, difference.count - len(inverted), len(inverted), tuple(faults))
 
 
-def _behind_the_border(ground: Ground, fork: Running) -> frozenset[int]:
+def behind_the_border(ground: Ground, fork: Running) -> frozenset[int]:
+    """Return the transactions that a fork left out although they bear an earlier time, by its report."""
     report = services.get_service(ground.plane, ground.project_id, fork.service.id).report or {}
     return frozenset(report["capture"].get("cut", {}).get("behind_with_earlier_time", []))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
-from ramet.control.lookup import claim, find_service, wrong_state
+from ramet.control.lookup import check_writable, claim, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.model.procedures import ProcedureName
@@ -41,6 +41,7 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
     """
     with plane.store.read() as tx:
         seen = find_service(plane, tx, project_id, service_id)
+    check_writable(seen, "setWalLevel")
     if status_of(seen) in _CHANGEABLE and wal_level is WalLevel.REPLICA:
         _check_slots(seen, _slots_of(plane, seen).slots)
     with plane.store.write() as tx:

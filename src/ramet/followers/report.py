@@ -111,7 +111,7 @@ def _contents(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
         yield Finding(
             Effect.REFUSED,
             "roles",
-            f"the source has the roles {shown_names(facts.reserved_roles)}, a name that services reserve",
+            f"the source has {shown_names(facts.reserved_roles)}: that name is reserved, or must not be a superuser's",
             "Rename them there.",
         )
     if harbor.missing_extensions and harbor.has_version:

@@ -9,7 +9,7 @@ from ramet.backends.interface.followers import UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.sources.relay import PORT
 from ramet.backends.local.sources.sources import connected, words_of
-from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
+from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
 from ramet.errors import Invalid
 from ramet.model.passwords import Secret
 
@@ -39,7 +39,10 @@ FROM pg_database
 """
 _TABLESPACES = "SELECT spcname FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global') ORDER BY 1"
 _EXTENSIONS = "SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1"
-_RESERVED = "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s) AND oid <> 10"
+# No superuser of a source may log in here, and the admin has to.
+_RESERVED = """
+SELECT rolname FROM pg_roles WHERE rolname = ANY(%s) AND oid <> 10 OR rolname = %s AND rolsuper ORDER BY 1
+"""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -62,7 +65,7 @@ def _read(connection: Connection) -> dict[str, Any]:
         )
     machine = _MACHINE.search(words)
     names = [name for (name,) in _rows(connection, _DATABASES)]
-    reserved = connection.execute(_RESERVED, ([PLATFORM_ROLE, POOLER_ROLE],)).fetchall()
+    reserved = connection.execute(_RESERVED, ([PLATFORM_ROLE, POOLER_ROLE], ADMIN_ROLE)).fetchall()
     return {
         "version": version,
         "major": major,

@@ -20,7 +20,7 @@ from ramet.backends.local.sql.connections import row, value
 from ramet.backends.local.volumes.driver import CloneStatistics, Driver, Exclusions
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, check_segment, live_and_archived
-from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, segments_in
 from ramet.errors import Failed
 from ramet.machine.installation import Installation
 from ramet.model.snapshot import lsn_number
@@ -101,8 +101,12 @@ class Base:
                 f"{data} was copied from a running server and has no {LABEL}; its files are not consistent",
                 "Fork once more.",
             )
-        for segment in self.segments:
-            until = lsn_number(self.facts.end_lsn) if segment == self.segments[-1] else None
+        numbers = {segment.number: segment for segment in segments_in(data / WAL_DIRECTORY)} if self.of_standby else {}
+        for planned in self.segments:
+            segment = numbers.get(planned.number, planned)
+            until = lsn_number(self.facts.end_lsn) if planned == self.segments[-1] else None
+            if self.of_standby and until == segment.end:
+                until = None
             check_segment(data / WAL_DIRECTORY / segment.name, segment, self.system_identifier, until)
 
 

@@ -63,7 +63,7 @@ def _there(paths: ServicePaths, timeline: int, damaged: Mapping[str, str]) -> se
             if directory == paths.archive and path.name in damaged:
                 continue
             segment = segment_named(path.name)
-            if segment is not None and segment.timeline == timeline and _is_whole(path):
+            if segment is not None and segment.timeline >= timeline and _is_whole(path):
                 numbers.add(segment.number)
     return numbers
 

@@ -21,7 +21,14 @@ from ramet.backends.local.restore.recovery_target import (
     last_reachable,
 )
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL
-from ramet.backends.local.restore.standby_copy import captured_standby, end_exactly, live_end, to_the_end
+from ramet.backends.local.restore.standby_copy import (
+    captured_standby,
+    end_exactly,
+    live_end,
+    place_histories,
+    recovered_on,
+    to_the_end,
+)
 from ramet.backends.local.volumes.driver import Driver, Exclusions
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.digests import recorded_files
@@ -88,7 +95,13 @@ class RollForward:
         with_wal = [name for name, base in bases if base.facts.wal_order >= first.facts.wal_order]
         places = [snapshots.data_of(self.parent, name) / WAL_DIRECTORY for name in with_wal]
         noted = recorded_files(self.parent)
-        return WalSource(self.driver, [*live_and_archived(self.parent), *places], first.system_identifier, noted)
+        return WalSource(
+            self.driver,
+            [*live_and_archived(self.parent), *places],
+            first.system_identifier,
+            noted,
+            follows_timelines=self.is_standby,
+        )
 
     def _fill(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
         cut, base = end.cut, end.base
@@ -106,6 +119,8 @@ class RollForward:
             return self._copy_base(data, end)
         segments = self._place(data, end, source, clock)
         facts = {**facts_of(base), "segments": segments, "seconds": clock.laps, "cut": cut.facts()}
+        if self.is_standby:
+            facts |= recovered_on(data)
         if cut.first_excluded is None:
             return Capture(None, {**facts, "end_lsn": end.read_until, TO_THE_END: True})
         return Capture(self.target, {**facts, RECOVER_TO_LSN: None if cut.recover_to is None else cut.recover_to.lsn})
@@ -121,7 +136,7 @@ class RollForward:
         if not self.paused and not self.down:
             end_exactly(data, base.facts.timeline, end.read_until)
         ending = to_the_end(end.read_until) | {"cut": end.cut.facts()}
-        return Capture(None, {**facts, "segments": segments, **ending, TO_THE_END: True})
+        return Capture(None, {**facts, "segments": segments, **ending, TO_THE_END: True, **recovered_on(data)})
 
     def _place(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> list[str]:
         """Put the base backup and the WAL to replay into the new tree; return the names of the segments."""
@@ -130,6 +145,8 @@ class RollForward:
         self.driver.clone_tree(snapshots.data_of(self.parent, end.base_name), data, _WITHOUT_WAL)
         clock.lap("clone")
         source.place_all(segments, data, until_lsn)
+        if self.is_standby:
+            place_histories(self.parent, data)
         files.write(data / RECOVERY_SIGNAL)
         clock.lap("wal")
         return [segment.name for segment in segments]

@@ -11,7 +11,7 @@ from typing import Any
 from ramet.backends.interface.values import Capture, Recovery
 from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
 from ramet.backends.local.restore.single_user import SingleUser
-from ramet.backends.local.restore.standby_copy import STANDBY, ended_at
+from ramet.backends.local.restore.standby_copy import RECOVERED_ON, STANDBY, ended_at
 from ramet.backends.local.wal.control_file import ControlData
 from ramet.backends.local.wal.segment import segment_at
 from ramet.errors import Failed
@@ -89,7 +89,8 @@ def recovery_settings(capture: Capture) -> Mapping[str, str]:
 
     All WAL is in the fork's pg_wal, so the restore command restores nothing.
     """
-    archive_recovery = {"restore_command": "false", "recovery_target_timeline": "current"}
+    timeline = capture.facts.get(RECOVERED_ON, "current")
+    archive_recovery = {"restore_command": "false", "recovery_target_timeline": str(timeline)}
     if capture.recover_to is None:
         return archive_recovery if TO_THE_END in capture.facts else {}
     lsn = _recover_to_lsn(capture)

@@ -30,13 +30,15 @@ from ramet.backends.local.sql.connections import row, value
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.control_file import read_control_data, read_standby_end
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_before
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_before, segments_in
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.model.snapshot import lsn_number
 
 # Set in a capture's facts: all of its WAL is replayed, which ends exactly at `end_lsn`.
 STANDBY = "standby"
+# Set in the facts of a standby's capture: the timeline that its WAL leads to.
+RECOVERED_ON = "recovered_on"
 _CONTROL_FILE = "global/pg_control"
 _LOOKS = 50
 # The times of concurrent commits are out of order by less.
@@ -137,7 +139,12 @@ def copy_stopped_standby(driver: Driver, installation: Installation, parent: Ser
 def captured_standby(base: Base, data: Path) -> Capture:
     """Return the capture of a base backup of a standby, to which no WAL is added."""
     files.write(data / RECOVERY_SIGNAL)
-    return Capture(None, {**facts_of(base), **to_the_end(base.facts.end_lsn)})
+    return Capture(None, {**facts_of(base), **to_the_end(base.facts.end_lsn), **recovered_on(data)})
+
+
+def recovered_on(data: Path) -> dict[str, Any]:
+    """Return the fact of a capture that says which timeline its WAL leads to."""
+    return {RECOVERED_ON: max(segment.timeline for segment in segments_in(data / WAL_DIRECTORY))}
 
 
 def to_the_end(end_lsn: str) -> dict[str, Any]:
@@ -152,12 +159,21 @@ def to_the_end(end_lsn: str) -> dict[str, Any]:
 
 def end_exactly(data: Path, timeline: int, end_lsn: str) -> None:
     """Blank what follows an LSN in the last segment of a data directory: there the WAL ends."""
-    segment = segment_before(timeline, end_lsn)
+    number = segment_before(timeline, end_lsn).number
+    segment = max(one for one in segments_in(data / WAL_DIRECTORY) if one.number == number)
     if lsn_number(end_lsn) == segment.end:
         return
     with (data / WAL_DIRECTORY / segment.name).open("r+b") as file:
         file.truncate(lsn_number(end_lsn) - segment.start)
         file.truncate(SEGMENT_BYTES)
+
+
+def place_histories(parent: ServicePaths, data: Path) -> None:
+    """Put the timeline histories of a standby beside its WAL: the first segment of a timeline begins on another one."""
+    for directory in live_and_archived(parent):
+        for history in directory.glob("*.history"):
+            if not (data / WAL_DIRECTORY / history.name).exists():
+                files.write(data / WAL_DIRECTORY / history.name, history.read_bytes())
 
 
 def ended_at(data: Path, timeline: int) -> str | None:
@@ -171,7 +187,7 @@ def ended_at(data: Path, timeline: int) -> str | None:
 
 
 def _place_wal(driver: Driver, parent: ServicePaths, base: Base, target: Path) -> None:
-    source = WalSource(driver, live_and_archived(parent), base.system_identifier)
+    source = WalSource(driver, live_and_archived(parent), base.system_identifier, follows_timelines=True)
     end_lsn = base.facts.end_lsn
     # After a WAL switch the end of a segment is blank, and the WAL goes on with the next one.
     until = None if lsn_number(end_lsn) % SEGMENT_BYTES == 0 else end_lsn
@@ -181,6 +197,7 @@ def _place_wal(driver: Driver, parent: ServicePaths, base: Base, target: Path) -
         shutil.rmtree(target / WAL_DIRECTORY)
         raise Unavailable(broken.code, broken.message, broken.details) from broken
     end_exactly(target, base.facts.timeline, base.facts.end_lsn)
+    place_histories(parent, target)
 
 
 def _copy_control_file(installation: Installation, parent: ServicePaths, target: Path) -> None:

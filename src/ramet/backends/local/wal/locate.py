@@ -66,8 +66,15 @@ class WalSource:
         directories: Sequence[Path],
         system_identifier: int,
         recorded: Mapping[Path, str] = MappingProxyType({}),
+        *,
+        follows_timelines: bool = False,
     ) -> None:
-        """Search these directories; `recorded` are the checksums that were recorded of their files."""
+        """Search these directories; `recorded` are the checksums that were recorded of their files.
+
+        With `follows_timelines` all timelines there are one line of descent, as those of a standby are: a segment is
+        that of the newest timeline that has one, which begins as those before it do.
+        """
+        self._follows_timelines = follows_timelines
         self._driver = driver
         self._recorded = recorded
         self._directories = directories
@@ -75,11 +82,22 @@ class WalSource:
 
     def find(self, segment: Segment) -> Path | None:
         """Return the first file of a segment's name, or None."""
+        segment = self._newest(segment)
         for _ in range(_LOOKS):
             for directory in self._directories:
                 if (directory / segment.name).is_file():
                     return directory / segment.name
         return None
+
+    def _newest(self, segment: Segment) -> Segment:
+        """Return the segment of the newest timeline that has this one; itself where timelines are not followed."""
+        if not self._follows_timelines:
+            return segment
+        histories = {path.name for directory in self._directories for path in directory.glob("*.history")}
+        later = sorted((int(name[:8], 16) for name in histories), reverse=True)
+        others = (Segment(timeline, segment.number) for timeline in later if timeline > segment.timeline)
+        there = (one for one in others if any((directory / one.name).is_file() for directory in self._directories))
+        return next(there, segment)
 
     @contextlib.contextmanager
     def view(self, segments: Sequence[Segment]) -> Iterator[View]:
@@ -96,7 +114,7 @@ class WalSource:
 
     def fault_of(self, segment: Segment, until_lsn: int | None) -> str | None:
         """Return what is wrong with the file of a segment; None when nothing is, or there is no file."""
-        path = self.find(segment)
+        path, segment = self.find(segment), self._newest(segment)
         return None if path is None else fault_of(path, segment, self._system_identifier, until_lsn)
 
     def last_written(self, first: Segment) -> Segment:
@@ -107,10 +125,11 @@ class WalSource:
         last = first
         for directory in self._directories:
             for segment in segments_in(directory) if directory.is_dir() else []:
-                if segment.timeline == first.timeline and segment > last:
+                is_ours = segment.timeline == first.timeline or self._follows_timelines
+                if is_ours and segment.number > last.number:
                     path, page_end = directory / segment.name, segment.start + PAGE_BYTES
                     if fault_of(path, segment, self._system_identifier, page_end) is None:
-                        last = segment
+                        last = Segment(first.timeline, segment.number)
         return last
 
     def place_all(self, segments: Sequence[Segment], data: Path, until_lsn: str | None) -> None:
@@ -124,6 +143,7 @@ class WalSource:
         A `complete` one is marked as archived: it is the parent's, and must not be archived by the fork.
         Raises BrokenChain, naming the segment, when no directory has a sound one.
         """
+        segment = self._newest(segment)
         wal = data / WAL_DIRECTORY
         target = wal / segment.name
         target.unlink(missing_ok=True)
