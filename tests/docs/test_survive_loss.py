@@ -112,12 +112,14 @@ def test_the_commands_of_the_page_bring_services_back(bucket: Bucket, tmp_path: 
     with machine(bucket, ports) as other:
         assert "shop" in typed(other, list_contents, tmp_path)
         typed(other, recover_all, tmp_path)
+        other.port = free_port()  # the one from before the recovery may be taken by now
         other.up()
         assert shop.orders() == [1, 2, 3]
     with machine(bucket, ports) as third:
         at_time = recover_one.replace("'10 minutes ago'", shlex.quote(shop.between.isoformat()))
         assert at_time != recover_one
         typed(third, at_time, tmp_path)
+        third.port = free_port()
         third.up()
         assert shop.orders() == [1, 2]
 

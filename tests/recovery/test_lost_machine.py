@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from harness.instance import Instance, connect, open_instance
+from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.archive.object_store import Bucket
 from ramet.backends.local.off_host.shipping import switch_segment
@@ -101,6 +102,7 @@ def recovered(answer: "subprocess.CompletedProcess[str]") -> dict[str, dict[str,
 
 def up_again(instance: Instance, bucket: Bucket) -> None:
     instance.environment["RAMET_ARCHIVE_URL"] = bucket.url
+    instance.port = free_port()  # the one from before the recovery may be taken by now
     instance.up()
 
 
