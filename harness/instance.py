@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.doctor import has_storage
 from ramet.backends.local.host.paths import layout_of
 from ramet.backends.local.inventory import LocalInventory
+from ramet.backends.local.off_host.shipping import switch_segment
 from ramet.client import Client
 from ramet.control.leftovers import find_leftovers
 from ramet.store.database import Store
@@ -187,6 +189,17 @@ class Instance:
         if self._backend is None:
             self._backend = open_backend(self.data)
         return self._backend
+
+    def await_archived(self, service_id: str) -> None:
+        """Wait until the off-host archive has what was committed before this call. Closes the WAL segment of it."""
+        begun = datetime.now(UTC)
+
+        def is_archived() -> bool:
+            switch_segment(self.backend.instances.paths(service_id))
+            until = self.ask("GET", f"/services/{service_id}/archive")["archived_until"]
+            return until is not None and datetime.fromisoformat(until) > begun
+
+        eventually(is_archived, f"the archive of {service_id}", 0.5)
 
     def leftovers(self) -> list[str]:
         """Return what `ramet doctor --leftovers` would say."""

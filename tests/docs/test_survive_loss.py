@@ -55,25 +55,15 @@ class Shop:
             connection.execute(_INSERT, (1,))
             connection.execute(_INSERT, (2,))
         self.between = datetime.now(UTC)
-        self._await_archive(instance, self.between)
+        instance.await_archived(self.service_id)
         with self.connect() as connection:
             connection.execute(_INSERT, (3,))
-        self._await_archive(instance, datetime.now(UTC))
+        instance.await_archived(self.service_id)
 
     def _await_ready(self, instance: Instance) -> int:
         path = f"/services/{self.service_id}"
         eventually(lambda: instance.ask("GET", path)["status"] == "READY", "the service", 0.1)
         return int(instance.ask("GET", path)["endpoint"]["port"])
-
-    def _await_archive(self, instance: Instance, time: datetime) -> None:
-        """Wait until the archive has what was committed before a time."""
-        path = f"/services/{self.service_id}/archive"
-
-        def is_archived() -> bool:
-            until = instance.ask("GET", path)["archived_until"]
-            return until is not None and datetime.fromisoformat(until) > time
-
-        eventually(is_archived, "the archive", 0.2)
 
     def connect(self) -> "psycopg.Connection[tuple[int]]":
         return connect(self.port, self.password)

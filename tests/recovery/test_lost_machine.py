@@ -5,7 +5,6 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,17 +27,6 @@ def ready(instance: Instance, service_id: str) -> dict[str, Any]:
     eventually(lambda: instance.ask("GET", path)["status"] == "READY", f"{service_id} READY", 0.1)
     found: dict[str, Any] = instance.ask("GET", path)
     return found
-
-
-def archived_now(instance: Instance, service_id: str) -> None:
-    """Wait until the archive has all that was committed before this call."""
-    begun = datetime.now(UTC)
-
-    def is_archived() -> bool:
-        until = instance.ask("GET", f"/services/{service_id}/archive")["archived_until"]
-        return until is not None and datetime.fromisoformat(until) > begun
-
-    eventually(is_archived, f"the archive of {service_id}", 0.2)
 
 
 class Lost:
@@ -132,10 +120,10 @@ def test_everything_comes_back_on_another_machine(
     first.ask("POST", f"/services/{lost.ids['shop']}/replicaSets", reports)
     endpoints = further_endpoints(first.ask, lost.ids["shop"])
     for name in lost.ids:
-        archived_now(first, lost.ids[name])
+        first.await_archived(lost.ids[name])
     first.ask("POST", f"/services/{lost.ids['paused']}/stop")
     eventually(lambda: first.ask("GET", f"/services/{lost.ids['paused']}")["status"] == "PAUSED", "PAUSED", 0.1)
-    archived_now(first, lost.ids["paused"])
+    first.await_archived(lost.ids["paused"])
     key, credentials = saved_key(first, tmp_path), first.credentials
     before = {name: first.ask("GET", f"/services/{service_id}") for name, service_id in lost.ids.items()}
     authority = (first.data / "secrets" / "ca.crt").read_bytes()
@@ -173,7 +161,7 @@ def test_everything_comes_back_on_another_machine(
     with connect(port, lost.passwords["shop"]) as connection:
         connection.execute("INSERT INTO entry VALUES (1001)")
     second.credentials_file.write_text(json.dumps(credentials | {"base_url": second.credentials["base_url"]}))
-    archived_now(second, lost.ids["shop"])
+    second.await_archived(lost.ids["shop"])
     assert second.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
     second.await_idle()
     assert second.leftovers() == []
@@ -225,7 +213,7 @@ def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
     lost.create("shop")
     with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
         connection.execute("CREATE TABLE entry AS SELECT 1 AS number")
-    archived_now(first, lost.ids["shop"])
+    first.await_archived(lost.ids["shop"])
     eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
     key, port, credentials = saved_key(first, tmp_path), lost.port("shop"), first.credentials
     wrong = tmp_path / "wrong.key"
@@ -281,7 +269,7 @@ def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
     second.credentials_file.write_text(json.dumps(credentials | {"base_url": second.credentials["base_url"]}))
     with connect(port, lost.passwords["shop"]) as connection:
         assert connection.execute("SELECT number FROM entry").fetchall() == [(1,)]
-    archived_now(second, lost.ids["shop"])
+    second.await_archived(lost.ids["shop"])
     assert second.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
 
 
@@ -311,7 +299,7 @@ def test_a_service_whose_version_is_missing_comes_back_when_it_is_installed(
     first.up()
     lost = Lost(first)
     lost.create("shop")
-    archived_now(first, lost.ids["shop"])
+    first.await_archived(lost.ids["shop"])
     eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
     key = saved_key(first, tmp_path)
     lose(first)
@@ -340,12 +328,12 @@ def test_without_the_key_a_service_comes_back_as_of_a_time_with_its_password(
     first.up()
     lost = Lost(first)
     lost.create("shop")
-    archived_now(first, lost.ids["shop"])
+    first.await_archived(lost.ids["shop"])
     with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
         connection.execute("CREATE TABLE entry AS SELECT 1 AS number")
         ((target,),) = connection.execute("SELECT clock_timestamp()").fetchall()
         connection.execute("INSERT INTO entry VALUES (2)")
-    archived_now(first, lost.ids["shop"])
+    first.await_archived(lost.ids["shop"])
     eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
     credentials, port = first.credentials, lost.port("shop")
     authority = (first.data / "secrets" / "ca.crt").read_bytes()
