@@ -10,6 +10,8 @@ publish      an open endpoint: READY              -
 A server that is killed before it is open is started again.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from msgspec.structs import replace
 
@@ -32,7 +34,25 @@ from ramet.procedures.state import CreateState
 from ramet.store import snapshots
 
 
-class Create(Creation):
+class Based(Creation):
+    """The step that `create` shares with what else fills an empty volume: the base of the restore window."""
+
+    def snapshot(self, work: Work[Any]) -> Outcome:
+        taken = retry_if_server_killed(work, lambda: self._take(work), again="boot")
+        if isinstance(taken, Next):
+            return taken
+        return Next(
+            "publish", replace(work.state, is_based=True), changes=lambda tx: snapshots.insert_snapshot(tx, taken)
+        )
+
+    def _take(self, work: Work[Any]) -> Snapshot:
+        taken = take_snapshot(self.tools, work, SnapshotKind.INITIAL)
+        if isinstance(taken, Wait):
+            raise Unavailable("SERVER_KILLED", f"The server of service {work.subject} was killed before it was open")
+        return taken
+
+
+class Create(Based):
     """The steps of `create`."""
 
     def initialize(self, work: Work[CreateState]) -> Outcome:
@@ -47,20 +67,6 @@ class Create(Creation):
         server, secure = self.tools.server(work), self.tools.backend.servers.secure
         found = retry_if_server_killed(work, lambda: secure(server, is_new=True, neutralize=False), again="boot")
         return found if isinstance(found, Next) else Next("snapshot")
-
-    def snapshot(self, work: Work[CreateState]) -> Outcome:
-        taken = retry_if_server_killed(work, lambda: self._take(work), again="boot")
-        if isinstance(taken, Next):
-            return taken
-        return Next(
-            "publish", replace(work.state, is_based=True), changes=lambda tx: snapshots.insert_snapshot(tx, taken)
-        )
-
-    def _take(self, work: Work[CreateState]) -> Snapshot:
-        taken = take_snapshot(self.tools, work, SnapshotKind.INITIAL)
-        if isinstance(taken, Wait):
-            raise Unavailable("SERVER_KILLED", f"The server of service {work.subject} was killed before it was open")
-        return taken
 
     def publish(self, work: Work[CreateState]) -> Outcome:
         def record(tx: sa.Connection) -> None:

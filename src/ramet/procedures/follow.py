@@ -10,28 +10,24 @@ publish    an open endpoint: READY, and read-only                  -
 A copy that was interrupted begins again from nothing. Nothing is written in the standby, not even by the platform.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.create import Create
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, finish, retry_if_server_killed
-from ramet.procedures.spec import procedure_of
+from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.create import Based
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, finish, publish
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import FollowState
 from ramet.store import services
 
 _PAUSE_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Follow:
+class Follow(Based):
     """The steps of `follow` that `create` does not have."""
-
-    tools: Tools
 
     def prepare(self, work: Work[FollowState]) -> Outcome:
         if work.state.sealed is not None:
@@ -45,40 +41,30 @@ class Follow:
             return Wait(_PAUSE_SECONDS, fetched.progress)
         return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
 
-    def boot_server(self, work: Work[FollowState]) -> Outcome:
+    def boot(self, work: Work[FollowState]) -> Outcome:
         booting = boot(self.tools, work, self.tools.server(work))
         return booting or Next("publish" if work.state.is_based else "snapshot")
 
     def publish(self, work: Work[FollowState]) -> Outcome:
-        server = self.tools.server(work)
-        following = self.tools.backend.followers.observe(server)
-        killed = retry_if_server_killed(work, lambda: self.tools.backend.servers.open(server), again="boot")
-        if killed is not None:
-            return killed
+        following = self.tools.backend.followers.observe(self.tools.server(work))
 
         def record(tx: sa.Connection) -> None:
             finish(tx, work, ready_at=self.tools.clock(), report=work.state.report)
             services.record_following(tx, work.subject, following)
 
-        return Done(changes=record)
+        return publish(self.tools, work, record)
 
     def destroy(self, work: Work[Any]) -> None:
         self.tools.backend.followers.discard(work.subject)
-        self.tools.backend.servers.destroy(work.subject)
+        super().destroy(work)
 
 
 def procedure(tools: Tools) -> Procedure:
     """Return the procedure `follow`."""
-    steps, create = Follow(tools), Create(tools)
+    steps = Follow(tools)
     return procedure_of(
         ProcedureName.FOLLOW,
-        {
-            "prepare": steps.prepare,
-            "fetch": steps.fetch,
-            "boot": steps.boot_server,
-            "snapshot": create.snapshot,
-            "publish": steps.publish,
-        },
+        steps_of(ProcedureName.FOLLOW, steps),
         {"prepare": steps.destroy},
-        on_failed=create.mark_failed,
+        on_failed=steps.mark_failed,
     )

@@ -14,7 +14,6 @@ The copy is taken before the server runs, so that nothing waits for the source w
 interrupted begins again: the copy from nothing, the load with an empty database.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,7 +21,7 @@ from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.create import Create
+from ramet.procedures.create import Based
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
     Tools,
@@ -32,17 +31,14 @@ from ramet.procedures.servers import (
     retry_if_server_killed,
     submit_preparation,
 )
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Import:
+class Import(Based):
     """The steps of `import` that `create` does not have."""
-
-    tools: Tools
 
     def initialize(self, work: Work[ImportState]) -> Outcome:
         server, sealed = self.tools.server(work), work.state.sealed
@@ -58,7 +54,7 @@ class Import:
             return Wait(_PAUSE_SECONDS, fetched.progress)
         return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
 
-    def boot_server(self, work: Work[ImportState]) -> Outcome:
+    def boot(self, work: Work[ImportState]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work)) or Next(_after_boot(work.state))
 
     def secure(self, work: Work[ImportState]) -> Outcome:
@@ -100,7 +96,7 @@ class Import:
 
     def destroy(self, work: Work[Any]) -> None:
         self.tools.backend.sources.discard(work.subject)
-        self.tools.backend.servers.destroy(work.subject)
+        super().destroy(work)
 
 
 def _after_boot(state: ImportState) -> str:
@@ -114,19 +110,10 @@ def _after_boot(state: ImportState) -> str:
 
 def procedure(tools: Tools) -> Procedure:
     """Return the procedure `import`."""
-    steps, create = Import(tools), Create(tools)
+    steps = Import(tools)
     return procedure_of(
         ProcedureName.IMPORT,
-        {
-            "initialize": steps.initialize,
-            "fetch": steps.fetch,
-            "boot": steps.boot_server,
-            "secure": steps.secure,
-            "load": steps.load,
-            "analyze": steps.analyze,
-            "snapshot": create.snapshot,
-            "publish": steps.publish,
-        },
+        steps_of(ProcedureName.IMPORT, steps),
         {"initialize": steps.destroy},
-        on_failed=create.mark_failed,
+        on_failed=steps.mark_failed,
     )

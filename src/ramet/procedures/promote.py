@@ -23,7 +23,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, await_settled, boot, finish, server_of, submit_snapshot
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import PromoteState
 
 _PAUSE_SECONDS = 0.05
@@ -92,12 +92,6 @@ def procedure(tools: Tools) -> Procedure:
     steps = Promote(tools)
     return procedure_of(
         ProcedureName.PROMOTE,
-        {
-            "settle": steps.settle,
-            "wait": steps.wait,
-            "promote": steps.promote,
-            "secure": steps.secure,
-            "publish": steps.publish,
-        },
+        steps_of(ProcedureName.PROMOTE, steps),
         on_failed=steps.mark_failed,
     )
