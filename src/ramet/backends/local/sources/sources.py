@@ -118,7 +118,13 @@ def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg
     Raises Invalid with the reason when it cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_relay(source, Path(name)) as relay:
-        limit = threading.Timer(_EXAMINE_SECONDS, relay.cut)
+        is_late = threading.Event()
+
+        def give_up() -> None:
+            is_late.set()  # first: the error of the session may come before this thread goes on
+            relay.cut()
+
+        limit = threading.Timer(_EXAMINE_SECONDS, give_up)
         limit.start()
         try:
             with psycopg.connect(
@@ -131,7 +137,7 @@ def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg
                 yield connection, name
         except psycopg.Error as error:
             late = f"it did not answer within {_EXAMINE_SECONDS:g} seconds"
-            words = late if limit.finished.is_set() else words_of(error)
+            words = late if is_late.is_set() else words_of(error)
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words) from error
         finally:
             limit.cancel()
