@@ -11,7 +11,7 @@ def path_of(world: World, service: dict[str, Any], *parts: str) -> str:
 
 
 def begun(world: World, service: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    answer = world.post(path_of(world, service), {"to_version": 19, **fields})
+    answer = world.post(path_of(world, service), {"to_version": 19, "trial": True, **fields})
     assert answer.status_code == 202, answer.text
     return dict(answer.json())
 

@@ -39,7 +39,7 @@ from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store import services
 from ramet.store.tables import hold
-from ramet.upgrades.verbs import UpgradeRequest, try_upgrade
+from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
 from tests import procedure_laws as laws
 from tests.recovery.losses import lose_and_recover
 from tests.worlds import World, make_world
@@ -64,8 +64,14 @@ def submit_import(world: World, _parent: str) -> str:
 def submit_trial(world: World, parent: str) -> str:
     """Keep the trial, as a service; what removes one is tested in tests/upgrades."""
     world.backend.commit(parent, "row")
-    request = UpgradeRequest(19, keeps=True)
-    return try_upgrade(world.plane, world.project.id, parent, request).service.id
+    request = UpgradeRequest(19, is_trial=True, keeps=True)
+    return upgrade_service(world.plane, world.project.id, parent, request).service.id
+
+
+def submit_upgrade(world: World, parent: str) -> str:
+    world.backend.commit(parent, "row")
+    upgrade_service(world.plane, world.project.id, parent, UpgradeRequest(19))
+    return parent
 
 
 FOLLOWED = "postgresql://app@db.example/shop"
@@ -202,6 +208,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "drill": (submit_drill, Status.READY),
     "delete_snapshot": (submit_delete_snapshot, Status.READY),
     "try_upgrade": (submit_trial, Status.READY),
+    "upgrade": (submit_upgrade, Status.READY),
 }
 STEPS = [
     (procedure.name, step)

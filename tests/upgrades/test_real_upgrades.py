@@ -1,9 +1,13 @@
 """Upgrades of real servers, by the whole product: from the oldest version of this host to the newest."""
 
+import psycopg
 import pytest
 
 from harness.instance import Instance, connect
+from harness.waiting import eventually
 from ramet.api.schemas.services import Service
+from ramet.client import ApiError, ForkStrategy
+from ramet.machine.installation import find_installations
 from ramet.model.status import OperationStatus
 from tests.upgrades.conftest import NEW, OLD, SCHEMA
 
@@ -28,7 +32,7 @@ def made(ramet: Instance, name: str) -> tuple[Service, str]:
 def test_a_trial_reports_and_leaves_the_service_alone(ramet: Instance) -> None:
     service, password = made(ramet, "shop")
     with ramet.client() as client:
-        begun = client.upgrade_service(service.service_id, NEW)
+        begun = client.upgrade_service(service.service_id, NEW, trial=True)
         found = client.wait_upgraded(service.service_id, begun.upgrade_id, 500)
         assert found.status is OperationStatus.SUCCEEDED, found.error
         assert found.from_version.startswith(f"{OLD}.")
@@ -45,4 +49,123 @@ def test_a_trial_reports_and_leaves_the_service_alone(ramet: Instance) -> None:
         version = connection.execute("SHOW server_version_num").fetchone()
     assert version is not None
     assert int(version[0]) // 10000 == OLD
+    assert ramet.leftovers() == []
+
+
+def test_a_service_is_upgraded_at_its_endpoint_and_its_state_before_remains(ramet: Instance) -> None:
+    service, password = made(ramet, "moving")
+    with connect(service.endpoint.port, password) as connection:
+        connection.execute("CREATE TABLE ledger (n int PRIMARY KEY)")
+        connection.execute("INSERT INTO ledger SELECT generate_series(1, 500)")
+    with ramet.client() as client:
+        begun = client.upgrade_service(service.service_id, NEW)
+        with connect(service.endpoint.port, password) as connection:
+            connection.execute("INSERT INTO ledger VALUES (501)")  # during the trial
+        found = client.wait_upgraded(service.service_id, begun.upgrade_id, 500)
+        assert found.status is OperationStatus.SUCCEEDED, found.error
+        assert found.stopped_seconds is not None
+        after = client.wait_ready(service.service_id, timeout_seconds=60)
+        assert after.endpoint == service.endpoint
+        assert after.metadata.pg_major == NEW
+        (before,) = [one for one in client.list_services() if one.service_id == found.previous_service_id]
+        assert (before.name, before.status, before.metadata.pg_major) == (f"moving-before-{NEW}", "PAUSED", OLD)
+    with connect(service.endpoint.port, password) as connection:
+        assert _number(connection, "SELECT count(*) FROM ledger") == 501
+        assert _number(connection, "SHOW server_version_num") // 10000 == NEW
+        assert _number(connection, "SELECT count(*) FROM orders") == 20_000
+        connection.execute("INSERT INTO ledger VALUES (502)")
+        connection.execute("ALTER ROLE app SET work_mem = '8MB'")  # the admin still manages the tenants' roles
+        connection.execute("SELECT timescale_functions.create_bare_readonly_role('later', 'later-secret')")
+    with connect(service.endpoint.port, "app-secret", user="app") as connection:
+        assert _number(connection, "SELECT count(*) FROM customer") == 2000
+    _both_can_be_forked(ramet, service.service_id, str(found.previous_service_id))
+    ramet.await_idle()
+    assert ramet.leftovers() == []
+
+
+def _number(connection: "psycopg.Connection[tuple[object, ...]]", query: str) -> int:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(str(row[0]))
+
+
+def _both_can_be_forked(ramet: Instance, after_id: str, before_id: str) -> None:
+    """Fork the upgraded service, and the state before; resume that one with the password that it had."""
+    for service_id, rows in ((after_id, 502), (before_id, 501)):
+        with ramet.client() as client:
+            fork = client.fork_service(service_id, ForkStrategy.NOW)
+            ready = client.wait_ready(fork.service_id, timeout_seconds=240)
+            with connect(ready.endpoint.port, str(fork.initial_password)) as connection:
+                assert _number(connection, "SELECT count(*) FROM ledger") == rows
+            client.delete_service(fork.service_id)
+            client.wait_deleted(fork.service_id, timeout_seconds=120)
+    with ramet.client() as client:
+        client.start_service(before_id)
+        resumed = client.wait_ready(before_id, timeout_seconds=120)
+    with connect(resumed.endpoint.port, "app-secret", user="app") as connection:
+        assert _number(connection, "SHOW server_version_num") // 10000 == OLD
+
+
+def _only_in_old() -> list[str]:
+    """Return the extensions that tenants can create in the old version, and that the new one here does not have."""
+    old, new = (find_installations().of(major).share / "extension" for major in (OLD, NEW))
+    trusted = {file.stem for file in old.glob("*.control") if "trusted = true" in file.read_text()}
+    return sorted(trusted - {file.stem for file in new.glob("*.control")})
+
+
+@pytest.mark.crash
+def test_an_upgrade_goes_on_after_ramet_was_killed_in_it(ramet: Instance) -> None:
+    with ramet.client() as client:
+        accepted = client.create_service("killed")
+        service = client.wait_ready(accepted.service_id, timeout_seconds=240)
+    password = str(accepted.initial_password)
+    with connect(service.endpoint.port, password) as connection:
+        connection.execute("CREATE TABLE ledger AS SELECT generate_series(1, 300) AS n")
+    with ramet.client() as client:
+        begun = client.upgrade_service(service.service_id, NEW)
+    killed: set[tuple[str, str]] = set()
+
+    def is_over() -> bool:
+        under_way = ramet.steps("status = 'RUNNING' AND procedure IN ('try_upgrade', 'upgrade')")
+        for one in under_way:
+            at = (one.procedure, one.step)
+            if one.step in ("upgrade", "copy", "set_aside", "take_over", "serve", "open") and at not in killed:
+                killed.add(at)
+                ramet.kill()
+                ramet.up()
+        return not under_way
+
+    eventually(is_over, what="the end of the upgrade", seconds=500)
+    assert {("try_upgrade", "upgrade"), ("upgrade", "upgrade")} <= killed
+    with ramet.client() as client:
+        found = client.get_upgrade(service.service_id, begun.upgrade_id)
+        assert found.status is OperationStatus.SUCCEEDED, found.error
+        client.wait_ready(service.service_id, timeout_seconds=60)
+    with connect(service.endpoint.port, password) as connection:
+        assert _number(connection, "SELECT count(*) FROM ledger") == 300
+        assert _number(connection, "SHOW server_version_num") // 10000 == NEW
+    ramet.await_idle()
+    assert ramet.leftovers() == []
+
+
+def test_an_upgrade_that_postgresql_refuses_is_reported_and_leaves_the_service(ramet: Instance) -> None:
+    with ramet.client() as client:
+        accepted = client.create_service("refused")
+        service = client.wait_ready(accepted.service_id, timeout_seconds=240)
+    password = str(accepted.initial_password)
+    with connect(service.endpoint.port, password) as connection:
+        connection.execute("CREATE TABLE odd (relation pg_catalog.regproc)")  # pg_upgrade: reg* data types
+        for name in _only_in_old()[:1]:
+            connection.execute(f'CREATE EXTENSION "{name}"'.encode())
+            with ramet.client() as client, pytest.raises(ApiError, match=f"extension {name}"):
+                client.upgrade_service(service.service_id, NEW)
+            connection.execute(f'DROP EXTENSION "{name}"'.encode())
+    with ramet.client() as client:
+        begun = client.upgrade_service(service.service_id, NEW)
+        found = client.wait_upgraded(service.service_id, begun.upgrade_id, 500)
+    assert found.status is OperationStatus.FAILED
+    assert "tsdb.public.odd.relation" in (found.error or "").replace("In database: tsdb\n  ", "tsdb.")
+    with connect(service.endpoint.port, password) as connection:
+        assert _number(connection, "SHOW server_version_num") // 10000 == OLD
+    ramet.await_idle()
     assert ramet.leftovers() == []

@@ -13,7 +13,7 @@ from ramet.errors import Invalid, NotFound, WrongState
 from ramet.model.service import Service
 from ramet.model.status import OperationStatus
 from ramet.model.upgrade import Refusal, Statement
-from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, list_upgrades, try_upgrade
+from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, list_upgrades, upgrade_service
 from tests.worlds import World, make_world
 
 NEW = 19
@@ -35,7 +35,7 @@ def shop(world: World) -> Service:
 
 
 def tried(world: World, service: Service, *, keeps: bool = False) -> Upgrade:
-    accepted = try_upgrade(world.plane, world.project.id, service.id, UpgradeRequest(NEW, keeps))
+    accepted = upgrade_service(world.plane, world.project.id, service.id, UpgradeRequest(NEW, True, keeps))
     world.worker.run_until_idle()
     return get_upgrade(world.plane, world.project.id, service.id, accepted.service.id)
 
@@ -84,7 +84,7 @@ def test_a_service_that_cannot_be_upgraded_is_refused_before_anything_is_made(wo
         Refusal("prepared transaction x", "pg_upgrade cannot carry it over", "Roll it back."),
     ]
     with pytest.raises(Invalid, match="extension postgis: PostgreSQL 19 does not have it") as raised:
-        try_upgrade(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+        upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW, True))
     assert "prepared transaction x" in raised.value.details
     assert list_upgrades(world.plane, world.project.id, shop.id) == []
     assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
@@ -93,25 +93,25 @@ def test_a_service_that_cannot_be_upgraded_is_refused_before_anything_is_made(wo
 @pytest.mark.parametrize("to_major", [15, 18, 20], ids=str)
 def test_only_a_later_version_that_is_installed_will_do(world: World, shop: Service, to_major: int) -> None:
     with pytest.raises(Invalid, match=rf"to_version must be a later version than 18 .*: 19 \(got {to_major}\)"):
-        try_upgrade(world.plane, world.project.id, shop.id, UpgradeRequest(to_major))
+        upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(to_major, True))
 
 
 def test_a_version_without_tls_does_not_move_the_endpoint(world: World, shop: Service) -> None:
     placement = replace(world.plane.placement, endpoint_host="db.example", plaintext=True)
     with pytest.raises(Invalid, match="could not stay at localhost"):
-        try_upgrade(replace(world.plane, placement=placement), world.project.id, shop.id, UpgradeRequest(NEW))
+        upgrade_service(replace(world.plane, placement=placement), world.project.id, shop.id, UpgradeRequest(NEW, True))
 
 
 def test_a_paused_service_is_refused(world: World, shop: Service) -> None:
     stop_service(world.plane, world.project.id, shop.id)
     world.worker.run_until_idle()
     with pytest.raises(WrongState, match="upgrade needs it to be READY"):
-        try_upgrade(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+        upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW, True))
 
 
 def test_an_idempotency_key_makes_one_trial(world: World, shop: Service) -> None:
     first, second = (
-        try_upgrade(world.plane, world.project.id, shop.id, UpgradeRequest(NEW), "the same key").service.id
+        upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW, True), "the same key").service.id
         for _ in range(2)
     )
     assert first == second

@@ -15,10 +15,16 @@ class MajorUpgrades(Connection):
     """The operations on upgrades."""
 
     def upgrade_service(
-        self, service_id: str, to_version: int, *, keep_fork: bool = False, idempotency_key: str | None = None
+        self,
+        service_id: str,
+        to_version: int,
+        *,
+        trial: bool = False,
+        keep_fork: bool = False,
+        idempotency_key: str | None = None,
     ) -> Upgrade:
-        """Ask for the upgrade of a fork of a service; the service itself is not changed."""
-        body = {"to_version": to_version, "keep_fork": keep_fork}
+        """Ask for the upgrade of a service, or its `trial` alone, on a fork that may be kept."""
+        body = {"to_version": to_version, "trial": trial, "keep_fork": keep_fork}
         return self.call("POST", self.path(service_id, "upgrades"), Upgrade, body, idempotency_key)
 
     def list_upgrades(self, service_id: str) -> Upgrades:

@@ -21,6 +21,7 @@ class ProcedureName(StrEnum):
     RECOVER = "recover"
     IMPORT = "import"
     TRY_UPGRADE = "try_upgrade"
+    UPGRADE = "upgrade"
     FOLLOW = "follow"
     PROMOTE = "promote"
     STOP = "stop"
@@ -155,6 +156,29 @@ _SPECS = (
         },
         Status.CONFIGURING,
         creates=True,
+        deadline_seconds=_DAY_SECONDS,
+    ),
+    Spec(
+        ProcedureName.UPGRADE,
+        "Upgrade",
+        {
+            "settle": "Wait for other operations",
+            "stop": "Stop the server",
+            "copy": "Copy its data",
+            "boot": "Start the copy",
+            "prepare": "Prepare the copy",
+            "halt": "Stop the copy",
+            "upgrade": "Run pg_upgrade",
+            "start": "Start the new version",
+            "complete": "Complete the new version",
+            "analyze": "Collect statistics",
+            "close": "Stop the new version",
+            "set_aside": "Set the data of before aside",
+            "take_over": "Take the new data over",
+            "serve": _BOOT,
+            "open": _OPEN,
+        },
+        Status.UPGRADING,
         deadline_seconds=_DAY_SECONDS,
     ),
     Spec(

@@ -24,6 +24,7 @@ from ramet.procedures import (
     set_wal_level,
     snapshot,
     try_upgrade,
+    upgrade,
 )
 from ramet.procedures.servers import Tools
 
@@ -36,6 +37,7 @@ def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
         recover.procedure(tools),
         import_database.procedure(tools),
         try_upgrade.procedure(tools),
+        upgrade.procedure(tools),
         follow.procedure(tools),
         promote.procedure(tools),
         lifecycle.stop(tools),

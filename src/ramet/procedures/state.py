@@ -103,16 +103,33 @@ class ForkState(RecoveryState, frozen=True, kw_only=True):
 class TryUpgradeState(ForkState, frozen=True, kw_only=True):
     """`keeps`: the trial remains as a service. `facts` were found in the service, `before` in its fork.
 
-    `seconds` are those of each step; `report` is what is known of the upgrade.
+    `switches`: the service itself is upgraded afterwards. `seconds` are those of each step; `report` is what is known
+    of the upgrade.
     """
 
     from_major: int
     to_major: int
     facts: UpgradeFacts
     keeps: bool
+    switches: bool = False
     before: Survey | None = None
     seconds: dict[str, float] = {}
     report: dict[str, Any] = {}
+
+
+class UpgradeState(Interrupting, frozen=True, kw_only=True):
+    """`copy_id` names the throw-away server that is upgraded; `previous_id` is the service that gets the state before.
+
+    With `is_open` clients may have been let in, so that nothing is undone.
+    """
+
+    from_major: int
+    to_major: int
+    copy_id: str
+    previous_id: str
+    stopped_at: datetime | None = None
+    keeps_statistics: bool = False
+    is_open: bool = False
 
 
 class RecoverState(RecoveryState, frozen=True, kw_only=True):
@@ -192,6 +209,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.RECOVER: RecoverState,
     ProcedureName.IMPORT: ImportState,
     ProcedureName.TRY_UPGRADE: TryUpgradeState,
+    ProcedureName.UPGRADE: UpgradeState,
     ProcedureName.FOLLOW: FollowState,
     ProcedureName.PROMOTE: PromoteState,
     ProcedureName.STOP: Interrupting,

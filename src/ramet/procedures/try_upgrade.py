@@ -15,8 +15,9 @@ compare    the differences, in the report                        (destroy)
 secure     its own credentials; DEV: neutralized                 (destroy)
 end        the report, and an open endpoint or nothing else      -
 
-Only a fork that is kept is secured and opened; any other is deleted in the end. The service itself serves all the time;
-it is held until `capture` is recorded, as for a fork.
+Only a fork that is kept is secured and opened; the data of any other is removed. The service itself serves all the
+time; it is held until `capture` is recorded, as for a fork. If the service itself is to be upgraded, `end`
+submits that.
 """
 
 from typing import Any
@@ -25,8 +26,12 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import Server
+from ramet.errors import Failed, Unavailable
+from ramet.ids import new_id
 from ramet.model.procedures import ProcedureName
+from ramet.model.service import status_of
 from ramet.model.snapshot import SnapshotKind
+from ramet.model.status import Status
 from ramet.model.upgrade import compared
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.fork import Fork
@@ -43,8 +48,9 @@ from ramet.procedures.servers import (
     server_of,
     submit_snapshot,
 )
-from ramet.procedures.spec import procedure_of, steps_of
-from ramet.procedures.state import TryUpgradeState
+from ramet.procedures.spec import procedure_of, steps_of, submit
+from ramet.procedures.state import TryUpgradeState, UpgradeState
+from ramet.procedures.upgrade import check_obstacles
 from ramet.store import services
 
 _PAUSE_SECONDS = 0.1
@@ -143,6 +149,8 @@ class TryUpgrade(Creation):
         return Next("end", replace(work.state, neutralised=found | work.state.neutralised))
 
     def end(self, work: Work[TryUpgradeState]) -> Outcome:
+        if work.state.switches:
+            return self._switch(work)
         if not work.state.keeps:
             self.destroy(work)
             report = _stored(work.state)
@@ -153,6 +161,37 @@ class TryUpgrade(Creation):
             submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
 
         return publish(self.tools, work, record, again="start")
+
+    def _switch(self, work: Work[TryUpgradeState]) -> Outcome:
+        """Remove the fork's data, and go on with the service; the fork's row becomes the service before."""
+        state, report = work.state, _stored(work.state, is_kept=True)
+        differing = state.report["row_differences"]
+        if differing:
+            tables = ", ".join(str(one["table"]) for one in differing)
+            raise Failed("ROWS_DIFFER", f"The rows of {tables} are not the same after the upgrade of the fork")
+        service = self.tools.service(state.parent_id)
+        if status_of(service) is not Status.READY:
+            if service.activity is None or service.deleted_at is not None:
+                raise Failed("INVALID_STATE", f"Service {service.id} is {status_of(service)}, and was not upgraded")
+            return Wait(_PAUSE_SECONDS, f"service {service.id} is {status_of(service)}")
+        check_obstacles(self.tools, service)
+        self.destroy(work)
+        following = UpgradeState(
+            from_major=state.from_major, to_major=state.to_major, copy_id=new_id(), previous_id=work.subject
+        )
+
+        def record(tx: sa.Connection) -> None:
+            current = services.get_service(tx, service.id, lock=True)
+            if current is None or current.activity is not None or status_of(current) is not Status.READY:
+                raise Unavailable("SERVICE_BUSY", f"Service {service.id} has just begun to change")
+            fork = services.get_service(tx, work.subject, lock=True)
+            if fork is None or fork.activity is None or fork.activity.operation_id != work.operation_id:
+                raise Failed("TRIAL_DELETED", "The fork that the upgrade was tried on is being deleted")
+            operation_id = submit(tx, ProcedureName.UPGRADE, service.id, following)
+            services.update_service(tx, service.id, operation_id=operation_id)
+            services.update_service(tx, work.subject, operation_id=operation_id, report=report)
+
+        return Done(changes=record)
 
     def mark_failed(self, tx: sa.Connection, work: Work[TryUpgradeState], error: str) -> None:
         super().mark_failed(tx, work, error)

@@ -8,6 +8,7 @@ from ramet.model.status import OperationStatus
 from ramet.store.tables import hold, operation, replica_set, service, snapshot
 
 _UNDER_WAY = (OperationStatus.RUNNING.value, OperationStatus.UNDOING.value)
+_THROW_AWAY = ("drill_id", "copy_id", "previous_id")
 _active = sa.select(operation.c.id).where(operation.c.status.in_(_UNDER_WAY))
 
 
@@ -17,7 +18,7 @@ class Owners:
 
     `settled` are the services that became READY once, `paused` those whose servers must not run now, `pooled` those
     that may have a pooler, `busy` the subjects of operations under way, with the nodes of sets and the throw-away
-    servers of drills: what is left of them may still be needed.
+    servers of drills and upgrades: what is left of them may still be needed.
     """
 
     settled: frozenset[str]
@@ -33,7 +34,8 @@ def owners(tx: sa.Connection) -> Owners:
     active = tx.execute(
         sa.select(operation.c.subject, operation.c.state).where(operation.c.status.in_(_UNDER_WAY))
     ).all()
-    busy = {row.subject for row in active} | {row.state["drill_id"] for row in active if "drill_id" in row.state}
+    busy = {row.subject for row in active}
+    busy |= {row.state[name] for row in active for name in _THROW_AWAY if row.state.get(name) is not None}
     rows = tx.execute(service.select().where(service.c.deleted_at.is_(None), service.c.failed_at.is_(None))).all()
     sets = tx.execute(
         replica_set.select().where(replica_set.c.deleted_at.is_(None), replica_set.c.failed_at.is_(None))

@@ -184,6 +184,12 @@ def finish_operation(tx: sa.Connection, service_id: str, operation_id: str, **co
     tx.execute(_FINISH, {**same, "operation_id": None, **columns})
 
 
+def release_claims(tx: sa.Connection, operation_id: str, **columns: Any) -> None:
+    """End the claims that an operation has on any services, and set columns of these."""
+    claimed = service.c.operation_id == operation_id
+    tx.execute(service.update().where(claimed).values({"operation_id": None, **columns}))
+
+
 def used_ports(tx: sa.Connection) -> set[int]:
     """Return the ports of all services and replica sets that are neither deleted nor failed, and of their poolers.
 

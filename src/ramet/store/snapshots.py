@@ -32,6 +32,11 @@ def delete_unheld(tx: sa.Connection, service_id: str, snapshot_ids: Collection[s
         tx.execute(snapshot.delete().where(snapshot.c.id.in_(snapshot_ids)))
 
 
+def move_snapshots(tx: sa.Connection, from_id: str, to_id: str) -> None:
+    """Make all snapshots of a service those of another one."""
+    tx.execute(snapshot.update().where(snapshot.c.service_id == from_id).values(service_id=to_id))
+
+
 def delete_snapshots_of(tx: sa.Connection, service_id: str) -> None:
     """Delete all snapshots of a service."""
     tx.execute(snapshot.delete().where(snapshot.c.service_id == service_id))

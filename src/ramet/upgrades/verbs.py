@@ -1,4 +1,4 @@
-"""The verbs over upgrades: try one, and read how it went."""
+"""The verbs over upgrades: accept one, or its trial alone, and read how it went."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +22,7 @@ from ramet.model.status import OperationStatus, Status
 from ramet.model.upgrade import Refusal, UpgradeFacts
 from ramet.procedures.servers import server_of
 from ramet.procedures.state import TryUpgradeState
+from ramet.procedures.upgrade import find_obstacle
 from ramet.store import operations, services
 
 _SHOWN_REFUSALS = 10
@@ -30,9 +31,10 @@ _DOWNTIME = ("capture", "boot", "prepare", "stop", "upgrade", "start", "complete
 
 @dataclass(frozen=True)
 class UpgradeRequest:
-    """The upgrade of a service to `to_major`. `keeps`: the fork that it is tried on remains as a service."""
+    """The upgrade of a service to `to_major`, or only its trial. `keeps`: the fork of a trial remains as a service."""
 
     to_major: int
+    is_trial: bool = False
     keeps: bool = False
 
 
@@ -51,6 +53,11 @@ class Upgrade:
     report: dict[str, Any]
 
     @property
+    def previous_service_id(self) -> str | None:
+        """The paused service that has the state before; None for a trial, and before the upgrade has succeeded."""
+        return self.trial.id if "stopped_seconds" in self.report else None
+
+    @property
     def downtime_seconds(self) -> float | None:
         """About how long the service would be down: what has to happen between its stop and its start."""
         seconds: dict[str, float] = self.report.get("seconds", {})
@@ -59,10 +66,13 @@ class Upgrade:
         return round(sum(seconds[step] for step in _DOWNTIME), 1)
 
 
-def try_upgrade(
+def upgrade_service(
     plane: Plane, project_id: str, service_id: str, request: UpgradeRequest, idempotency_key: str | None = None
 ) -> Accepted:
-    """Accept the trial of an upgrade, on a fork of the service. Raises Invalid with all that speaks against it."""
+    """Accept an upgrade, or its trial alone, on a fork of the service. Raises Invalid with all that speaks against it.
+
+    The fork that an upgrade is tried on becomes the service before, paused, when that succeeds.
+    """
     asked = (service_id, request)
     if (earlier := earlier_answer(plane, project_id, idempotency_key, asked)) is not None:
         return earlier
@@ -82,6 +92,7 @@ def try_upgrade(
             to_major=request.to_major,
             facts=facts,
             keeps=request.keeps,
+            switches=not request.is_trial,
             report=report,
         )
         accepted = accept(plane, tx, fork, ProcedureName.TRY_UPGRADE, new.password, state, service.id)
@@ -96,7 +107,8 @@ def list_upgrades(plane: Plane, project_id: str, service_id: str) -> list[Upgrad
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
         trials = services.trials_of_upgrades(tx, service.id)
-        return [_upgrade(one, operations.of_subject(tx, one.id)) for one in trials]
+        switches = operations.of_subject(tx, service.id)
+        return [_upgrade(one, operations.of_subject(tx, one.id), switches) for one in trials]
 
 
 def get_upgrade(plane: Plane, project_id: str, service_id: str, upgrade_id: str) -> Upgrade:
@@ -114,8 +126,15 @@ def _checked(plane: Plane, project_id: str, service_id: str, request: UpgradeReq
     check_writable(service, "upgrade")
     if status_of(service) is not Status.READY:
         raise wrong_state(service, "upgrade", (Status.READY,))
+    if request.keeps and not request.is_trial:
+        raise Invalid(
+            "CONTRADICTION", "keep_fork can be true only with trial true", "The service before remains in any case."
+        )
     _check_version(plane, service, request.to_major)
     facts = plane.backend.upgrades.examine(server_of(service), request.to_major)
+    obstacle = None if request.is_trial else find_obstacle(plane.store, plane.backend, service)
+    if obstacle is not None:
+        facts = replace(facts, refusals=(*facts.refusals, obstacle))
     if facts.refusals:
         raise Invalid(
             "UPGRADE_REFUSED",
@@ -157,16 +176,19 @@ def _first_report(facts: UpgradeFacts, request: UpgradeRequest) -> dict[str, Any
         "from_version": facts.from_version,
         "to_version": facts.to_version,
         "keeps": request.keeps,
+        "is_trial": request.is_trial,
         "extensions": msgspec.to_builtins(facts.extensions),
         "statements_note": facts.statements_note,
     }
 
 
-def _upgrade(trial: Service, made: list[operations.Operation]) -> Upgrade:
+def _upgrade(trial: Service, made: list[operations.Operation], of_service: list[operations.Operation]) -> Upgrade:
     origin = trial.origin
     if origin is None or trial.report is None:
         raise no_service(trial.id)
-    found = next((one for one in made if one.procedure == ProcedureName.TRY_UPGRADE), None)
+    switches = (one for one in of_service if one.procedure == ProcedureName.UPGRADE)
+    switch = next((one for one in switches if one.state["previous_id"] == trial.id), None)
+    found = switch or next((one for one in made if one.procedure == ProcedureName.TRY_UPGRADE), None)
     report: dict[str, Any] = trial.report["upgrade"]
     if found is None:  # the history has expired
         status = OperationStatus.SUCCEEDED if trial.failed_at is None else OperationStatus.FAILED

@@ -44,3 +44,18 @@ def test_the_data_of_a_fork_gets_another_version_and_every_step_may_run_twice(gr
         assert upgrades.complete(newer, parent.pg_major) == []
     assert surveyed(ground, newer) == before
     assert ground.client.values(parent) == ["one", "two"]
+
+
+def test_all_that_a_service_has_passes_to_another_id_once(ground: Ground) -> None:
+    server, upgrades = ground.create("one"), ground.backend.upgrades
+    snapshot_id, _facts = ground.snapshot(server)
+    ground.backend.servers.stop(server)
+    other = replace(ground.new_server(), verifier=server.verifier)
+    ground.passwords[other.service_id] = ground.passwords[server.service_id]
+    for _ in range(2):
+        upgrades.hand_over(server.service_id, other.service_id)
+    assert ground.backend.restore.snapshot_ids(server.service_id) is None
+    assert ground.backend.restore.snapshot_ids(other.service_id) == frozenset({snapshot_id})
+    ground.boot(other)
+    ground.backend.servers.open(other)
+    assert ground.client.values(other) == ["one"]

@@ -19,16 +19,17 @@ UpgradeId = Annotated[
 ]
 
 
-@accept("/upgrades", operation_id="upgradeService", summary="Try an upgrade")
+@accept("/upgrades", operation_id="upgradeService", summary="Upgrade a service")
 def upgrade_service(
     at: ServicePath, data: JSONBody[ServiceUpgrade], idempotency_key: IdempotencyKey = None
 ) -> Response[Upgrade]:
-    """Accept the upgrade of a fork of the service to another major version. The service itself is not changed.
+    """Accept the upgrade of a service to another major version, after it was tried on a fork; with trial only that.
 
-    An upgrade that cannot succeed is refused with all reasons.
+    The service is stopped for a short time. Its state before remains, as a paused service with the id of the upgrade.
+    When anything fails, the service serves as before. An upgrade that cannot succeed is refused with all reasons.
     """
-    request = UpgradeRequest(data.to_version, data.keep_fork)
-    accepted = verbs.try_upgrade(*at, request, checked_key(idempotency_key))
+    request = UpgradeRequest(data.to_version, data.trial, data.keep_fork)
+    accepted = verbs.upgrade_service(*at, request, checked_key(idempotency_key))
     found = verbs.get_upgrade(*at, accepted.service.id)
     return answer(upgrade_shape(found, accepted.initial_password), 202)
 
@@ -54,7 +55,9 @@ def upgrade_shape(found: verbs.Upgrade, password: Secret | None = None) -> Upgra
         "status": found.status,
         "started_at": found.started_at,
         "finished_at": found.finished_at,
+        "trial": report["is_trial"],
         "keep_fork": report["keeps"],
+        "previous_service_id": found.previous_service_id,
         "initial_password": password.reveal() if password is not None and report["keeps"] else None,
         "step": found.step,
         "progress": found.progress,

@@ -12,10 +12,11 @@ UpgradeId = Annotated[str, Meta(description="Identifier of the upgrade, and of t
 
 
 class ServiceUpgrade(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An upgrade of a service to another major version, which is tried on a fork."""
+    """An upgrade of a service to another major version, which is tried on a fork first."""
 
     to_version: Version
-    keep_fork: Annotated[bool, Meta(description="true or false: the fork remains as a service; by default false.")] = (
+    trial: Annotated[bool, Meta(description="true or false: only try it; by default false.")] = False
+    keep_fork: Annotated[bool, Meta(description="true or false: the fork of a trial remains; by default false.")] = (
         False
     )
 
@@ -59,7 +60,12 @@ class Upgrade(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: OperationStatus
     started_at: Timestamp
     finished_at: OptionalTimestamp
+    trial: Annotated[bool, Meta(description="Only the fork is upgraded.")]
     keep_fork: Annotated[bool, Meta(description="The fork with the id of the upgrade remains as a service.")]
+    previous_service_id: (
+        Annotated[str, Meta(description="The paused service that has the state before the upgrade.")] | None
+    ) = None
+    stopped_seconds: Annotated[float, Meta(description="How long the service was down.")] | None = None
     initial_password: (
         Annotated[str, Meta(description="That of the fork, only in the response to the request.")] | None
     ) = None

@@ -40,6 +40,12 @@ class Upgrades(Protocol):
         It was shut down cleanly after `prepare`. Raises Failed with PostgreSQL's reason.
         """
 
+    def hand_over(self, from_id: str, to_id: str) -> None:
+        """Give all that a server has, its snapshots and archived WAL too, to an id that has nothing; it is ended first.
+
+        Nothing happens when `from_id` has nothing, or `to_id` has something: that was done before.
+        """
+
     def complete(self, server: Server, from_major: int) -> Sequence[str]:
         """Put into an upgraded server, closed to clients, what the platform gives to each; return what it could not do.
 

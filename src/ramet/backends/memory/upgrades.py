@@ -63,6 +63,15 @@ class MemoryUpgrades:
                 del volume.rows[-1:]
             return Upgrading(None, "begun")
 
+    def hand_over(self, from_id: str, to_id: str) -> None:
+        """Move the volume; its roles have their passwords."""
+        with self._memory.lock:
+            if to_id not in self._memory.volumes and from_id in self._memory.volumes:
+                volume = self._memory.volumes.pop(from_id)
+                volume.running = volume.is_open = False
+                volume.secured = True
+                self._memory.volumes[to_id] = volume
+
     def complete(self, server: Server, from_major: int) -> Sequence[str]:
         self._memory.running(server.service_id)
         return self.problems

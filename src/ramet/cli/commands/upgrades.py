@@ -37,8 +37,8 @@ class _Steps:
 @click.command("upgrade")
 @with_service
 @click.option("--to", "to_version", type=int, required=True, metavar="VERSION", help="PostgreSQL major version.")
-@click.option("--try", "is_trial", is_flag=True, required=True, help="Upgrade a fork of the service, and report.")
-@click.option("--keep-fork", is_flag=True, help="Keep the upgraded fork as a service.  [default: it is deleted]")
+@click.option("--try", "is_trial", is_flag=True, help="Only upgrade a fork of the service, and report.")
+@click.option("--keep-fork", is_flag=True, help="With --try: keep the fork as a service.  [default: it is deleted]")
 @password_option
 @waiting_options
 @output_option
@@ -52,19 +52,21 @@ def upgrade(
     waiting: Waiting,
     output: str,
 ) -> None:
-    """Try the upgrade of a service to another major version of PostgreSQL, on a fork of it.
+    """Upgrade a service to another major version of PostgreSQL, after that was tried on a fork of it.
 
     The fork is upgraded with pg_upgrade. The rows of all tables, and the plans of the statements that take the most
-    time, are compared before and after. The service serves all the time. The report says how long each step took, and
-    stays when the fork is deleted. An upgrade that cannot succeed, for example because an extension is not installed
-    for the new version, is refused before anything is made.
+    time, are compared before and after. The report says how long each step took. With --try that is all, and the
+    service serves all the time. Without it the service is stopped then, upgraded in the same way, and started at its
+    own endpoint; its state before remains as a paused service, with all snapshots. If anything fails, the service
+    serves as before. An upgrade that cannot succeed is refused before anything is made.
 
     \b
     Examples:
       ramet service upgrade shop --to 18 --try
+      ramet service upgrade shop --to 18
       ramet service upgrade shop --to 18 --try --keep-fork
     """
-    begun = client.upgrade_service(service.service_id, to_version, keep_fork=keep_fork)
+    begun = client.upgrade_service(service.service_id, to_version, trial=is_trial, keep_fork=keep_fork)
     _save_password(client, begun, shown=no_save_password)
     found = _follow(client, begun, waiting)
     print_result(found, output, lambda: print_pairs(upgrade_pairs(found)))
@@ -121,7 +123,10 @@ def upgrade_pairs(found: Upgrade) -> list[tuple[str, str | Text]]:
     if found.statistics is not None:
         pairs.append(("statistics", found.statistics))
     pairs += [(f"{step}", shown_duration(seconds)) for step, seconds in found.seconds.items()]
-    if found.downtime_seconds is not None:
+    if found.stopped_seconds is not None:
+        pairs.append(("downtime", shown_duration(found.stopped_seconds)))
+        pairs.append(("state before", f"paused service {found.previous_service_id}"))
+    elif found.downtime_seconds is not None:
         pairs.append(("downtime", f"about {shown_duration(found.downtime_seconds)}"))
     return pairs
 

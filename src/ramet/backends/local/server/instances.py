@@ -233,20 +233,30 @@ class Instances:
         self.jobs.end(paths)
         return postgres.stop(paths, timeout_seconds)
 
-    def remove(self, service_id: str, timeout_seconds: float) -> None:
-        """Kill the server, and remove its sockets, limits and directories except `data` and `snapshots`.
+    def end(self, service_id: str, timeout_seconds: float) -> None:
+        """Kill the server, and remove what belongs to its id: sockets, limits, certificates and records.
 
-        The volume driver removes those two. Raises Unavailable while processes are still shutting down.
+        Raises Unavailable while processes are still shutting down.
         """
         paths = self.paths(service_id)
         self.jobs.end(paths)
         if not postgres.kill(paths, timeout_seconds):
             raise Unavailable("SERVER_ENDING", f"The server of service {service_id} is still shutting down")
         self.limits.remove(service_id)
-        for directory in (paths.sockets, paths.conf, paths.tls, paths.archive, paths.log):
-            shutil.rmtree(directory, ignore_errors=not directory.exists())
-        for file in (paths.process_record, paths.start_lock):
+        shutil.rmtree(paths.sockets, ignore_errors=not paths.sockets.exists())
+        certificates = paths.tls.iterdir() if paths.tls.is_dir() else ()
+        for file in (paths.process_record, paths.start_lock, *certificates):
             file.unlink(missing_ok=True)
+
+    def remove(self, service_id: str, timeout_seconds: float) -> None:
+        """Kill the server, and remove its sockets, limits and directories except `data` and `snapshots`.
+
+        The volume driver removes those two. Raises Unavailable while processes are still shutting down.
+        """
+        self.end(service_id, timeout_seconds)
+        paths = self.paths(service_id)
+        for directory in (paths.conf, paths.tls, paths.archive, paths.log):
+            shutil.rmtree(directory, ignore_errors=not directory.exists())
         with contextlib.suppress(OSError):
             self.layout.sockets.rmdir()  # the last service is gone
 

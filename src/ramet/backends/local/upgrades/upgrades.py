@@ -7,6 +7,7 @@ from typing import Any
 
 from ramet.backends.interface.upgrades import Upgrading
 from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.upgrades import cluster, examine, platform_objects, survey
@@ -15,6 +16,7 @@ from ramet.backends.local.volumes.pool import Pool
 from ramet.model.upgrade import Statement, Survey, UpgradeFacts
 
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
+_KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ class LocalUpgrades:
         if made.facts() is None:
             self._run(server, "upgrade", made.upgrade, timeout_seconds)
         return Upgrading(made.facts(), made.progress())
+
+    def hand_over(self, from_id: str, to_id: str) -> None:
+        """Rename the directory of a service, which is one act; what belongs to its id alone is made again."""
+        source, target = self.instances.paths(from_id), self.instances.paths(to_id)
+        if not source.root.exists() or target.root.exists():
+            return
+        self.instances.end(from_id, _KILL_SECONDS)
+        cluster.remove(self.pool.driver, source)
+        source.root.rename(target.root)
+        files.flush(target.root.parent)
 
     def complete(self, server: Server, from_major: int) -> Sequence[str]:
         return platform_objects.put_back(self.instances.paths(server.service_id), server, from_major)

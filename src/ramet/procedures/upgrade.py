@@ -1,0 +1,271 @@
+"""Upgrade a service to another major version, after that was tried.
+
+step       leaves behind or does                                       undo
+settle     waits for forks that copy from the service                  -
+stop       the service's server is down                                start it again
+copy       a copy of its data                                          destroy
+boot       a server of the present version on the copy                 (destroy)
+prepare    data without what belongs to the present version            (destroy)
+halt       it is stopped                                               (destroy)
+upgrade    data of the new version                                     (destroy)
+start      a server of the new version, which no client can reach      (destroy)
+complete   what each server has, and extensions that are new           (destroy)
+analyze    statistics, where pg_upgrade does not carry them over       (destroy)
+close      it is stopped                                               (destroy)
+set_aside  data, snapshots and WAL belong to the service before        they return
+take_over  the service has the data of the new version                 it is the copy's again
+serve      a server at the service's endpoint, closed to clients       (take_over)
+open       READY                                                       -
+
+The service before is the row of the fork that the upgrade was tried on: it gets all that the service had, and is
+paused. Nothing is undone once clients may have been let in.
+"""
+
+from dataclasses import dataclass
+from dataclasses import replace as with_values
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.values import Server, Source
+from ramet.errors import Failed, Unavailable
+from ramet.model.archive import is_archived
+from ramet.model.procedures import ProcedureName
+from ramet.model.service import NAME_LIMIT, Service
+from ramet.model.snapshot import SnapshotKind
+from ramet.model.upgrade import Refusal
+from ramet.operations.procedure import Done, Next, NoState, Outcome, Procedure, Wait, Work
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Tools,
+    await_settled,
+    boot,
+    finish,
+    retry_if_server_killed,
+    server_of,
+    submit_snapshot,
+)
+from ramet.procedures.spec import procedure_of, steps_of, submit
+from ramet.procedures.state import UpgradeState
+from ramet.store import replica_sets, services, snapshots
+from ramet.store.database import Store
+
+_PAUSE_SECONDS = 0.1
+
+
+def find_obstacle(store: Store, backend: Backend, service: Service) -> Refusal | None:
+    """Return what a serving service has that an upgrade would break; None when there is nothing."""
+    with store.read() as tx:
+        sets = replica_sets.live_sets(tx, service.id)
+    if sets:
+        return Refusal(
+            f"read replica set {sets[0].name}",
+            "it cannot follow another version",
+            "Delete it, and create it again after the upgrade.",
+        )
+    if backend.archive.url() is not None and is_archived(service):
+        return Refusal(
+            "off-host archive",
+            "it cannot hold two versions of a service",
+            "Switch the service's archive off before the upgrade, or use --try --keep-fork and move to the fork.",
+        )
+    slots = [slot.name for slot in backend.replication.slots(server_of(service)).slots]
+    if slots:
+        return Refusal(
+            f"replication slots {', '.join(slots)}",
+            "pg_upgrade does not carry them over",
+            "Drop the subscriptions that use them, and create them again after the upgrade.",
+        )
+    return None
+
+
+def check_obstacles(tools: Tools, service: Service) -> None:
+    """Raise Failed when a serving service has something that an upgrade would break."""
+    found = find_obstacle(tools.store, tools.backend, service)
+    if found is not None:
+        raise Failed("UPGRADE_REFUSED", f"Service {service.id}: {found.subject}: {found.message}", found.remedy)
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """The steps of `upgrade`."""
+
+    tools: Tools
+
+    def settle(self, work: Work[UpgradeState]) -> Outcome:
+        waiting = await_settled(self.tools, work)
+        if waiting is not None:
+            return waiting
+        check_obstacles(self.tools, self.tools.service(work.subject))
+        return Next("stop", replace(work.state, stopped_at=self.tools.clock()))
+
+    def stop(self, work: Work[UpgradeState]) -> Outcome:
+        self.tools.backend.servers.stop(self._before(work))
+        return Next("copy")
+
+    def copy(self, work: Work[UpgradeState]) -> Outcome:
+        captured = self.tools.backend.restore.capture(self._copy(work), Source(self._before(work), paused=True))
+        return Wait(_PAUSE_SECONDS) if captured is None else Next("boot")
+
+    def boot(self, work: Work[UpgradeState]) -> Outcome:
+        return boot(self.tools, work, self._copy(work), first=True) or Next("prepare")
+
+    def prepare(self, work: Work[UpgradeState]) -> Outcome:
+        server, prepare = self._copy(work), self.tools.backend.upgrades.prepare
+        return retry_if_server_killed(work, lambda: prepare(server), again="boot") or Next("halt")
+
+    def halt(self, work: Work[UpgradeState]) -> Outcome:
+        self.tools.backend.servers.stop(self._copy(work))
+        return Next("upgrade")
+
+    def upgrade(self, work: Work[UpgradeState]) -> Outcome:
+        server, upgrade = self._upgraded_copy(work), self.tools.backend.upgrades.upgrade
+        upgrading = upgrade(server, work.state.from_major, PATIENCE_SECONDS)
+        if upgrading.facts is None:
+            return Wait(_PAUSE_SECONDS, upgrading.progress)
+        return Next("start", replace(work.state, keeps_statistics=bool(upgrading.facts["keeps_statistics"])))
+
+    def start(self, work: Work[UpgradeState]) -> Outcome:
+        return boot(self.tools, work, self._upgraded_copy(work), first=True) or Next("complete")
+
+    def complete(self, work: Work[UpgradeState]) -> Outcome:
+        server, complete = self._upgraded_copy(work), self.tools.backend.upgrades.complete
+        found = retry_if_server_killed(work, lambda: complete(server, work.state.from_major), again="start")
+        return found if isinstance(found, Next) else Next("analyze")
+
+    def analyze(self, work: Work[UpgradeState]) -> Outcome:
+        if not work.state.keeps_statistics:
+            server, analyze = self._upgraded_copy(work), self.tools.backend.restore.analyze
+            ended = retry_if_server_killed(work, lambda: analyze(server, PATIENCE_SECONDS), again="start")
+            if isinstance(ended, Next):
+                return ended
+            if ended is None:
+                return Wait(_PAUSE_SECONDS, "ANALYZE")
+        return Next("close")
+
+    def close(self, work: Work[UpgradeState]) -> Outcome:
+        self.tools.backend.servers.stop(self._upgraded_copy(work))
+        return Next("set_aside")
+
+    def set_aside(self, work: Work[UpgradeState]) -> Outcome:
+        service, state = self.tools.service(work.subject), work.state
+        self.tools.backend.upgrades.hand_over(work.subject, state.previous_id)
+
+        def record(tx: sa.Connection) -> None:
+            snapshots.move_snapshots(tx, work.subject, state.previous_id)
+            services.update_service(
+                tx,
+                state.previous_id,
+                pg_major=state.from_major,
+                environment=service.environment.value,
+                verifier=service.verifier.reveal(),
+                settings=service.settings,
+                name=_name_before(service, state.to_major),
+            )
+
+        return Next("take_over", changes=record)
+
+    def take_over(self, work: Work[UpgradeState]) -> Outcome:
+        self.tools.backend.upgrades.hand_over(work.state.copy_id, work.subject)
+        to_major = work.state.to_major
+        return Next("serve", changes=lambda tx: services.update_service(tx, work.subject, pg_major=to_major))
+
+    def serve(self, work: Work[UpgradeState]) -> Outcome:
+        return boot(self.tools, work, self._after(work)) or Next("open", replace(work.state, is_open=True))
+
+    def open(self, work: Work[UpgradeState]) -> Outcome:
+        server = self._after(work)
+        self.tools.backend.servers.start(server)
+        if not self.tools.backend.servers.await_ready(server, PATIENCE_SECONDS).ready:
+            return Wait(0, "starting")
+        self.tools.backend.servers.open(server)
+        return Done(changes=lambda tx: self._opened(tx, work))
+
+    def _opened(self, tx: sa.Connection, work: Work[UpgradeState]) -> None:
+        finish(tx, work, down_reason=None, last_verified_at=None, drilled_at=None, drill_failure=None)
+        services.finish_operation(tx, work.state.previous_id, work.operation_id, **self._columns_before(work))
+        submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
+        submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
+
+    def _columns_before(self, work: Work[UpgradeState]) -> dict[str, Any]:
+        """Return the columns of the service before when the upgrade is over."""
+        now, report = self.tools.clock(), self.tools.service(work.state.previous_id).report or {}
+        took = (now - (work.state.stopped_at or now)).total_seconds()
+        stopped = {**report.get("upgrade", {}), "stopped_seconds": round(took, 1)}
+        return {"ready_at": now, "paused": True, "down_reason": None, "report": {**report, "upgrade": stopped}}
+
+    def give_back(self, work: Work[UpgradeState]) -> None:
+        """Undo `set_aside`: the service gets its own data again."""
+        if not work.state.is_open:
+            self.tools.backend.upgrades.hand_over(work.state.previous_id, work.subject)
+
+    def withdraw(self, work: Work[UpgradeState]) -> None:
+        """Undo `take_over`: what the service has got is the copy's again."""
+        if not work.state.is_open:
+            self.tools.backend.upgrades.hand_over(work.subject, work.state.copy_id)
+
+    def destroy(self, work: Work[UpgradeState]) -> None:
+        if not work.state.is_open:
+            self.tools.backend.servers.destroy(work.state.copy_id)
+
+    def resume(self, work: Work[UpgradeState]) -> None:
+        """Undo `stop`: the service serves as before."""
+        if work.state.is_open:
+            return
+        server, servers = self._before(work), self.tools.backend.servers
+        servers.start(server)
+        if not servers.await_ready(server, 10 * PATIENCE_SECONDS).ready:
+            raise Unavailable("SERVER_STARTING", f"The server of service {work.subject} is still starting")
+        servers.open(server)
+
+    def failed(self, tx: sa.Connection, work: Work[UpgradeState], error: str) -> None:
+        """End both claims; what the service before has got is known by a state that can be read only."""
+        finish(tx, work, down_reason=None)
+        services.release_claims(tx, work.operation_id, paused=True)
+        previous_id, now = work.state.previous_id, self.tools.clock()
+        if work.state.is_open:
+            reason = f"It could not be opened after its upgrade: {error}"
+            services.update_service(tx, work.subject, down_reason=reason)
+            services.update_service(tx, previous_id, **self._columns_before(work))
+            return
+        snapshots.move_snapshots(tx, previous_id, work.subject)
+        services.update_service(tx, work.subject, pg_major=work.state.from_major)
+        services.update_service(tx, previous_id, paused=False, failed_at=now, failure=error)
+
+    def _before(self, work: Work[UpgradeState]) -> Server:
+        return with_values(self.tools.server(work), pg_major=work.state.from_major)
+
+    def _after(self, work: Work[UpgradeState]) -> Server:
+        return with_values(self.tools.server(work), pg_major=work.state.to_major)
+
+    def _copy(self, work: Work[UpgradeState]) -> Server:
+        """Return the server of the copy, at the port of the service before, which does not run."""
+        port = self.tools.service(work.state.previous_id).port
+        return with_values(self._before(work), service_id=work.state.copy_id, port=port, pooler_port=None)
+
+    def _upgraded_copy(self, work: Work[UpgradeState]) -> Server:
+        return with_values(self._copy(work), pg_major=work.state.to_major)
+
+
+def _name_before(service: Service, to_major: int) -> str:
+    suffix = f"-before-{to_major}"
+    return service.name[: NAME_LIMIT - len(suffix)] + suffix
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `upgrade`."""
+    steps = Upgrade(tools)
+    undo: dict[str, Any] = {
+        "stop": steps.resume,
+        "copy": steps.destroy,
+        "set_aside": steps.give_back,
+        "take_over": steps.withdraw,
+    }
+    return procedure_of(
+        ProcedureName.UPGRADE,
+        steps_of(ProcedureName.UPGRADE, steps),
+        undo,
+        on_failed=steps.failed,
+    )

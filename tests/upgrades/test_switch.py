@@ -1,0 +1,158 @@
+"""Upgrades of services over the memory backend: what remains, what is refused, and that a failure changes nothing."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.control import replica_sets
+from ramet.control.duties.health import Health
+from ramet.control.poolers import enable_pooler
+from ramet.control.replica_sets import ReplicaSetRequest
+from ramet.control.restore import take_snapshot
+from ramet.control.services import delete_service, get_service, list_services, start_service
+from ramet.errors import Invalid
+from ramet.model.environment import Environment
+from ramet.model.service import Service, status_of
+from ramet.model.status import OperationStatus, Status
+from ramet.operations.worker import Worker
+from ramet.store import services, snapshots
+from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, upgrade_service
+from tests import procedure_laws as laws
+from tests.worlds import World, make_world
+
+NEW = 19
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = make_world(tmp_path, MemoryBackend())
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def shop(world: World) -> Service:
+    made = world.create()
+    world.backend.commit(made.id, "one")
+    return made
+
+
+def upgraded(world: World, service: Service) -> Upgrade:
+    accepted = upgrade_service(world.plane, world.project.id, service.id, UpgradeRequest(NEW))
+    world.worker.run_until_idle()
+    return get_upgrade(world.plane, world.project.id, service.id, accepted.service.id)
+
+
+def seen(world: World, service_id: str) -> Service:
+    return get_service(world.plane, world.project.id, service_id)
+
+
+def ids_of_snapshots(world: World, service_id: str) -> set[str]:
+    with world.store.read() as tx:
+        return {one.id for one in snapshots.list_snapshots(tx, service_id)}
+
+
+def test_the_service_keeps_id_and_endpoint_and_the_state_before_is_paused(world: World, shop: Service) -> None:
+    known = ids_of_snapshots(world, shop.id)
+    found = upgraded(world, shop)
+    assert (found.status, found.error) == (OperationStatus.SUCCEEDED, None)
+    after, before = seen(world, shop.id), seen(world, str(found.previous_service_id))
+    assert (after.pg_major, after.port, status_of(after)) == (NEW, shop.port, Status.READY)
+    assert (before.pg_major, before.name, status_of(before)) == (shop.pg_major, "shop-before-19", Status.PAUSED)
+    assert known <= ids_of_snapshots(world, before.id)
+    assert ids_of_snapshots(world, after.id).isdisjoint(known)
+    world.backend.commit(shop.id, "two")
+    start_service(world.plane, world.project.id, before.id)
+    world.worker.run_until_idle()
+    assert (world.backend.values(shop.id), world.backend.values(before.id)) == (["one", "two"], ["one"])
+
+
+def test_both_can_be_forked_and_deleted(world: World, shop: Service) -> None:
+    found = upgraded(world, shop)
+    before = seen(world, str(found.previous_service_id))
+    assert [world.fork(one).pg_major for one in (seen(world, shop.id), before)] == [NEW, shop.pg_major]
+    delete_service(world.plane, world.project.id, before.id)
+    world.worker.run_until_idle()
+    assert world.backend.values(shop.id) == ["one"]
+    assert world.leftovers() == []
+
+
+def test_a_pooler_stays(world: World, shop: Service) -> None:
+    enable_pooler(world.plane, world.project.id, shop.id)
+    world.worker.run_until_idle()
+    port = seen(world, shop.id).pooler_port
+    upgraded(world, shop)
+    assert world.backend.volumes[shop.id].pooler_port == port is not None
+
+
+def test_rows_that_differ_end_the_upgrade_before_the_service_is_stopped(world: World, shop: Service) -> None:
+    world.backend.upgrades.loses_rows = True
+    found = upgraded(world, shop)
+    assert found.status is OperationStatus.FAILED
+    assert "tsdb.public.rows are not the same" in (found.error or "")
+    assert found.report["row_differences"]
+    assert world.backend.values(shop.id) == ["one"]
+    assert seen(world, shop.id).pg_major == shop.pg_major
+
+
+@pytest.mark.parametrize("step", ["stop", "upgrade", "set_aside", "take_over", "serve"])
+def test_a_failure_of_the_upgrade_itself_leaves_the_service_as_it_was(world: World, shop: Service, step: str) -> None:
+    taken = take_snapshot(world.plane, world.project.id, shop.id, "by hand")
+    world.worker.run_until_idle()
+    accepted = upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+    procedures = laws.rewritten(world.procedures, "upgrade", lambda one: laws.failing(one, step, after=True))
+    Worker(world.store, procedures).run_until_idle()
+    Health(world.plane).inspect()
+    after = seen(world, shop.id)
+    assert (after.pg_major, status_of(after), after.down_reason) == (shop.pg_major, Status.READY, None)
+    assert world.backend.values(shop.id) == ["one"]
+    assert taken.id in ids_of_snapshots(world, shop.id)
+    with world.store.read() as tx:
+        failed = services.get_service(tx, accepted.service.id)
+    assert failed is not None
+    assert "Injected" in (failed.failure or "")
+    found = get_upgrade(world.plane, world.project.id, shop.id, accepted.service.id)
+    assert (found.status, found.previous_service_id) == (OperationStatus.FAILED, None)
+    assert world.leftovers() == []
+    assert upgraded(world, after).status is OperationStatus.SUCCEEDED
+
+
+def test_a_service_that_was_upgraded_and_cannot_be_opened_keeps_its_new_data(world: World, shop: Service) -> None:
+    upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+    procedures = laws.rewritten(world.procedures, "upgrade", lambda one: laws.failing(one, "open", after=True))
+    Worker(world.store, procedures).run_until_idle()
+    after = seen(world, shop.id)
+    assert (after.pg_major, status_of(after)) == (NEW, Status.UNSTABLE)
+    assert "It could not be opened after its upgrade" in (after.down_reason or "")
+    assert {one.name for one in list_services(world.plane, world.project.id)} == {"shop", "shop-before-19"}
+
+
+def refusal(world: World, service: Service) -> str:
+    with pytest.raises(Invalid) as raised:
+        upgrade_service(world.plane, world.project.id, service.id, UpgradeRequest(NEW))
+    assert raised.value.code == "UPGRADE_REFUSED"
+    return raised.value.message
+
+
+def test_what_an_upgrade_would_break_is_refused(world: World, shop: Service) -> None:
+    world.backend.volumes[shop.id].slots.add("elsewhere")
+    assert "replication slots elsewhere" in refusal(world, shop)
+    world.backend.volumes[shop.id].slots.clear()
+    replica_sets.create_set(world.plane, world.project.id, shop.id, ReplicaSetRequest("reports", 1, 500, 2))
+    world.worker.run_until_idle()
+    assert "read replica set reports" in refusal(world, shop)
+
+
+def test_an_archived_service_is_refused(world: World, shop: Service) -> None:
+    world.backend.archive.location = "memory://archive"
+    with world.store.write() as tx:
+        services.update_service(tx, shop.id, environment=Environment.PROD.value)
+    assert "off-host archive: it cannot hold two versions" in refusal(world, shop)
+
+
+def test_a_fork_is_kept_of_a_trial_only(world: World, shop: Service) -> None:
+    with pytest.raises(Invalid, match="keep_fork can be true only with trial"):
+        upgrade_service(world.plane, world.project.id, shop.id, replace(UpgradeRequest(NEW), keeps=True))
