@@ -140,6 +140,7 @@ def refusal(world: World, service: Service) -> str:
 def test_what_an_upgrade_would_break_is_refused(world: World, shop: Service) -> None:
     world.backend.volumes[shop.id].slots.add("elsewhere")
     assert "replication slots elsewhere" in refusal(world, shop)
+    assert world.backend.volumes[shop.id].is_open
     world.backend.volumes[shop.id].slots.clear()
     replica_sets.create_set(world.plane, world.project.id, shop.id, ReplicaSetRequest("reports", 1, 500, 2))
     world.worker.run_until_idle()

@@ -57,6 +57,12 @@ _PAUSE_SECONDS = 0.1
 
 def find_obstacle(store: Store, backend: Backend, service: Service) -> Refusal | None:
     """Return what a serving service has that an upgrade would break; None when there is nothing."""
+    if service.upstream is not None:
+        return Refusal(
+            "the database that it follows",
+            "a standby has the version of its source",
+            "Promote the service first, or upgrade a fork of it with --try --keep-fork.",
+        )
     with store.read() as tx:
         sets = replica_sets.live_sets(tx, service.id)
     if sets:

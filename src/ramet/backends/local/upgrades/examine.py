@@ -15,6 +15,7 @@ _DEFAULT_VERSION = re.compile(r"^\s*default_version\s*=\s*'([^']*)'", re.MULTILI
 _EXTENSIONS = "SELECT extname, extversion FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1"
 _LIBRARIES = f"SELECT DISTINCT probin FROM pg_proc WHERE probin IS NOT NULL AND oid >= {_FIRST_OF_USERS} ORDER BY 1"  # noqa: S608
 _CLOSED = "SELECT datname FROM pg_database WHERE NOT datallowconn AND datname <> 'template0' ORDER BY 1"
+_SUBSCRIPTIONS = "SELECT subname FROM pg_subscription ORDER BY 1"
 _PREPARED = "SELECT database, gid FROM pg_prepared_xacts ORDER BY 1, 2"
 _STATISTICS_SCHEMA = """
 SELECT nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'pg_stat_statements'
@@ -55,6 +56,12 @@ def _cluster_refusals(connection: Connection, new: Installation) -> Iterator[Ref
             f"database {name}",
             "it accepts no connections, and pg_upgrade has to read it",
             f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true, or drop it.',
+        )
+    for (name,) in connection.execute(_SUBSCRIPTIONS).fetchall():
+        yield Refusal(
+            f"subscription {name}",
+            "pg_upgrade would lose what it has received so far",
+            "Drop it, and create it again after the upgrade.",
         )
     for database, gid in connection.execute(_PREPARED).fetchall():
         yield Refusal(
