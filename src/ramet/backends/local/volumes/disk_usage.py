@@ -36,13 +36,13 @@ def allocated_bytes(path: Path, exclusions: Exclusions = NOTHING) -> int:
     return total
 
 
-def exclusive_bytes(path: Path) -> int:
+def exclusive_bytes(path: Path, exclusions: Exclusions = NOTHING) -> int:
     """Sum the extents under `path` that no other file shares; files that disappear during the walk do not count.
 
     Inline extents (small files on btrfs) do not count either: they have no blocks.
     """
     total = 0
-    for name, directory in _files(path, NOTHING):
+    for name, directory in _files(path, exclusions):
         try:
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
         except OSError:
