@@ -82,6 +82,7 @@ class Outside:
                   "-d", f"host=localhost port={self.port} user={OWNER} password={self.password}")  # fmt: skip
         standby = self._start(successor, port)
         eventually(lambda: self._answers(port), "the standby of the source")
+        eventually(self._has_standby, "the standby streams: the source sends it all before it ends")
         self.end(signal.SIGINT)
         with self._connect_at(port) as connection:
             connection.execute("SELECT pg_promote()")
@@ -90,6 +91,11 @@ class Outside:
         shutil.rmtree(self.directory / self.data)
         self.data = successor
         self.start()
+
+    def _has_standby(self) -> bool:
+        query = "SELECT FROM pg_stat_replication WHERE application_name = 'walreceiver' AND state = 'streaming'"
+        with self._connect_at(self.port) as connection:
+            return connection.execute(query).fetchone() is not None
 
     def _start(self, data: str, port: int) -> "subprocess.Popen[bytes]":
         settings = {

@@ -36,6 +36,8 @@ SERIES = {
     "ramet_archive_verified_age_seconds": Kind.GAUGE,
     "ramet_replay_lag_seconds": Kind.GAUGE,
     "ramet_restore_verified_age_seconds": Kind.GAUGE,
+    "ramet_source_lag_bytes": Kind.GAUGE,
+    "ramet_source_lag_seconds": Kind.GAUGE,
     "ramet_storage_bytes": Kind.GAUGE,
     "ramet_temporary_bytes_total": Kind.COUNTER,
     "ramet_transactions_total": Kind.COUNTER,

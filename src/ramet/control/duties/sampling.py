@@ -46,16 +46,16 @@ class Sampling:
         for subject in due:
             with self.plane.store.read() as tx:
                 found = servers_of(tx, subject)
-                service = services.get_service(tx, subject) if has_archive else None
-            taken[subject] = self._sample(found, service)
+                service = services.get_service(tx, subject)
+            taken[subject] = self._sample(found, service if has_archive else None, service)
             if time.monotonic() - begun > _AT_WORK_SECONDS:
                 break
         if taken:
             self._record(taken, now)
 
-    def _sample(self, found: list[Server], service: Service | None) -> Sample:
+    def _sample(self, found: list[Server], archived: Service | None, service: Service | None) -> Sample:
         now = self.plane.clock()
-        return Sample(now, {**self._measured(found), **_ages(service, now)})
+        return Sample(now, {**self._measured(found), **_ages(archived, now), **_behind_source(service)})
 
     def _measured(self, found: list[Server]) -> Mapping[str, float]:
         """Return what is measured of servers, with the number of its node on each value of a replica set's."""
@@ -99,3 +99,12 @@ def _ages(service: Service | None, now: datetime) -> Mapping[str, float]:
         known["ramet_archive_lag_seconds"] = service.archived_until
         known["ramet_archive_verified_age_seconds"] = service.archive_verified_at
     return {key_of(name): max(0.0, (now - at).total_seconds()) for name, at in known.items() if at is not None}
+
+
+def _behind_source(service: Service | None) -> Mapping[str, float]:
+    """Return how far a service is behind the database elsewhere that it follows."""
+    following = None if service is None else service.following
+    if following is None:
+        return {}
+    known = {"ramet_source_lag_bytes": following.lag_bytes, "ramet_source_lag_seconds": following.lag_seconds}
+    return {key_of(name): float(value) for name, value in known.items() if value is not None}

@@ -32,6 +32,8 @@ def test_all_series_of_a_primary_are_measured_at_its_server_but_those_of_ramet(
     of_ramet = {
         "ramet_cache_hit_ratio",
         "ramet_archive_lag_seconds",
+        "ramet_source_lag_bytes",
+        "ramet_source_lag_seconds",
         "ramet_archive_verified_age_seconds",
         "ramet_restore_verified_age_seconds",
     }

@@ -19,7 +19,7 @@ SELECT pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
 FROM (VALUES (1)) one LEFT JOIN pg_stat_wal_receiver w ON w.status = 'streaming'
 """
 _AWAY = "It follows again by itself when the source answers."
-_AGAIN = "Delete the service and follow again; until then its past can be forked. A slot (--slot) prevents that."
+_AGAIN = "Fork what is needed of its past, delete the service, and follow again."
 # What the log says, the sentence, and the remedy. The first that fits the newest message counts.
 _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
     (re.compile(pattern), text, remedy)
@@ -27,7 +27,7 @@ _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
         (
             r"requested WAL segment .* has already been removed|can no longer get changes|has been invalidated",
             "The source has removed WAL that this service did not receive yet",
-            _AGAIN,
+            f"{_AGAIN} A larger wal_keep_size in the source, or a slot (--slot), prevents that.",
         ),
         (
             r"new timeline \d+ forked off current database system timeline",

@@ -1,0 +1,114 @@
+"""Following a database elsewhere over HTTP: the request, its dry run, its refusals, the lag, and the promotion."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ramet.backends.interface.followers import Harbor
+from ramet.control.duties.sampling import Sampling
+from ramet.followers.observation import Observing
+from ramet.model.metrics import key_of
+from ramet.store import metrics
+from tests.api.world import World
+
+BODY = {
+    "name": "shop",
+    "source_url": "postgresql://replicator@db.example/shop",
+    "source_password": "source",
+    "environment_tag": "PROD",
+}
+
+
+def path_of(world: World, query: str = "") -> str:
+    return world.services_path.removesuffix("services") + f"followers{query}"
+
+
+@pytest.fixture
+def follower(world: World) -> dict[str, Any]:
+    """A READY service that follows a source with two rows."""
+    world.backend.followers.rows[:] = ["one", "two"]
+    answer = world.post(path_of(world), BODY)
+    assert answer.status_code == 202, answer.text
+    world.work()
+    return dict(answer.json())
+
+
+def test_a_service_that_follows_has_the_rows_and_the_lag_of_its_source(world: World, follower: dict[str, Any]) -> None:
+    assert follower["initial_password"]
+    found = world.look(follower)
+    assert found["status"] == "READY"
+    assert world.backend.values(follower["service_id"]) == ["one", "two"]
+    following = found["metadata"]["following"]
+    assert (following["source"], following["method"]) == ("replicator@db.example:5432/shop", "PHYSICAL")
+    assert (following["lag_bytes"], following["lag_seconds"]) == (0, 0.0)
+
+
+def test_why_nothing_arrives_is_shown_and_recorded(world: World, follower: dict[str, Any]) -> None:
+    world.backend.followers.problem = "The source cannot be reached. It follows again by itself."
+    Observing(world.plane).observe()
+    assert world.look(follower)["metadata"]["following"]["problem"] == world.backend.followers.problem
+    Sampling(world.plane).sample()
+    with world.plane.store.read() as tx:
+        sample = metrics.last_sample(tx, follower["service_id"], world.plane.clock().replace(year=2000))
+    assert sample is not None
+    assert sample.values[key_of("ramet_source_lag_bytes")] == 0.0
+
+
+def test_a_dry_run_reports_and_makes_nothing(world: World) -> None:
+    answer = world.post(path_of(world, "?dry_run=true"), BODY)
+    assert answer.status_code == 200
+    assert answer.json()["source"] == "replicator@db.example:5432/shop"
+    assert [one["effect"] for one in answer.json()["findings"]] == ["NOTED"]
+    assert world.listed() == []
+
+
+def test_a_source_that_cannot_be_followed_is_refused_with_all_reasons(world: World) -> None:
+    world.backend.followers.harbor = Harbor(False, (15, 18), "x86_64", 0)
+    facts = world.backend.followers.facts
+    world.backend.followers.facts = replace(
+        facts,
+        tablespaces=("fast",),
+        reserved_roles=("ramet",),
+        replication_problem="no pg_hba.conf entry",
+        settings={**facts.settings, "wal_level": "minimal", "full_page_writes": "off", "wal_segment_size": "1048576"},
+    )
+    answer = world.post(path_of(world), {**BODY, "slot": "standby"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOW_REFUSED")
+    for subject in ("version", "replication", "wal_level", "tablespaces", "roles", "size", "slot", "WAL segment size"):
+        assert f"{subject}: " in answer.json()["details"], subject
+    assert world.listed() == []
+
+
+def test_what_needs_to_write_is_refused(world: World, follower: dict[str, Any]) -> None:
+    path = f"{world.services_path}/{follower['service_id']}"
+    for verb, body in (
+        ("optimize", None),
+        ("updatePassword", {"password": "another one"}),
+        ("enablePooler", None),
+        ("replicaSets", {"name": "reports", "nodes": 1, "cpu_millis": "500", "memory_gbs": "2"}),
+    ):
+        answer = world.post(f"{path}/{verb}", body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOWS_SOURCE"), verb
+
+
+def test_a_promotion_waits_for_the_source_and_makes_the_service_independent(
+    world: World, follower: dict[str, Any]
+) -> None:
+    path = f"{world.services_path}/{follower['service_id']}/promote"
+    world.backend.followers.rows.append("three")
+    world.backend.followers.is_down = True
+    answer = world.post(path, {"drain": True, "wait_for_lsn": "0/3000060"})
+    assert (answer.status_code, answer.json()["status"]) == (202, "UPGRADING")
+    world.work()
+    found = world.look(follower)
+    assert (found["status"], found["metadata"].get("following")) == ("READY", None)
+    assert world.backend.values(follower["service_id"]) == ["one", "two", "three"]
+    assert world.backend.followers.kept == {}
+    again = world.post(path, {})
+    assert (again.status_code, again.json()["code"]) == (400, "NOT_FOLLOWING")
+
+
+def test_an_lsn_of_another_form_is_refused(world: World, follower: dict[str, Any]) -> None:
+    answer = world.post(f"{world.services_path}/{follower['service_id']}/promote", {"wait_for_lsn": "now"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_FIELD")
