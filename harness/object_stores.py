@@ -1,4 +1,4 @@
-"""S3 servers for tests, benchmarks and proofs: real HTTP, a process of its own, nothing left afterwards.
+"""S3 servers for tests, benchmarks and proofs: real HTTP, a separate process, nothing left afterwards.
 
 moto is installed for development; versitygw, a second implementation over a directory, is built with Go where there is
 one.

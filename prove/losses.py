@@ -97,7 +97,7 @@ class Proof:
             machine.lose()
 
     def _next_machine(self) -> Machine:
-        """Return the recovered machine, or one with a new installation and an archive of its own in the bucket."""
+        """Return the recovered machine, or one with a new installation and a separate archive in the bucket."""
         if self._age >= _MACHINES_IN_A_ROW:
             self.end()
         self._age += 1

@@ -1,4 +1,7 @@
-"""A machine that can be lost: one Ramet with archived services under load. What clients were told is kept outside."""
+"""A machine that can be lost: one Ramet with archived services under load.
+
+The answers that clients got are kept outside.
+"""
 
 import contextlib
 import os

@@ -67,7 +67,7 @@ class Source:
 
 @dataclass
 class Link:
-    """A TCP port that leads to a server, with TLS of its own where the server has none, as slowly as `pause` says."""
+    """A TCP port that leads to a server, with TLS where the server has none, as slowly as `pause` says."""
 
     target: int
     context: ssl.SSLContext | None = None

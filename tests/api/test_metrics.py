@@ -165,7 +165,7 @@ def test_one_that_does_not_answer_is_asked_no_more_often_than_the_others(
     assert len(asked) == 3
 
 
-def test_a_replica_set_has_series_and_usage_of_its_own_with_a_node_on_each_value(
+def test_a_replica_set_has_separate_series_and_usage_with_a_node_on_each_value(
     world: World, service: JsonObject
 ) -> None:
     body = {"name": "reports", "nodes": 2, "cpu_millis": 500, "memory_gbs": 1}

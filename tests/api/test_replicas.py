@@ -96,14 +96,14 @@ def test_a_resize_takes_numeric_strings_and_is_seen(world: World, service: JsonO
     assert (after["status"], after["cpu_millis"], after["memory_gbs"]) == ("active", 1000, 4)
 
 
-def test_a_set_has_an_environment_of_its_own(world: World, service: JsonObject) -> None:
+def test_a_set_has_a_separate_environment(world: World, service: JsonObject) -> None:
     made = create(world, service)
     answer = world.post(path(world, service, made["id"], "setEnvironment"), {"environment": "PROD"})
     assert answer.status_code == 200
     assert world.get(path(world, service)).json()[0]["metadata"]["environment"] == "PROD"
 
 
-def test_a_set_has_a_pooler_of_its_own(working: World, service: JsonObject) -> None:
+def test_a_set_has_a_separate_pooler(working: World, service: JsonObject) -> None:
     made = create(working, service)
     set_path = path(working, service, made["id"])
     eventually(lambda: working.get(path(working, service)).json()[0]["status"] != "creating")

@@ -98,7 +98,7 @@ def interrupt_after(parts: int) -> Callable[[int, int], None]:
     return progress
 
 
-def test_an_interrupted_upload_goes_on_with_the_next_part(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:
+def test_an_interrupted_upload_continues_with_the_next_part(backups: BaseBackups, tree: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         backups.upload(INFO, tree, interrupt_after(2))
     assert backups.complete() == []

@@ -1,4 +1,4 @@
-"""An upload whose process is killed in the middle of a part goes on with that part, and the base backup is whole."""
+"""An upload whose process is killed in the middle of a part continues with that part; the base backup is complete."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ BaseBackups(open_bucket(sys.argv[1]), INFO.server_name, part_bytes={_PART_BYTES}
 """
 
 
-def test_an_upload_goes_on_after_its_process_was_killed(s3_bucket: Bucket, tmp_path: Path) -> None:
+def test_an_upload_continues_after_its_process_was_killed(s3_bucket: Bucket, tmp_path: Path) -> None:
     tree = tmp_path / "data"
     tree.mkdir()
     for number in range(3):

@@ -164,7 +164,7 @@ def test_forks_are_independent_of_their_parent_and_of_each_other(ramet: Ramet, s
     ramet.delete(second)
 
 
-def test_an_optimized_service_serves_meanwhile_and_has_fresh_statistics(ramet: Ramet, shop: Service) -> None:
+def test_an_optimized_service_keeps_serving_and_has_fresh_statistics(ramet: Ramet, shop: Service) -> None:
     fork = ramet.wait(ramet.fork(shop, name="optimized"), "READY")
     with ramet.connect(fork) as connection:
         connection.execute("CREATE TABLE fresh AS SELECT n FROM generate_series(1, 5000) n")

@@ -20,7 +20,7 @@ def test_a_csrf_token_depends_on_the_session_and_the_root_key() -> None:
     assert tokens.token_for(_session("one")) != CsrfTokens(b"x" * 32).token_for(_session("one"))
 
 
-def test_a_form_needs_the_csrf_token_of_its_own_session() -> None:
+def test_a_form_needs_the_csrf_token_of_its_session() -> None:
     tokens = CsrfTokens(b"k" * 32)
     tokens.check(_session("one"), {CSRF_FIELD: tokens.token_for(_session("one"))})
     for fields in ({}, {CSRF_FIELD: ""}, {CSRF_FIELD: "ü"}, {CSRF_FIELD: tokens.token_for(_session("two"))}):

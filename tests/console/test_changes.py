@@ -265,6 +265,6 @@ def test_the_wal_level_is_set_and_slots_are_shown_with_what_they_retain(visitor:
     volume.slots.add("outside")
     page = visitor.see(_base(service))
     assert "<code>outside</code> retains" in page
-    assert "nobody reads it" in page
+    assert "has no reader" in page
     refused = visitor.send(f"{_base(service)}/wal-level", wal_level="replica")
     assert "has the replication slots outside" in html.unescape(refused.text)

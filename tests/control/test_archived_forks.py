@@ -276,17 +276,17 @@ def test_an_archive_that_is_away_during_the_download_shows_in_the_operation(
     accepted = forks.fork_service(
         archiving.plane, archiving.project.id, deleted.id, ForkRequest(ForkStrategy.NOW, from_deleted=True)
     )
-    fetch, told = archiving.backend.archive.fetch, list[str | None]()
+    fetch, answers = archiving.backend.archive.fetch, list[str | None]()
 
     def away_at_first(child: Server, source: Source, timeout_seconds: float) -> str | None:
-        archiving.backend.archive.fault = AWAY if not told else None
-        told.append(fetch(child, source, timeout_seconds))
-        return told[-1]
+        archiving.backend.archive.fault = AWAY if not answers else None
+        answers.append(fetch(child, source, timeout_seconds))
+        return answers[-1]
 
     monkeypatch.setattr(archiving.backend.archive, "fetch", away_at_first)
     assert archiving.settle(accepted).ready_at is not None
-    assert told[0] == str(AWAY)
-    assert told[-1] is None
+    assert answers[0] == str(AWAY)
+    assert answers[-1] is None
 
 
 @pytest.mark.parametrize("rewrite", [laws.twice, laws.crashing], ids=["run twice", "crashed"])

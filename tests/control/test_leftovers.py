@@ -77,7 +77,7 @@ def test_the_throw_away_server_of_a_drill_is_not_left_over(host: Host) -> None:
     assert sentences(host) == []
 
 
-def test_what_has_got_an_owner_meanwhile_is_not_discarded(host: Host) -> None:
+def test_what_has_got_an_owner_since_the_inspection_is_not_discarded(host: Host) -> None:
     service = host.world.create()
     host.extra.append(HostResource(Kind.UNFINISHED, service.id, "data.unfinished"))
     found = find_leftovers(host.world.store, host)

@@ -27,7 +27,7 @@ def pooler_port(world: World, service_id: str) -> int | None:
     return world.backend.volumes[service_id].pooler_port
 
 
-def test_a_pooler_has_a_port_of_its_own(world: World) -> None:
+def test_a_pooler_has_a_separate_port(world: World) -> None:
     first, second = world.create(), world.create()
     ports = {enable(world, first.id), enable(world, second.id), first.port, second.port}
     assert len(ports) == 4
@@ -41,7 +41,7 @@ def test_enabling_twice_changes_nothing(world: World) -> None:
     assert enable(world, service.id) == port
 
 
-def test_a_service_stays_ready_meanwhile(world: World) -> None:
+def test_a_service_stays_ready_during_the_change(world: World) -> None:
     service = world.create()
     enable_pooler(world.plane, world.project.id, service.id)
     assert status_of(get_service(world.plane, world.project.id, service.id)) is Status.READY

@@ -64,7 +64,7 @@ def test_it_shows_the_rows_of_its_service(world: World) -> None:
     assert world.backend.values(made.id) == ["later"]
 
 
-def test_the_service_stays_ready_meanwhile(world: World) -> None:
+def test_the_service_stays_ready_during_the_change(world: World) -> None:
     service = world.create()
     verbs.create_set(world.plane, world.project.id, service.id, request())
     assert status_of(get_service(world.plane, world.project.id, service.id)) is Status.READY
@@ -220,7 +220,7 @@ def test_a_resized_set_has_the_new_size(world: World) -> None:
     assert replica_status(after) is ReplicaSetStatus.ACTIVE
 
 
-def test_a_set_has_an_environment_of_its_own(world: World) -> None:
+def test_a_set_has_a_separate_environment(world: World) -> None:
     service = world.create()
     made = create(world, service)
     verbs.set_environment(world.plane, world.project.id, service.id, made.id, Environment.PROD)
@@ -228,7 +228,7 @@ def test_a_set_has_an_environment_of_its_own(world: World) -> None:
     assert get_service(world.plane, world.project.id, service.id).environment is Environment.DEV
 
 
-def test_a_set_has_a_pooler_of_its_own(world: World) -> None:
+def test_a_set_has_a_separate_pooler(world: World) -> None:
     service = world.create()
     made = create(world, service)
     verbs.enable_pooler(world.plane, world.project.id, service.id, made.id)

@@ -106,7 +106,7 @@ def kill_at(instance: Instance, fork: dict[str, Any], step: str) -> bool:
 
 
 @pytest.mark.parametrize("step", ["boot", "secure", "publish"])
-def test_a_fork_whose_server_is_killed_before_it_is_open_goes_on(instance: Instance, step: str) -> None:
+def test_a_fork_whose_server_is_killed_before_it_is_open_continues(instance: Instance, step: str) -> None:
     parent, _ = make_shop(instance)
     for _ in range(20):
         fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()

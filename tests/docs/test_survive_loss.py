@@ -94,7 +94,7 @@ def typed(instance: Instance, command: str, directory: Path) -> str:
 
 def test_the_commands_of_the_page_bring_services_back(bucket: Bucket, tmp_path: Path) -> None:
     save_key, list_contents, recover_all, recover_one, start = commands_of_page()
-    assert start == "ramet up"  # which goes on running: the harness starts it
+    assert start == "ramet up"  # which keeps running: the harness starts it
     with machine(bucket) as lost:
         lost.up()
         shop, ports = Shop(lost), lost.services

@@ -222,7 +222,7 @@ def test_an_import_is_canceled_by_deleting_the_service(ramet: Instance, plain_so
 
 @pytest.mark.crash
 @pytest.mark.parametrize("step", ["fetch", "load"])
-def test_an_import_goes_on_after_the_worker_was_killed(ramet: Instance, plain_source: Source, step: str) -> None:
+def test_an_import_continues_after_the_worker_was_killed(ramet: Instance, plain_source: Source, step: str) -> None:
     plain_source.run(_ROWS)
     plain_source.run("CREATE INDEX ON big (text); CREATE INDEX ON big (i, text)")
     accepted = begin(ramet, plain_source.url(), plain_source)

@@ -76,7 +76,7 @@ def test_of_several_processes_one_does_a_duty_in_a_period(store: Store, url: str
         each.close()
 
 
-def test_duties_go_on_when_the_clock_steps_back(store: Store) -> None:
+def test_duties_continue_when_the_clock_steps_back(store: Store) -> None:
     done = threading.Semaphore(0)
     schedule = Schedule(store, [Duty("observe", 0.05, done.release)])
     schedule.start()

@@ -152,7 +152,7 @@ def test_many_that_wait_do_not_keep_others_from_running(store: Store, host: Host
     worker.stop()
 
 
-def test_a_stopped_worker_finishes_its_step_and_the_next_one_goes_on(store: Store, host: Host) -> None:
+def test_a_stopped_worker_finishes_its_step_and_the_next_one_continues(store: Store, host: Host) -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def linger(work: Work[Any]) -> Outcome:
@@ -187,7 +187,7 @@ def test_a_store_that_is_unavailable_for_a_short_time_costs_nothing(
     assert written(store, operation_id) == list(STEPS)
 
 
-def test_after_a_store_was_away_for_long_operations_go_on(
+def test_after_a_store_was_away_for_long_operations_continue(
     store: Store, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_records(monkeypatch, 5)
@@ -215,7 +215,7 @@ def fail_records(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[int]:
     return left
 
 
-def test_what_a_killed_worker_of_this_host_had_leased_goes_on_at_once(store: Store, host: Host) -> None:
+def test_what_a_killed_worker_of_this_host_had_leased_continues_at_once(store: Store, host: Host) -> None:
     killed, next_one = Worker(store, [counting(host)], name="here"), Worker(store, [counting(host)], name="here")
     operation_id = submitted(store)
     assert killed._lease(1)

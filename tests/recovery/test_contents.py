@@ -94,7 +94,7 @@ def test_services_are_chosen_by_name_or_id(world: World, bucket: Bucket, tmp_pat
         contents.choose(["reports"])
 
 
-def test_an_empty_archive_and_one_without_catalogue_are_told_apart(bucket: Bucket, tmp_path: Path) -> None:
+def test_an_empty_archive_and_one_without_catalogue_are_distinguished(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="is empty") as empty:
         read_contents(bucket)
     assert empty.value.code == "ARCHIVE_EMPTY"

@@ -52,7 +52,7 @@ def test_a_service_comes_back_as_it_was(new: World, contents: Contents) -> None:
     assert (plan.refused, plan.differences) == ((), ())
 
 
-def test_a_service_without_a_base_backup_is_named_and_the_others_go_on(new: World, contents: Contents) -> None:
+def test_a_service_without_a_base_backup_is_named_and_the_others_are_recovered(new: World, contents: Contents) -> None:
     plan = make_plan(new.plane, contents.holdings, None, new_ports=False)
     assert [entry.name for entry in plan.entries] == ["shop"]
     (refused,) = plan.refused

@@ -153,7 +153,7 @@ def test_the_recovery_key_is_made_once_and_opens_what_it_sealed(tmp_path: Path) 
     assert key.unseal(key.seal(secrets, "one"), "one") == secrets
 
 
-def test_another_key_and_altered_secrets_are_told_apart(tmp_path: Path) -> None:
+def test_another_key_and_altered_secrets_are_distinguished(tmp_path: Path) -> None:
     key, other = ensure_key(tmp_path / "one"), ensure_key(tmp_path / "two")
     sealed = key.seal(Secrets(files={"root.key": b"root"}), "one")
     with pytest.raises(Invalid, match="is not the one that the archive was encrypted with") as wrong:

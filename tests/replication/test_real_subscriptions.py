@@ -214,7 +214,7 @@ def test_a_fork_drops_the_subscription_and_the_follower_keeps_it(follower: Follo
     backend.servers.destroy(fork.service_id)
 
 
-def test_the_follower_goes_on_after_a_restart_and_after_the_renewal_of_a_release(follower: Follower) -> None:
+def test_the_follower_continues_after_a_restart_and_after_the_renewal_of_a_release(follower: Follower) -> None:
     follower.backend.servers.stop(follower.server)
     follower.source.run(_CHANGES)
     follower.restart()

@@ -67,7 +67,7 @@ def test_clients_are_asked_to_retry_and_the_polled_request_never_answers_503(pos
     assert [one["name"] for one in world.listed()] == ["shop"]
 
 
-def test_operations_go_on_after_an_outage(postgresql_url: str, world: World) -> None:
+def test_operations_continue_after_an_outage(postgresql_url: str, world: World) -> None:
     world.worker.start()
     parent = world.create()
     eventually(lambda: status(world, parent) == "READY")
@@ -109,7 +109,7 @@ def frozen(url: str) -> Iterator[None]:
                 process.resume()
 
 
-def test_a_frozen_store_keeps_no_request_waiting_and_all_goes_on_when_it_answers_again(tmp_path: Path) -> None:
+def test_a_frozen_store_keeps_no_request_waiting_and_work_continues_when_it_answers_again(tmp_path: Path) -> None:
     with postgresql() as url, ThreadPoolExecutor(8) as threads:
         for world in open_world(tmp_path, url):
             service = world.ready()

@@ -74,9 +74,9 @@ def submit_repair(store: Store, service: Service) -> bool:
         return True
 
 
-def await_end(store: Store, operation_id: str | None, patience_seconds: float) -> bool:
-    """Wait for an operation; False when the patience ends first. Raises Failed with the reason when it failed."""
-    deadline = time.monotonic() + patience_seconds
+def await_end(store: Store, operation_id: str | None, timeout_seconds: float) -> bool:
+    """Wait for an operation; False when `timeout_seconds` end first. Raises Failed with the reason when it failed."""
+    deadline = time.monotonic() + timeout_seconds
     while operation_id is not None:
         with store.read() as tx:
             row = operations.get(tx, operation_id)

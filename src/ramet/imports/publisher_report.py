@@ -39,7 +39,7 @@ def _limits(facts: PublisherFacts) -> Iterator[Finding]:
         yield Finding(Effect.REFUSED, "wal_level", message, "Set wal_level = logical there, and restart it.")
     for count, setting in ((facts.free_slots, "max_replication_slots"), (facts.free_senders, "max_wal_senders")):
         if count < 1:
-            remedy = f"Raise {setting} there, or drop a slot that nobody uses."
+            remedy = f"Raise {setting} there, or drop a slot that is not used."
             yield Finding(Effect.REFUSED, setting, "none is free in the source", remedy)
 
 

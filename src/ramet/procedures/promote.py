@@ -3,13 +3,13 @@
 step      leaves behind or does                                                        undo
 settle    waits for forks that copy from it                                            -
 wait      waits until all that was asked for is replayed; it still follows             -
-promote   ends recovery, on a timeline of its own                                      - (it does not follow any more)
+promote   ends recovery, on a new timeline                                             - (it does not follow any more)
 secure    the platform's roles, the database's name, the admin's password; the
           source's password is removed                                                 -
 publish   an open endpoint: READY, to be read and written                              -
 
-Until `promote` nothing has changed, and when it fails the service follows as before. Afterwards each step goes on from
-what it finds, also when the promotion is requested again.
+Until `promote` nothing has changed, and when it fails the service follows as before. Afterwards each step continues
+from what it finds, also when the promotion is requested again.
 """
 
 from dataclasses import dataclass

@@ -4,10 +4,11 @@ step     leaves behind or does                                            undo
 settle   waits for forks that copy from it, then records the new level    -
 stop     its replicas, and the server: it is down for a short time        -
 boot     a server of the new level, of a paused service too               -
-open     the admin may replicate, or nobody any more; READY again         -
+open     the admin may replicate, or may not any more; READY again        -
 
-PostgreSQL does not start with `replica` while there are logical slots. They are looked for after the stop, when nobody
-can make one any more. If the change fails, the old level is recorded again, and the observer restarts the server.
+PostgreSQL does not start with `replica` while there are logical slots. They are looked for after the stop, when
+no client can make one any more. If the change fails, the old level is recorded again, and the observer restarts the
+server.
 """
 
 from dataclasses import dataclass

@@ -183,7 +183,7 @@ def set_of(entry: ReplicaSetEntry, service: Service) -> ReplicaSet:
 
 def _set_entry(each: ReplicaSet) -> ReplicaSetEntry:
     if each.size.cpu_millis is None or each.size.memory_gbs is None:
-        raise AssertionError(f"BUG: read replica set {each.id} has no size of its own")
+        raise AssertionError(f"BUG: read replica set {each.id} has no size")
     return ReplicaSetEntry(
         id=each.id,
         name=each.name,

@@ -77,7 +77,7 @@ def describe_writer(contents: Contents, now: datetime) -> str:
 
 
 def take_over_needed(contents: Contents, now: datetime) -> Invalid:
-    """Return the error for a recovery that was not told to take the archive over."""
+    """Return the error for a recovery of an archive that it may not take over."""
     return Invalid(
         "TAKE_OVER_NEEDED",
         describe_writer(contents, now),

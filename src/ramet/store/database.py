@@ -166,8 +166,8 @@ def _unreachable() -> Unavailable:
 @contextmanager
 def _unbounded(url: str) -> Iterator[sa.Engine]:
     """Open an engine for migrations: they may take as long as the tables are large."""
-    patience = {"connect_timeout": CONNECT_SECONDS}
-    engine = sa.create_engine(url, poolclass=NullPool, connect_args=patience, **_COMMON)
+    limits = {"connect_timeout": CONNECT_SECONDS}
+    engine = sa.create_engine(url, poolclass=NullPool, connect_args=limits, **_COMMON)
     try:
         yield engine
     finally:

@@ -126,8 +126,8 @@ def has_forks_under_way(tx: sa.Connection, service_id: str) -> bool:
 
 def downloads_of_forks(tx: sa.Connection, most: int) -> list[tuple[int, float]]:
     """Return the bytes and seconds of what the latest forks have downloaded from the off-host archive."""
-    told = service.c.report["capture"]["archive"]
-    sizes, seconds = told["downloaded_bytes"].as_integer(), told["seconds"].as_float()
+    download = service.c.report["capture"]["archive"]
+    sizes, seconds = download["downloaded_bytes"].as_integer(), download["seconds"].as_float()
     query = sa.select(sizes, seconds).where(service.c.ready_at.is_not(None), sizes.is_not(None), seconds > 0)
     return [(size, took) for size, took in tx.execute(query.order_by(service.c.ready_at.desc()).limit(most)).all()]
 

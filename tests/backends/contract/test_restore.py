@@ -42,7 +42,7 @@ def test_a_fork_of_a_past_time_has_what_was_committed_until_then(ground: Ground)
     assert ground.client.values(child) == ["one"]
 
 
-def test_a_fork_has_credentials_of_its_own_and_outlives_its_parent(ground: Ground) -> None:
+def test_a_fork_has_new_credentials_and_outlives_its_parent(ground: Ground) -> None:
     parent = ground.create("one")
     child, servers = ground.fork(Source(parent)), ground.backend.servers
     assert servers.has_password(child, ground.passwords[child.service_id])

@@ -79,7 +79,7 @@ def test_the_sums_of_every_fork_under_load_agree_and_its_indexes_are_whole(each_
 
 
 @pytest.mark.crash
-def test_a_process_killed_while_it_captures_leaves_nothing_and_the_next_one_goes_on(
+def test_a_process_killed_while_it_captures_leaves_nothing_and_the_next_one_continues(
     backend: LocalBackend, parent: Server
 ) -> None:
     append(backend, parent, 1)

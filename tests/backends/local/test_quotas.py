@@ -100,7 +100,7 @@ def test_all_files_of_a_service_but_its_snapshots_have_its_project(projects: Loc
     assert attributes(paths.snapshots / snapshot_id / "data") == (False, 0)
 
 
-def test_a_fork_of_a_prepared_snapshot_begins_with_a_copy_of_its_own_project(projects: LocalBackend) -> None:
+def test_a_fork_of_a_prepared_snapshot_begins_with_a_copy_in_its_project(projects: LocalBackend) -> None:
     parent = create(projects)
     append(projects, parent, 1)
     snapshot_id, _ = snapshot(projects, parent)

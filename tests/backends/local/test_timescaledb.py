@@ -83,7 +83,7 @@ def fork_of(series: Series, *, neutralize: bool) -> Series:
     return Series(series.backend, server, password)
 
 
-def test_jobs_go_on_in_a_fork_that_is_not_quiet(series: Series) -> None:
+def test_jobs_run_in_a_fork_that_is_not_neutralized(series: Series) -> None:
     eventually(lambda: series.works() > 0)
     child = fork_of(series, neutralize=False)
     before = child.works()

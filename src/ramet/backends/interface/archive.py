@@ -43,13 +43,13 @@ class Archive(Protocol):
     def remove(self, service_id: str) -> None:
         """Remove all that the archive has of a service, which is deleted or not archived any more. May run twice.
 
-        A service that is archived again later begins anew there.
+        If it is archived again later, its archive begins with a new base backup.
         """
 
     def check(self, service_id: str, budget_bytes: int) -> int:
         """Read back about `budget_bytes` of what the archive has of a service, at least one object; return the bytes.
 
-        The next call goes on after them. `maintain` says what was found altered, damaged or missing. Raises
+        The next call continues after them. `maintain` says what was found altered, damaged or missing. Raises
         Unavailable when the archive cannot be reached.
         """
 
@@ -62,7 +62,7 @@ class Archive(Protocol):
     def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
         """Bring what `source` names of the archive to where `restore.capture(child, source)` finds it.
 
-        Watch that for at most `timeout_seconds`; return a text with bytes that changes while it goes on, None when all
-        is there. What was brought is not brought again after a crash; the capture removes it, and so does the
+        Watch that for at most `timeout_seconds`; return a text with bytes that changes during the download, None when
+        all is there. What was brought is not brought again after a crash; the capture removes it, and so does the
         destruction of the child. Raises Failed when the archive lacks something, or something in it is damaged: named.
         """

@@ -60,7 +60,7 @@ class Followers(Protocol):
         """Read what a standby depends on; nothing is changed. Raises Invalid when the source cannot be read."""
 
     def keep(self, server: Server, sealed: str) -> None:
-        """Keep the password in the server's own directory, readable for nobody else, until `discard`."""
+        """Keep the password in the server's own directory, readable by Ramet alone, until `discard`."""
 
     def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
         """Copy the source's data into the server's volume; watch for at most `timeout_seconds`.
@@ -78,7 +78,7 @@ class Followers(Protocol):
         """
 
     def promote(self, server: Server, timeout_seconds: float) -> bool:
-        """End recovery: from then on the server can be written to. False: it goes on; call it again."""
+        """End recovery: from then on the server can be written to. False: recovery has not ended; call it again."""
 
     def take_over(self, server: Server, *, neutralize: bool) -> dict[str, Any]:
         """Give a promoted server the platform's roles, database name and credentials; return what was changed.

@@ -40,4 +40,4 @@ class Replication(Protocol):
         """
 
     def permit(self, server: Server) -> None:
-        """Let the admin of a serving server replicate logically if its wal_level is logical, else nobody."""
+        """Let the admin of a serving server replicate logically if its wal_level is logical; otherwise no role may."""

@@ -141,7 +141,7 @@ class Sources(Protocol):
         """Return a password in a form that only this backend can read, for the store."""
 
     def keep(self, server: Server, source: SourceAddress, sealed: str) -> None:
-        """Keep the password in the server's volume, readable for nobody else, until `discard`."""
+        """Keep the password in the server's volume, readable by Ramet alone, until `discard`."""
 
     def fetch(
         self,

@@ -140,7 +140,7 @@ def _key(settings: Settings, contents: Contents, *, without_key: bool) -> Recove
 
 
 def _agree_on_take_over(settings: Settings, contents: Contents, wanted: Wanted) -> None:
-    """Raise Invalid when the archive belongs to another installation, and nobody agrees to take it over."""
+    """Raise Invalid when the archive belongs to another installation and the take-over is not confirmed."""
     if not session.needs_take_over(contents, installation_of(settings)) or wanted.may_take_over:
         return
     if sys.stdin.isatty():

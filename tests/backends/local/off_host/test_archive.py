@@ -131,7 +131,7 @@ def lose_segment(backend: LocalBackend, server: Server, sent: set[str]) -> Path:
     return missing
 
 
-def test_after_a_lost_segment_the_archive_goes_on_with_a_new_base_backup(
+def test_after_a_lost_segment_the_archive_continues_with_a_new_base_backup(
     backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
 ) -> None:
     snapshot(backend, parent)
@@ -219,7 +219,7 @@ def test_a_long_upload_does_not_hold_up_other_jobs(
     eventually(lambda: maintain(archive, parent).base_taken_at is not None)
 
 
-def test_a_base_backup_goes_on_after_a_restart_with_the_same_snapshot(
+def test_a_base_backup_continues_after_a_restart_with_the_same_snapshot(
     backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(backend, parent, 1)

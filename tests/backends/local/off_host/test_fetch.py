@@ -76,10 +76,10 @@ def test_a_fork_from_the_archive_has_every_row_of_a_parent_that_is_gone(
     backend.servers.destroy(parent.service_id)
     forked = forked_from(backend, archive, Source(parent, base_backup_id=base.id))
     assert rows_of(backend, forked.server) == expected == [1, 2, 3, 4]
-    told = forked.capture.facts["archive"]
-    assert told["base_backup"] == base.id
+    download_report = forked.capture.facts["archive"]
+    assert download_report["base_backup"] == base.id
     assert (
-        told["downloaded_bytes"]
+        download_report["downloaded_bytes"]
         == base.download_bytes + archive.holdings(parent.service_id).base_backups[0].wal_download_bytes
     )
 
@@ -149,7 +149,7 @@ def test_wal_is_not_read_far_beyond_the_target(
     assert len(there) < len(WalArchive(bucket, parent.service_id).names()) - 1
 
 
-def test_a_download_that_was_killed_goes_on_with_the_next_part(
+def test_a_download_that_was_killed_continues_with_the_next_part(
     backend: LocalBackend, parent: Server, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(backend, parent, 1)
@@ -237,7 +237,7 @@ def test_a_download_without_room_says_so(
         fetch(archive, new_server(backend.instances), Source(parent, base_backup_id=base.id))
 
 
-def test_an_archive_that_is_away_shows_in_the_progress_and_the_download_goes_on(
+def test_an_archive_that_is_away_shows_in_the_progress_and_the_download_continues(
     backend: LocalBackend, parent: Server, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(backend, parent, 1)

@@ -37,7 +37,7 @@ def test_after_a_switch_no_wal_of_the_new_segment_is_waited_for(backend: LocalBa
     with connections.connect(paths_of(backend, parent)) as connection:
         connection.execute("CHECKPOINT")
         found = set()
-        for _ in range(20):  # the server may write a record of its own just then
+        for _ in range(20):  # the server may write a record just then
             connection.execute("SELECT pg_switch_wal()")
             seen = shipping.see(paths_of(backend, parent))
             assert seen is not None

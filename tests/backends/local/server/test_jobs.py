@@ -113,7 +113,7 @@ def test_the_facts_or_the_error_of_a_job_reach_who_asks(workers: tuple[Jobs, Job
         raise psycopg.errors.UndefinedTable("no such table")
 
     def fail() -> None:
-        raise KeyError("what nobody expected")
+        raise KeyError("an unexpected name")
 
     def ask(name: str, act: Callable[[], object]) -> object:
         return workers[0].result_of(place("a"), name, act, PATIENCE_SECONDS, code="LOAD_FAILED")
@@ -122,7 +122,7 @@ def test_the_facts_or_the_error_of_a_job_reach_who_asks(workers: tuple[Jobs, Job
     with pytest.raises(Unavailable, match="It was killed") as refused:
         ask("refuse", refuse)
     assert (refused.value.code, refused.value.details) == ("SERVER_KILLED", "Try again.")
-    for name, act, words in (("sql", refuse_by_postgresql, "no such table"), ("fail", fail, "what nobody expected")):
+    for name, act, words in (("sql", refuse_by_postgresql, "no such table"), ("fail", fail, "an unexpected name")):
         with pytest.raises(Failed, match=words) as failed:
             ask(name, act)
         assert failed.value.code == "LOAD_FAILED"

@@ -82,7 +82,7 @@ def test_segments_that_wait_are_archived_without_a_copy(place: Callable[[str], P
 
 
 @pytest.mark.parametrize("backend_of_driver", [one for one in DRIVERS if one != "copy"], indirect=True)
-def test_a_server_goes_on_whose_segments_were_archived_for_it(each_backend: LocalBackend) -> None:
+def test_a_server_whose_segments_were_archived_for_it_serves_again(each_backend: LocalBackend) -> None:
     backend = each_backend
     parent = create(backend)
     paths = paths_of(backend, parent)

@@ -114,7 +114,7 @@ def test_nothing_is_left_of_the_guards_after_a_renewal(older: Older) -> None:
     )
 
 
-def test_sessions_that_know_the_guards_go_on_without_them(older: Older) -> None:
+def test_sessions_that_know_the_guards_work_without_them(older: Older) -> None:
     with connect(older.server, older.password, sslmode="prefer") as session:
         session.execute("PREPARE write AS INSERT INTO orders VALUES ($1)")
         session.execute("EXECUTE write(1)")

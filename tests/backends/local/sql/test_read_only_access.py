@@ -338,7 +338,7 @@ def test_a_server_at_rest_is_not_written_to(tenant: Tenant) -> None:
     eventually(lambda: transactions_of_a_check() == 1)  # its own look; autovacuum may take others at the same time
 
 
-def test_the_admin_keeps_its_rights_and_gets_rid_of_its_own_mark(tenant: Tenant) -> None:
+def test_the_admin_keeps_its_rights_and_can_remove_the_mark_on_its_role(tenant: Tenant) -> None:
     tenant.run(MARK.format("tsdbadmin"))
     tenant.enforce()
     password = new_password()

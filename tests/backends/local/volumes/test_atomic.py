@@ -34,7 +34,7 @@ def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOTEMPTY])
-def test_removing_goes_on_when_another_removes_the_same(
+def test_removing_continues_when_another_removes_the_same(
     tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tree").mkdir()

@@ -1,6 +1,6 @@
 """A service as the off-host archive holds it, downloaded for a fork: a base backup, and the WAL up to the target.
 
-It goes on after a crash: parts of the base backup and WAL segments that are complete are not downloaded again.
+It continues after a crash: parts of the base backup and WAL segments that are complete are not downloaded again.
 `restore.fetched` says where it is, and removes it.
 """
 
@@ -70,7 +70,7 @@ class Download:
                 self._pause()
 
     def _attempt(self) -> bool:
-        """Go on; False when it has to be tried again."""
+        """Continue the download; False when it has to be tried again."""
         try:
             self._fetch()
         except Unavailable as error:

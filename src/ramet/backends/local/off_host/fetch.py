@@ -1,4 +1,4 @@
-"""Downloads from the off-host archive for forks, each in a thread of its own that a later call finds again."""
+"""Downloads from the off-host archive for forks, each in a separate thread that a later call finds again."""
 
 import threading
 from dataclasses import dataclass, field

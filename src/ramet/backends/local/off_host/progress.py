@@ -49,7 +49,7 @@ class BaseProgress(msgspec.Struct, frozen=True):
 
 
 class CheckProgress(msgspec.Struct, frozen=True):
-    """After which key the check of the archive goes on, and what it found: a sentence by key."""
+    """The key after which the check of the archive continues, and what it found: a sentence by key."""
 
     after: str = ""
     faults: dict[str, str] = {}

@@ -285,7 +285,7 @@ def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, s
         "max_wal_size": f"{_max_wal_gbs(server)}GB",
         "checkpoint_timeout": "5min",
         **_replication(server),
-        # A slot that retains more loses its WAL, so a slot that nobody reads cannot fill the storage.
+        # A slot that retains more loses its WAL, so a slot without a reader cannot fill the storage.
         "max_slot_wal_keep_size": f"{features.slot_wal_mbs}MB",
         "track_commit_timestamp": "on",
         "archive_mode": "on" if server.upstream is None else "always",

@@ -73,7 +73,7 @@ class Jobs:
             return None
         try:
             found = json.loads(outcome)
-        except ValueError as error:  # an error that nobody expected, in the words of the thread
+        except ValueError as error:  # an unexpected error, with the message of the thread
             raise Failed(code, outcome) from error
         if "error" in found:
             kind = Unavailable if found.pop("error") == "Unavailable" else Failed

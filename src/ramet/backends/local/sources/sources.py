@@ -121,7 +121,7 @@ def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg
         is_late = threading.Event()
 
         def give_up() -> None:
-            is_late.set()  # first: the error of the session may come before this thread goes on
+            is_late.set()  # first: the error of the session may come before this thread continues
             relay.cut()
 
         limit = threading.Timer(_EXAMINE_SECONDS, give_up)

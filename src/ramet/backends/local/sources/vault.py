@@ -1,4 +1,4 @@
-"""Sealing secrets for the store: without the key of this data root nobody can read them there."""
+"""Sealing secrets for the store: they can be read there only with the key of this data root."""
 
 from dataclasses import dataclass
 from pathlib import Path
