@@ -33,6 +33,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import RestoreSettings
 from ramet.model.service import status_of
 from ramet.model.status import Status
+from ramet.model.upstream import FollowMethod
 from ramet.model.wal_level import WalLevel
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
@@ -88,6 +89,18 @@ def submit_promote(world: World, parent: str) -> str:
     world.worker.run_until_idle()
     world.backend.followers.is_down = True
     return promote_service(world.plane, world.project.id, made, lsn="0/1", drain=True, neutralize=False).id
+
+
+def submit_follow_logical(world: World, _parent: str) -> str:
+    world.backend.sources.rows[:] = ["one", "two"]
+    request = FollowRequest(CreateRequest("new"), FOLLOWED, world.backend.sources.password, method=FollowMethod.LOGICAL)
+    return follow_service(world.plane, world.project.id, request).service.id
+
+
+def submit_promote_logical(world: World, parent: str) -> str:
+    made = submit_follow_logical(world, parent)
+    world.worker.run_until_idle()
+    return promote_service(world.plane, world.project.id, made, lsn=None, drain=False, neutralize=False).id
 
 
 def submit_stop(world: World, parent: str) -> str:
@@ -189,6 +202,8 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "import": (submit_import, Status.READY),
     "follow": (submit_follow, Status.READY),
     "promote": (submit_promote, Status.READY),
+    "follow_logical": (submit_follow_logical, Status.READY),
+    "promote_logical": (submit_promote_logical, Status.READY),
     "stop": (submit_stop, Status.PAUSED),
     "start": (submit_start, Status.READY),
     "restart": (submit_restart, Status.READY),
@@ -279,7 +294,7 @@ def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, 
     subject, status = run(world, name, lambda p: laws.undone_twice(laws.failing(p, step, after=after)))
     assert nothing_is_held(world)
     assert world.leftovers() == []
-    if name in ("create", "fork", "import", "follow", "recover", "try_upgrade"):
+    if name in ("create", "fork", "import", "follow", "follow_logical", "recover", "try_upgrade"):
         assert status is Status.UNSTABLE
         assert "Injected" in (get_service(world.plane, world.project.id, subject).failure or "")
     elif name in ("start", "restart"):

@@ -5,6 +5,7 @@ from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
+from ramet.model.upstream import FollowMethod
 
 
 class Followers(Connection):
@@ -18,17 +19,18 @@ class Followers(Connection):
         *,
         root_certificate: str | None = None,
         slot: str | None = None,
+        method: FollowMethod | None = None,
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
         idempotency_key: str | None = None,
     ) -> Service:
-        """Ask for a standby of a server elsewhere; its `initial_password`, in this answer only, is for its promotion.
+        """Ask for a service that follows a server elsewhere; its `initial_password` is in this answer only.
 
         The URL has no password. `root_certificate` is PEM, for sslmode=verify-ca and verify-full.
         """
         body = {
-            **_body(name, source_url, source_password, root_certificate, slot),
+            **_body(name, source_url, source_password, root_certificate, slot, method),
             "environment_tag": environment,
             **given(cpu_millis=cpu_millis, memory_gbs=memory_gbs),
         }
@@ -42,9 +44,10 @@ class Followers(Connection):
         *,
         root_certificate: str | None = None,
         slot: str | None = None,
+        method: FollowMethod | None = None,
     ) -> FollowReport:
         """Return what following a source would do; nothing is created."""
-        body = _body(name, source_url, source_password, root_certificate, slot)
+        body = _body(name, source_url, source_password, root_certificate, slot, method)
         return self.call("POST", self.project_path("followers") + "?dry_run=true", FollowReport, body)
 
     def promote_service(
@@ -56,11 +59,16 @@ class Followers(Connection):
 
 
 def _body(
-    name: str, source_url: str, source_password: Secret, root_certificate: str | None, slot: str | None
+    name: str,
+    source_url: str,
+    source_password: Secret,
+    root_certificate: str | None,
+    slot: str | None,
+    method: FollowMethod | None,
 ) -> dict[str, object]:
     return {
         "name": name,
         "source_url": source_url,
         "source_password": source_password.reveal(),
-        **given(root_certificate=root_certificate, slot=slot),
+        **given(root_certificate=root_certificate, slot=slot, method=method),
     }

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ramet.backends.interface.followers import UpstreamFacts
-from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.sources import SourceAddress, SourceFacts
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.lookup import claim, find_service, wrong_state
 from ramet.control.plane import Plane
@@ -15,6 +15,7 @@ from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import accept, check_project, checked_request
 from ramet.errors import Invalid, WrongState
+from ramet.followers.logical import plan_logical
 from ramet.followers.report import judge
 from ramet.ids import new_id
 from ramet.imports.report import Finding, refusals
@@ -25,7 +26,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_standby, status_of
 from ramet.model.status import Status
 from ramet.model.upstream import FollowMethod, Upstream
-from ramet.procedures.state import FollowState, PromoteState
+from ramet.procedures.state import FollowState, ImportState, PromoteState
 from ramet.store import replica_sets
 
 _SHOWN_REFUSALS = 10
@@ -42,16 +43,25 @@ class FollowRequest:
     password: Secret = field(repr=False)
     root_certificate: str | None = None
     slot: str | None = None
+    method: FollowMethod = FollowMethod.PHYSICAL
 
 
 @dataclass(frozen=True)
 class FollowPlan:
-    """What following a source would do. `service` has no id, port and password yet."""
+    """What following a source would do. `service` has no id, port and password yet.
+
+    With the logical method `facts` are those of one database.
+    """
 
     source: SourceAddress
-    facts: UpstreamFacts
+    facts: UpstreamFacts | SourceFacts
     findings: list[Finding]
     service: Service
+
+    @property
+    def databases(self) -> list[str]:
+        """The databases that the service would have."""
+        return list(self.facts.databases) if isinstance(self.facts, UpstreamFacts) else [self.source.database]
 
     @property
     def report(self) -> dict[str, Any]:
@@ -61,7 +71,7 @@ class FollowPlan:
             "source": str(self.source),
             "version": facts.version,
             "size_bytes": facts.size_bytes,
-            "databases": list(facts.databases),
+            "databases": self.databases,
             "findings": [{**asdict(one), "effect": one.effect.value} for one in self.findings],
         }
 
@@ -76,6 +86,10 @@ def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> Follow
             "INVALID_FIELD",
             f"slot must have 1 to 63 characters a to z, 0 to 9 and _ (got {request.slot[:64]!r})",
         )
+    if request.method is FollowMethod.LOGICAL:
+        if request.slot is not None:
+            raise Invalid("INVALID_FIELD", "slot is for the method PHYSICAL", "Omit it: the method LOGICAL makes one.")
+        return FollowPlan(source, *plan_logical(plane, source, request.password, wanted))
     facts, harbor = plane.backend.followers.examine(source, request.password)
     findings = judge(facts, harbor, slot=request.slot)
     if harbor.has_version:
@@ -100,8 +114,8 @@ def follow_service(
         check_project(tx, project_id)
         (port,) = reserve_ports(plane, tx, new.free_ports)
         service = replace(plan.service, id=new.service_id, port=port, verifier=new.verifier)
-        state = FollowState(snapshot_id=new_id(), sealed=sealed, size_bytes=plan.facts.size_bytes, report=plan.report)
-        accepted = accept(plane, tx, service, ProcedureName.FOLLOW, new.password, state)
+        procedure, state = _operation(plan, sealed)
+        accepted = accept(plane, tx, service, procedure, new.password, state)
         remember(plane, tx, project_id, idempotency_key, request, service.id)
     plane.wake()
     return accepted
@@ -118,15 +132,33 @@ def promote_service(
         raise Invalid("INVALID_FIELD", f"wait_for_lsn must be of the form 16/B374D848 (got {lsn[:32]!r})")
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        if not is_standby(service):
+        if service.upstream is None:
             raise WrongState("NOT_FOLLOWING", f"Service {service.id} follows no source, so it cannot be promoted")
         if status_of(service) not in (Status.READY, Status.UNSTABLE) or service.activity is not None:
             raise wrong_state(service, "promote", (Status.READY,))
         if service.failed_at is not None or replica_sets.live_sets(tx, service.id):
             raise wrong_state(service, "promote", (Status.READY,))
-        changed = claim(plane, tx, service, ProcedureName.PROMOTE, PromoteState(lsn=lsn, drain=drain, quiet=neutralize))
+        if not is_standby(service) and (lsn is not None or drain or neutralize):
+            raise Invalid(
+                "INVALID_FIELD",
+                "wait_for_lsn, drain and neutralize are for the method PHYSICAL",
+                "Stop the writers of the source, then promote without them: what it has committed is awaited.",
+            )
+        procedure = ProcedureName.PROMOTE if is_standby(service) else ProcedureName.PROMOTE_LOGICAL
+        changed = claim(plane, tx, service, procedure, PromoteState(lsn=lsn, drain=drain, quiet=neutralize))
     plane.wake()
     return changed
+
+
+def _operation(plan: FollowPlan, sealed: str) -> tuple[ProcedureName, FollowState | ImportState]:
+    """Return the procedure that makes the service, and what it has to know."""
+    facts, snapshot_id, report = plan.facts, new_id(), plan.report
+    if isinstance(facts, UpstreamFacts):
+        size = facts.size_bytes
+        return ProcedureName.FOLLOW, FollowState(snapshot_id=snapshot_id, sealed=sealed, size_bytes=size, report=report)
+    return ProcedureName.FOLLOW_LOGICAL, ImportState(
+        snapshot_id=snapshot_id, source=plan.source, facts=facts, owners=True, sealed=sealed, report=report
+    )
 
 
 def _upstream(source: SourceAddress, facts: UpstreamFacts, slot: str | None) -> Upstream:

@@ -24,6 +24,8 @@ class ProcedureName(StrEnum):
     UPGRADE = "upgrade"
     FOLLOW = "follow"
     PROMOTE = "promote"
+    FOLLOW_LOGICAL = "follow_logical"
+    PROMOTE_LOGICAL = "promote_logical"
     STOP = "stop"
     START = "start"
     RESTART = "restart"
@@ -209,6 +211,37 @@ _SPECS = (
         deadline_seconds=3600.0,
     ),
     Spec(
+        ProcedureName.FOLLOW_LOGICAL,
+        "Follow",
+        {
+            "initialize": "Create an empty cluster",
+            "prepare": "Publish the tables in the source",
+            "fetch": "Copy the schema with pg_dump",
+            "boot": _BOOT,
+            "secure": "Set its credentials",
+            "load": "Load the schema with pg_restore",
+            "subscribe": "Subscribe to the source",
+            "copy": "Copy the tables",
+            "analyze": "Collect statistics",
+            "snapshot": "Take the first snapshot",
+            "publish": _OPEN,
+        },
+        Status.CONFIGURING,
+        creates=True,
+        deadline_seconds=_DAY_SECONDS,
+    ),
+    Spec(
+        ProcedureName.PROMOTE_LOGICAL,
+        "Promote",
+        {
+            "settle": "Wait for other operations",
+            "finish": "Wait for the source's last changes, and end the subscription",
+            "publish": "Record that it follows nothing",
+        },
+        Status.UPGRADING,
+        deadline_seconds=3600.0,
+    ),
+    Spec(
         ProcedureName.STOP,
         "Pause",
         {"settle": "Wait for other operations", "stop": "Stop the server"},
@@ -257,6 +290,8 @@ _SPECS = (
                 ProcedureName.IMPORT,
                 ProcedureName.FOLLOW,
                 ProcedureName.PROMOTE,
+                ProcedureName.FOLLOW_LOGICAL,
+                ProcedureName.PROMOTE_LOGICAL,
                 ProcedureName.RECOVER,
                 ProcedureName.RESTART,
                 ProcedureName.TRY_UPGRADE,

@@ -39,6 +39,7 @@ def procedure(tools: Tools) -> Procedure:
         archived = _complete_archive(tools, work)
         if isinstance(archived, Wait):
             return archived
+        tools.backend.subscriptions.discard(work.subject)  # a slot that stays would fill the disk of the source
         tools.backend.servers.destroy(work.subject)
 
         def record(tx: sa.Connection) -> None:

@@ -14,7 +14,7 @@ The copy is taken before the server runs, so that nothing waits for the source w
 interrupted begins again: the copy from nothing, the load with an empty database.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -39,6 +39,8 @@ _PAUSE_SECONDS = 0.1
 
 class Import(Based):
     """The steps of `import` that `create` does not have."""
+
+    after_load: ClassVar[str] = "analyze"
 
     def initialize(self, work: Work[ImportState]) -> Outcome:
         server, sealed = self.tools.server(work), work.state.sealed
@@ -73,7 +75,7 @@ class Import(Based):
             return loaded
         if loaded.facts is None:
             return Wait(_PAUSE_SECONDS, loaded.progress)
-        return Next("analyze", replace(state, report={**state.report, "loaded": loaded.facts}))
+        return Next(self.after_load, replace(state, report={**state.report, "loaded": loaded.facts}))
 
     def analyze(self, work: Work[ImportState]) -> Outcome:
         server = self.tools.server(work)

@@ -212,6 +212,8 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.UPGRADE: UpgradeState,
     ProcedureName.FOLLOW: FollowState,
     ProcedureName.PROMOTE: PromoteState,
+    ProcedureName.FOLLOW_LOGICAL: ImportState,
+    ProcedureName.PROMOTE_LOGICAL: PromoteState,
     ProcedureName.STOP: Interrupting,
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,

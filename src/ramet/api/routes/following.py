@@ -17,6 +17,7 @@ from ramet.followers import verbs
 from ramet.followers.verbs import FollowPlan, FollowRequest
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
+from ramet.model.upstream import FollowMethod
 
 DryRun = Annotated[
     bool,
@@ -35,9 +36,10 @@ def follow_database(
     idempotency_key: IdempotencyKey = None,
     dry_run: DryRun = False,
 ) -> Response[Service]:
-    """Accept a new service that is a physical standby of a server elsewhere, after that was examined.
+    """Accept a new service that follows a server elsewhere, after that was examined.
 
-    It is read-only, and can be forked like any other. A source that cannot be followed is refused with all reasons.
+    With the method PHYSICAL it is a read-only standby of all of it; with LOGICAL it subscribes to one database.
+    It can be forked like any other. A source that cannot be followed is refused with all reasons.
     With dry_run nothing is created, and the response is 200 with the report.
     """
     request = FollowRequest(
@@ -51,6 +53,7 @@ def follow_database(
         password=Secret(data.source_password),
         root_certificate=data.root_certificate,
         slot=data.slot,
+        method=data.method or FollowMethod.PHYSICAL,
     )
     if dry_run:
         return answer(_report(verbs.plan_follow(plane, project_id, request)))
@@ -81,7 +84,7 @@ def _report(plan: FollowPlan) -> FollowReport:
         source=str(plan.source),
         version=plan.facts.version,
         size_bytes=plan.facts.size_bytes,
-        databases=list(plan.facts.databases),
+        databases=plan.databases,
         findings=[ImportFinding(one.effect, one.subject, one.message, one.remedy) for one in plan.findings],
     )
 

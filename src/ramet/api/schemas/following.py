@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from ramet.api.schemas.imports import ImportFinding, RootCertificate, SourcePassword, SourceUrl
 from ramet.api.schemas.shared import Body, Cpu, Memory, Name, Tag
+from ramet.model.upstream import FollowMethod
 
 Slot = Annotated[
     str,
@@ -19,14 +20,24 @@ Neutralize = Annotated[
 ]
 
 
+Method = Annotated[
+    FollowMethod,
+    Meta(
+        description="One of PHYSICAL, LOGICAL: a standby of the whole server, or a subscription to one database, for"
+        " sources where only SQL is allowed. PHYSICAL by default."
+    ),
+]
+
+
 class ServiceFollow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A service that is a physical standby of a server elsewhere. The password is in no response, log or listing."""
+    """A service that follows a server elsewhere. The password is in no response, log or listing."""
 
     name: Name
     source_url: SourceUrl
     source_password: SourcePassword
     root_certificate: RootCertificate | None = None
     slot: Slot | None = None
+    method: Method | None = None
     cpu_millis: Cpu | None = None
     memory_gbs: Memory | None = None
     environment_tag: Tag | None = None

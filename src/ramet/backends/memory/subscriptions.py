@@ -7,7 +7,7 @@ from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionS
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.sources import MemorySources
 from ramet.backends.memory.volumes import Memory, Row
-from ramet.errors import Failed, Invalid
+from ramet.errors import Invalid
 from ramet.model.passwords import Secret
 
 _PLAIN = PublisherFacts(18, "logical", False, True, True, 10, 10, 0, 0)
@@ -33,8 +33,6 @@ class MemorySubscriptions:
 
     def subscribe(self, server: Server) -> None:
         self.memory.running(server.service_id)
-        if server.service_id not in self.published:
-            raise Failed("NOT_FOLLOWING", f"Service {server.service_id} subscribes to no source")
         self.subscribed.add(server.service_id)
 
     def observe(self, server: Server) -> SubscriptionState:

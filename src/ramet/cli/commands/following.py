@@ -14,6 +14,7 @@ from ramet.cli.ui.output import print_pairs, print_result
 from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.client import Client
+from ramet.model.upstream import FollowMethod
 
 _MIB = 1024**2
 
@@ -25,6 +26,13 @@ _MIB = 1024**2
 )
 @click.option("--slot", help="A physical replication slot of the source to use.  [default: none]")
 @click.option(
+    "--method",
+    type=click.Choice(FollowMethod, case_sensitive=False),
+    default=FollowMethod.PHYSICAL,
+    show_default=True,
+    help="A standby of the whole server, or a subscription to one database, where only SQL is allowed.",
+)
+@click.option(
     "--password-file",
     type=FILE,
     help="File whose first line is the password of the source.  [default: PGPASSWORD, ~/.pgpass, or a prompt]",
@@ -33,20 +41,31 @@ _MIB = 1024**2
 @new_service_options("shared", both=True)
 @with_client
 def follow_service(
-    client: Client, name: str, url: str, slot: str | None, dry_run: bool, password_file: Path | None, new: NewService
+    client: Client,
+    name: str,
+    url: str,
+    slot: str | None,
+    method: FollowMethod,
+    dry_run: bool,
+    password_file: Path | None,
+    new: NewService,
 ) -> None:
-    """Create a service that is a read-only standby of a server elsewhere.
+    """Create a service that is a read-only standby of a server elsewhere, or subscribes to a database of it.
 
     It is a copy of the whole server, by pg_basebackup, and streams from then on. It can be forked like any other
     service, also as of a past time, and `ramet service promote` makes it independent. The role of the URL needs
     REPLICATION. The connection has TLS unless the URL says sslmode=disable.
 
+    With --method logical it is a copy of one database, which may have another major version, and receives its changes.
+    Write nothing in it until it is promoted.
+
     \b
     Examples:
       ramet service follow shop --from postgresql://replicator@db.example:5432/shop --dry-run
       ramet service follow shop --from postgresql://replicator@db.example:5432/shop --environment PROD
+      ramet service follow shop --from postgresql://owner@db.example:5432/shop --method logical
     """
-    fields = {**source_fields(url, password_file), "slot": slot}
+    fields = {**source_fields(url, password_file), "slot": slot, "method": method}
     if dry_run:
         report = client.plan_follow(name, **fields)
         print_result(report, new.output, lambda: print_pairs(_pairs(report)))

@@ -19,13 +19,13 @@ from ramet.control.operations import list_operations
 from ramet.control.plane import Plane
 from ramet.control.replication import ReplicationView, get_replication
 from ramet.errors import NotFound, Unavailable
-from ramet.model.procedures import ProcedureName
+from ramet.model.procedures import SPECS
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel, wal_level_of
 
 _OPERATIONS = 60
-_CREATIONS = (ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.IMPORT, ProcedureName.RECOVER)
+_CREATIONS = [name for name, spec in SPECS.items() if spec.creates]
 _GROUPS = 12
 _SNAPSHOTS = 12
 

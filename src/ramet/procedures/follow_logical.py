@@ -1,0 +1,97 @@
+"""Create a service that receives the changes of a database elsewhere by logical replication.
+
+step         leaves behind                                                            undo
+initialize   a volume with an empty cluster                                           destroy
+prepare      a publication and a slot in the source; its password beside the volume   (destroy removes them again)
+fetch        the schema of the source                                                 (destroy)
+boot         a server, closed to clients                                              (destroy)
+secure       database, roles, extensions                                              (destroy)
+load         the schema                                                               (destroy)
+subscribe    a subscription that the platform owns                                    (destroy)
+copy         waits for the first copy of each table                                   -
+analyze      statistics                                                               -
+snapshot     the base of the restore window                                           (destroy)
+publish      an open endpoint: READY                                                  -
+
+The publication comes before the schema: a table that is made in between is in neither.
+"""
+
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from ramet.model.procedures import ProcedureName
+from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.import_database import Import
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, retry_if_server_killed
+from ramet.procedures.spec import procedure_of, steps_of
+from ramet.procedures.state import ImportState
+
+_PAUSE_SECONDS = 0.1
+
+
+class FollowLogical(Import):
+    """The steps of `follow_logical` that an import does not have."""
+
+    after_load: ClassVar[str] = "subscribe"
+
+    def initialize(self, work: Work[ImportState]) -> Outcome:
+        self.tools.backend.servers.initialize(self.tools.server(work))
+        return Next("prepare")
+
+    def prepare(self, work: Work[ImportState]) -> Outcome:
+        server, source, sealed = self.tools.server(work), work.state.source, work.state.sealed
+        if sealed is not None:
+            self.tools.backend.subscriptions.publish(server, source, sealed)
+            self.tools.backend.sources.keep(server, source, sealed)
+        return Next("fetch", replace(work.state, sealed=None))
+
+    def fetch(self, work: Work[ImportState]) -> Outcome:
+        server, state, fetch = self.tools.server(work), work.state, self.tools.backend.sources.fetch
+        fetched = fetch(server, state.source, state.facts, PATIENCE_SECONDS, schema_only=True)
+        if fetched.facts is None:
+            return Wait(_PAUSE_SECONDS, fetched.progress)
+        return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
+
+    def boot(self, work: Work[ImportState]) -> Outcome:
+        return boot(self.tools, work, self.tools.server(work)) or Next(_after_boot(work.state))
+
+    def subscribe(self, work: Work[ImportState]) -> Outcome:
+        server, subscribe = self.tools.server(work), self.tools.backend.subscriptions.subscribe
+        killed = retry_if_server_killed(work, lambda: subscribe(server), again="boot")
+        return killed if isinstance(killed, Next) else Next("copy")
+
+    def copy(self, work: Work[ImportState]) -> Outcome:
+        server, observe = self.tools.server(work), self.tools.backend.subscriptions.observe
+        seen = retry_if_server_killed(work, lambda: observe(server), again="boot")
+        if isinstance(seen, Next):
+            return seen
+        if not seen.is_copied:
+            return Wait(_PAUSE_SECONDS, f"{seen.copied_tables} of {seen.tables} tables copied. {seen.problem or ''}")
+        return Next("analyze", replace(work.state, report={**work.state.report, "copied_tables": seen.tables}))
+
+    def destroy(self, work: Work[Any]) -> None:
+        self.tools.backend.subscriptions.discard(work.subject)
+        super().destroy(work)
+
+
+def _after_boot(state: ImportState) -> str:
+    """Return the step to go on with: the server may have been killed after a later one."""
+    if state.is_based:
+        return "publish"
+    if "statistics" in state.report:
+        return "snapshot"
+    if "copied_tables" in state.report:
+        return "analyze"
+    return "subscribe" if "loaded" in state.report else "secure"
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `follow_logical`."""
+    steps = FollowLogical(tools)
+    return procedure_of(
+        ProcedureName.FOLLOW_LOGICAL,
+        steps_of(ProcedureName.FOLLOW_LOGICAL, steps),
+        {"initialize": steps.destroy},
+        on_failed=steps.mark_failed,
+    )

@@ -1,0 +1,68 @@
+"""Make a service that receives the changes of a database elsewhere independent.
+
+step      leaves behind or does                                                            undo
+settle    waits for forks that copy from it                                                -
+finish    applies all that the source had committed, carries the sequences over, and ends
+          the subscription; nothing of it stays in the source                              -
+publish   the service follows nothing                                                      -
+
+Until the end of `finish` the service follows as before, also when it fails. It accepts connections all the time.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.errors import Unavailable
+from ramet.model.procedures import ProcedureName
+from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Tools, await_settled, boot, finish
+from ramet.procedures.spec import procedure_of, steps_of
+from ramet.procedures.state import PromoteState
+
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class PromoteLogical:
+    """The steps of `promote_logical`."""
+
+    tools: Tools
+
+    def settle(self, work: Work[PromoteState]) -> Outcome:
+        return await_settled(self.tools, work) or Next("finish")
+
+    def finish(self, work: Work[PromoteState]) -> Outcome:
+        server = self.tools.server(work)
+        try:
+            ended = self.tools.backend.subscriptions.finish(server, PATIENCE_SECONDS)
+        except Unavailable as error:
+            return boot(self.tools, work, server, clients=True) or Wait(_PAUSE_SECONDS, str(error))
+        if ended.facts is None:
+            return Wait(_PAUSE_SECONDS, ended.progress)
+        return Next("publish", replace(work.state, taken_over=ended.facts | work.state.taken_over))
+
+    def publish(self, work: Work[PromoteState]) -> Outcome:
+        service = self.tools.service(work.subject)
+        report = {**(service.report or {}), "promoted": work.state.taken_over}
+
+        def record(tx: sa.Connection) -> None:
+            finish(tx, work, upstream=None, following=None, report=report, down_reason=None)
+
+        return Done(changes=record)
+
+    def mark_failed(self, tx: sa.Connection, work: Work[Any], _error: str) -> None:
+        """End the claim: the service follows as before."""
+        finish(tx, work)
+
+
+def procedure(tools: Tools) -> Procedure:
+    """Return the procedure `promote_logical`."""
+    steps = PromoteLogical(tools)
+    return procedure_of(
+        ProcedureName.PROMOTE_LOGICAL,
+        steps_of(ProcedureName.PROMOTE_LOGICAL, steps),
+        on_failed=steps.mark_failed,
+    )
