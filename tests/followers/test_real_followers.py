@@ -137,6 +137,27 @@ def test_a_source_that_is_away_is_a_problem_until_it_is_back(client: Client, sou
     eventually(lambda: (101,) in shows(follower.endpoint.port, _LEDGER), "the new row")
 
 
+def test_a_standby_gets_settings_as_large_as_those_of_its_source(
+    client: Client, source: Source, follower: Service
+) -> None:
+    source.process.send_signal(signal.SIGINT)
+    source.process.wait(_SECONDS)
+    arguments = source.process.args
+    assert isinstance(arguments, list)
+    source.process.args = [*arguments, "-c", "max_connections=300", "-c", "max_worker_processes=90"]
+    start_again(source)
+    append(source, 101)
+    query = f"SELECT current_setting('max_connections'), n FROM ({_LEDGER}) ledger WHERE n = 101"
+
+    def is_there() -> bool:
+        try:
+            return shows(follower.endpoint.port, query) == [("300", 101)]
+        except psycopg.OperationalError:  # it is being restarted
+            return False
+
+    eventually(is_there, "it is restarted, and replays what comes after that")
+
+
 @contextmanager
 def ledger(source: Source) -> Iterator[list[int]]:
     """Append rows to the source until it ends; the list has those whose commit was acknowledged."""
