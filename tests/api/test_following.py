@@ -55,6 +55,18 @@ def test_why_nothing_arrives_is_shown_and_recorded(world: World, follower: dict[
     assert sample.values[key_of("ramet_source_lag_bytes")] == 0.0
 
 
+def test_a_time_that_was_not_received_is_refused_while_nothing_arrives(world: World, follower: dict[str, Any]) -> None:
+    now = world.plane.clock()
+    world.backend.followers.problem = "The source cannot be reached."
+    world.backend.followers.complete_until = now
+    Observing(world.plane).observe()
+    path = f"{world.services_path}/{follower['service_id']}/forkService"
+    later = {"fork_strategy": "PITR", "target_time": world.plane.clock().isoformat()}
+    answer = world.post(path, later)
+    assert (answer.status_code, answer.json()["code"]) == (400, "NOT_RECEIVED")
+    assert world.post(path, {**later, "target_time": now.isoformat()}).status_code == 202
+
+
 def test_a_dry_run_reports_and_makes_nothing(world: World) -> None:
     answer = world.post(path_of(world, "?dry_run=true"), BODY)
     assert answer.status_code == 200

@@ -18,7 +18,7 @@ from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized
 from ramet.control.restore import archive_of, gaps_of
 from ramet.control.services import accept, check_region
-from ramet.errors import WrongState
+from ramet.errors import Invalid, WrongState
 from ramet.model.fork import ForkStrategy, check_target
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
@@ -26,6 +26,7 @@ from ramet.model.service import Origin, Service, check_name, fork_name, is_down,
 from ramet.model.size import parse_size
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest, rollable
 from ramet.model.status import Status
+from ramet.model.timestamps import rfc3339
 from ramet.model.wal_level import wal_level_of, with_wal_level
 from ramet.procedures.servers import source_of, submit_snapshot
 from ramet.procedures.state import ForkState
@@ -84,6 +85,7 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
     check_region(request.region_code, parent.region_code)
     fork = _child_of(plane, parent, request, now)
     _check_state(parent)
+    _check_received(parent, target)
     if target is not None and not known.is_deleted:
         known = known.with_gaps(gaps_of(plane, parent.id, known.snapshots))
     point = choose(request.strategy, target, request.snapshot_id, known, now)
@@ -105,6 +107,19 @@ def recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkReques
     if point.from_archive and plan.base_backup is None:
         raise WrongState("SNAPSHOT_LOST", f"A snapshot of service {parent.id} has just expired", "Try again.")
     return ForkPlan(parent, known, point, replace(plan.fork, origin=_origin(parent, request, point)), plan.base_backup)
+
+
+def _check_received(parent: Service, target: datetime | None) -> None:
+    """Raise Invalid for a time that a standby has not received from its source, while nothing arrives from there."""
+    seen = parent.following
+    if target is None or seen is None or seen.problem is None or seen.complete_until is None:
+        return
+    if target > seen.complete_until:
+        raise Invalid(
+            "NOT_RECEIVED",
+            f"Service {parent.id} has what was committed in its source until {rfc3339(seen.complete_until)}",
+            f"Choose a time before that. {seen.problem}",
+        )
 
 
 def _check_state(parent: Service) -> None:

@@ -1,6 +1,7 @@
 """Standbys of the backend in memory: they have the rows of a source that a test has set."""
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.followers import Harbor, UpstreamFacts
@@ -28,6 +29,7 @@ class MemoryFollowers:
     harbor: Harbor = field(default_factory=lambda: Harbor(True, (18,), "x86_64", 2**40))
     rows: list[str] = field(default_factory=list)
     problem: str | None = None
+    complete_until: datetime | None = None
     is_down: bool = False
     kept: dict[str, str] = field(default_factory=dict)
     fetched: set[str] = field(default_factory=set)
@@ -59,7 +61,13 @@ class MemoryFollowers:
             if self.problem is None:
                 self._receive(server)
             lag = (len(self.rows) - len(volume.rows)) * ROW_BYTES
-            return Following(observed_at=self.memory.clock(), lag_bytes=lag, lag_seconds=0.0, problem=self.problem)
+            return Following(
+                observed_at=self.memory.clock(),
+                lag_bytes=lag,
+                lag_seconds=0.0,
+                complete_until=self.complete_until,
+                problem=self.problem,
+            )
 
     def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
         with self.memory.lock:
