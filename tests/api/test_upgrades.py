@@ -60,3 +60,10 @@ def test_an_upgrade_of_another_service_is_not_found(world: World) -> None:
     service, other = world.ready(), world.ready()
     accepted = begun(world, service)
     assert world.get(path_of(world, other, accepted["upgrade_id"])).status_code == 404
+
+
+def test_a_service_is_created_with_the_version_that_was_asked_for(world: World) -> None:
+    assert world.ready(pg_major=16)["metadata"]["pg_major"] == 16
+    refused = world.post(world.services_path, {"name": "shop", "pg_major": 14})
+    assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_VERSION")
+    assert "15 or 16 or 17 or 18 or 19 (got 14)" in refused.json()["message"]

@@ -131,6 +131,6 @@ def query_of(values: Mapping[str, str | Sequence[str]]) -> str:
     return "?" + urlencode(values, doseq=True) if values else ""
 
 
-def given(**values: str | bool | None) -> dict[str, str | bool]:
+def given(**values: str | int | None) -> dict[str, str | int]:
     """Return what is not None."""
     return {name: value for name, value in values.items() if value is not None}

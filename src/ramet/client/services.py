@@ -29,10 +29,11 @@ class Services(Connection):
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
         wal_level: WalLevel | None = None,
+        pg_major: int | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a new, empty service; its `initial_password` is in this answer only."""
-        chosen = given(cpu_millis=cpu_millis, memory_gbs=memory_gbs, wal_level=wal_level)
+        chosen = given(cpu_millis=cpu_millis, memory_gbs=memory_gbs, wal_level=wal_level, pg_major=pg_major)
         body = {"name": name, "service_type": service_type, "environment_tag": environment, **chosen}
         return self.call("POST", self.path(), Service, body, idempotency_key)
 

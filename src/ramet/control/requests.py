@@ -15,7 +15,7 @@ Amount = str | int | None
 # a client's repetition of a request across an upgrade fail.
 @dataclass(frozen=True)
 class CreateRequest:
-    """A new, empty service. Sizes of None mean a shared service.
+    """A new, empty service. Sizes of None mean a shared service, `pg_major` of None the host's default version.
 
     `with_vectors`: refuse it where the extension vector is missing, whatever its type needs.
     """
@@ -29,6 +29,7 @@ class CreateRequest:
     environment: Environment = Environment.DEV
     with_vectors: bool = False
     wal_level: WalLevel = field(default=WalLevel.REPLICA, repr=False)
+    pg_major: int | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,19 @@ def check_region(wanted: str | None, region_code: str) -> None:
         )
 
 
+def _major_of(plane: Plane, request: CreateRequest) -> int:
+    known = plane.backend.upgrades.majors()
+    if request.pg_major is None:
+        return plane.backend.host.default_pg_major(request.service_type)
+    if request.pg_major not in known:
+        raise Invalid(
+            "INVALID_VERSION",
+            f"pg_major must be a version that this host has: {' or '.join(map(str, known))} (got {request.pg_major})",
+            "Install that version of PostgreSQL, or name its directory of programs in RAMET_PG_BIN, and restart Ramet.",
+        )
+    return request.pg_major
+
+
 def checked_request(plane: Plane, project_id: str, request: CreateRequest) -> Service:
     """Check a request against the host; return the service that it describes, without id, port and password."""
     check_name(request.name)
@@ -212,7 +225,7 @@ def checked_request(plane: Plane, project_id: str, request: CreateRequest) -> Se
             "Send replica_count 0.",
         )
     size = parse_size(request.cpu_millis, request.memory_gbs, Size(), plane.backend.host.size())
-    pg_major = plane.backend.host.default_pg_major(request.service_type)
+    pg_major = _major_of(plane, request)
     plane.backend.host.check_service_type(request.service_type, pg_major)
     if request.with_vectors:
         plane.backend.host.check_service_type(ServiceType.VECTOR, pg_major)

@@ -80,6 +80,7 @@ def create_service(
         environment=data.environment_tag or Environment.DEV,
         with_vectors=Addon.AI in (data.addons or []),
         wal_level=data.wal_level or WalLevel.REPLICA,
+        pg_major=data.pg_major,
     )
     return accepted_service(services.create_service(plane, project_id, request, checked_key(idempotency_key)))
 

@@ -105,6 +105,9 @@ class ServiceMetrics(Struct, frozen=True):
     milli_cpu: int | None
 
 
+PgMajorWanted = Annotated[
+    int, Meta(description="A PostgreSQL major version, such as 18; by default the host's default version.")
+]
 PgMajor = Annotated[int, Meta(description="The PostgreSQL major version, such as 18.")]
 
 
@@ -190,6 +193,7 @@ class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     memory_gbs: Memory | None = None
     environment_tag: Tag | None = None
     wal_level: WalLevelWanted | None = None
+    pg_major: PgMajorWanted | None = None
 
 
 NewPassword = Annotated[

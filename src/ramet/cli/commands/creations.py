@@ -23,6 +23,7 @@ from ramet.model.wal_level import WalLevel
     help="Type of the service, which decides its extensions.",
 )
 @click.option("--wal-level", type=WAL_LEVEL, help="With logical, other servers can subscribe.  [default: replica]")
+@click.option("--pg-version", type=int, metavar="VERSION", help="PostgreSQL major version.  [default: the host's]")
 @click.option("--from", "url", metavar="URL", help="Import this database, as 'ramet service import' does.")
 @source_options
 @new_service_options("shared", both=True)
@@ -32,6 +33,7 @@ def create_service(
     name: str,
     service_type: ServiceType,
     wal_level: WalLevel | None,
+    pg_version: int | None,
     url: str | None,
     dry_run: bool,
     password_file: Path | None,
@@ -44,9 +46,12 @@ def create_service(
     Examples:
       ramet service create shop
       ramet service create shop --cpu 1000 --memory 4 --environment PROD
+      ramet service create shop --pg-version 18
       ramet service create vectors --type VECTOR --no-wait -o json
       ramet service create shop --from postgresql://postgres@db.example:5432/shop
     """
+    if url is not None and pg_version is not None:
+        raise click.UsageError("--pg-version cannot be used with --from: the source decides which version it needs.")
     if url is not None and wal_level is not None:
         raise click.UsageError("--wal-level cannot be used with --from: use 'ramet service set-wal-level' afterwards.")
     if url is not None:
@@ -55,4 +60,7 @@ def create_service(
         return
     if dry_run or password_file is not None or no_owner:
         raise click.UsageError("--dry-run, --password-file and --no-owner need --from.")
-    new.follow(client, client.create_service(name, service_type=service_type, wal_level=wal_level, **new.fields))
+    new.follow(
+        client,
+        client.create_service(name, service_type=service_type, wal_level=wal_level, pg_major=pg_version, **new.fields),
+    )
