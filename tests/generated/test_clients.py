@@ -54,6 +54,7 @@ def test_the_python_client_lists_forks_and_deletes(world: World, tmp_path: Path)
     check(world, run(sys.executable, HERE / "python_client.py", directory=tmp_path, variables=variables))
 
 
+@pytest.mark.slow
 @pytest.mark.typescript
 def test_the_typescript_client_lists_forks_and_deletes(world: World, tmp_path: Path) -> None:
     for name in ("client.ts", "package.json", "tsconfig.json"):
