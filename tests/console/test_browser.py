@@ -315,20 +315,28 @@ def test_the_page_of_a_service_deleted_elsewhere_says_so(visitor: Visitor, conte
 def test_the_page_after_a_fork_form_reports_a_failed_fork(
     visitor: Visitor, context: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Event()
+    held, undone = Event(), Event()
+    destroy = visitor.world.backend.servers.destroy
 
     def refuse(*_: object, **__: object) -> None:
         held.wait(20)
         raise Failed("NO_BLOCKS", "The disk has no room for a fork")
 
+    def undo(service_id: str) -> None:
+        undone.wait(20)
+        destroy(service_id)
+
     visitor.sign_in()
     shop = visitor.ready("shop")
     monkeypatch.setattr(visitor.world.backend.restore, "capture", refuse)
+    monkeypatch.setattr(visitor.world.backend.servers, "destroy", undo)
     page = enter(context, visitor.link)
     page.goto(f"{visitor.origin}/console/services/{shop.id}/fork")
     page.get_by_role("button", name="Fork", exact=True).click()
     expect(page.get_by_text("Password (shown only once)")).to_be_visible()
     held.set()
+    expect(page.locator("#progress")).to_contain_text("The disk has no room for a fork")
+    undone.set()
     expect(page.get_by_text("Creation failed. The disk has no room for a fork")).to_be_visible()
     expect(page.get_by_text("shop is unchanged")).to_be_visible()
     expect(page.get_by_role("link", name="Fork shop again")).to_be_visible()
