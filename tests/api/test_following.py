@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ramet.backends.interface.followers import Harbor
+from ramet.backends.interface.followers import HostFacts
 from ramet.control.duties.sampling import Sampling
 from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
@@ -76,7 +76,7 @@ def test_a_dry_run_reports_and_makes_nothing(world: World) -> None:
 
 
 def test_a_source_that_cannot_be_followed_is_refused_with_all_reasons(world: World) -> None:
-    world.backend.followers.harbor = Harbor(False, (15, 18), "x86_64", 0)
+    world.backend.followers.host = HostFacts(False, (15, 18), "x86_64", 0)
     facts = world.backend.followers.facts
     world.backend.followers.facts = replace(
         facts,

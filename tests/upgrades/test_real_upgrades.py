@@ -114,7 +114,7 @@ def _only_in_old() -> list[str]:
 
 
 @pytest.mark.crash
-def test_an_upgrade_goes_on_after_ramet_was_killed_in_it(ramet: Instance) -> None:
+def test_an_upgrade_continues_after_ramet_was_killed_in_it(ramet: Instance) -> None:
     with ramet.client() as client:
         accepted = client.create_service("killed")
         service = client.wait_ready(accepted.service_id, timeout_seconds=240)

@@ -2,52 +2,52 @@
 
 from collections.abc import Iterator
 
-from ramet.backends.interface.followers import Harbor, UpstreamFacts
+from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.endpoints import DATABASE
 from ramet.imports.report import Effect, Finding, shown_gib, shown_names
 
-# The data, the WAL that arrives meanwhile, and a share for the first snapshots.
+# The data, the WAL that arrives during the copy, and a share for the first snapshots.
 ROOM_FACTOR = 1.3
 SEGMENT_BYTES = 16 * 1024**2
 BLOCK_BYTES = 8192
 _UNKNOWN = "unknown"
 
 
-def judge(facts: UpstreamFacts, harbor: Harbor, *, slot: str | None) -> list[Finding]:
+def judge(facts: UpstreamFacts, host: HostFacts, *, slot: str | None) -> list[Finding]:
     """Return the findings, those that refuse it first."""
     found = [
-        *_version(facts, harbor),
+        *_version(facts, host),
         *_replication(facts),
         *_layout(facts),
-        *_contents(facts, harbor),
-        *_room(facts, harbor),
+        *_contents(facts, host),
+        *_room(facts, host),
         *_slot(facts, slot),
-        *_notes(facts, harbor),
+        *_notes(facts, host),
     ]
     return sorted(found, key=lambda one: list(Effect).index(one.effect))
 
 
-def _version(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
-    if not harbor.has_version:
-        majors = ", ".join(map(str, harbor.majors))
+def _version(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
+    if not host.has_version:
+        majors = ", ".join(map(str, host.majors))
         yield Finding(
             Effect.REFUSED,
             "version",
             f"the source is PostgreSQL {facts.version}, and the versions here are {majors}",
             f"Install PostgreSQL {facts.major} on the host of Ramet; a standby needs the same major version.",
         )
-    if facts.machine != harbor.machine:
+    if facts.machine != host.machine:
         yield Finding(
             Effect.REFUSED,
             "architecture",
-            f"the source runs on {facts.machine or _UNKNOWN}, and this host is {harbor.machine}",
+            f"the source runs on {facts.machine or _UNKNOWN}, and this host is {host.machine}",
             "Import it instead: ramet service import.",
         )
-    if harbor.transport_problem is not None:
+    if host.transport_problem is not None:
         yield Finding(
             Effect.REFUSED,
             "TLS",
-            harbor.transport_problem,
+            host.transport_problem,
             f"Install PostgreSQL {facts.major} with TLS (Debian: postgresql-{facts.major}), or use sslmode=disable.",
         )
 
@@ -106,7 +106,7 @@ def _layout(facts: UpstreamFacts) -> Iterator[Finding]:
         )
 
 
-def _contents(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
+def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
     if facts.reserved_roles:
         yield Finding(
             Effect.REFUSED,
@@ -114,11 +114,11 @@ def _contents(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
             f"the source has {shown_names(facts.reserved_roles)}: that name is reserved, or must not be a superuser's",
             "Rename them there.",
         )
-    if harbor.missing_extensions and harbor.has_version:
+    if host.missing_extensions and host.has_version:
         yield Finding(
             Effect.REFUSED,
             "extensions",
-            f"PostgreSQL {facts.major} here does not have {shown_names(harbor.missing_extensions)}",
+            f"PostgreSQL {facts.major} here does not have {shown_names(host.missing_extensions)}",
             "Install them on the host of Ramet, or drop them in the source.",
         )
     if DATABASE in facts.databases and facts.databases[0] != DATABASE:
@@ -130,14 +130,14 @@ def _contents(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
         )
 
 
-def _room(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
+def _room(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
     needed = facts.size_bytes * ROOM_FACTOR
-    if harbor.free_bytes < needed:
+    if host.free_bytes < needed:
         yield Finding(
             Effect.REFUSED,
             "size",
             f"the source has {shown_gib(facts.size_bytes)}, which takes {shown_gib(needed)} here with its WAL,"
-            f" and {shown_gib(harbor.free_bytes)} are free",
+            f" and {shown_gib(host.free_bytes)} are free",
             "Enlarge the storage, or delete services that are not needed.",
         )
 
@@ -153,13 +153,13 @@ def _slot(facts: UpstreamFacts, slot: str | None) -> Iterator[Finding]:
         )
 
 
-def _notes(facts: UpstreamFacts, harbor: Harbor) -> Iterator[Finding]:
-    if facts.collation_version != harbor.collation_version:
+def _notes(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
+    if facts.collation_version != host.collation_version:
         yield Finding(
             Effect.CHANGED,
             "collation",
             f"the source sorts text by version {facts.collation_version or _UNKNOWN} of the C library,"
-            f" and this host by {harbor.collation_version or _UNKNOWN}",
+            f" and this host by {host.collation_version or _UNKNOWN}",
             "After the promotion: REINDEX indexes on text, then ALTER DATABASE … REFRESH COLLATION VERSION.",
         )
     if len(facts.databases) > 1:

@@ -90,9 +90,9 @@ def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> Follow
         if request.slot is not None:
             raise Invalid("INVALID_FIELD", "slot is for the method PHYSICAL", "Omit it: the method LOGICAL makes one.")
         return FollowPlan(source, *plan_logical(plane, source, request.password, wanted))
-    facts, harbor = plane.backend.followers.examine(source, request.password)
-    findings = judge(facts, harbor, slot=request.slot)
-    if harbor.has_version:
+    facts, host = plane.backend.followers.examine(source, request.password)
+    findings = judge(facts, host, slot=request.slot)
+    if host.has_version:
         wanted = replace(wanted, pg_major=facts.major, host=endpoint_host(plane, facts.major))
     return FollowPlan(source, facts, findings, replace(wanted, upstream=_upstream(source, facts, request.slot)))
 

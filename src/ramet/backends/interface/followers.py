@@ -37,7 +37,7 @@ class UpstreamFacts:
 
 
 @dataclass(frozen=True)
-class Harbor:
+class HostFacts:
     """What there is here for a standby of a source.
 
     `has_version` says whether its major version is installed, `majors` which ones are. `transport_problem` says why the
@@ -56,7 +56,7 @@ class Harbor:
 class Followers(Protocol):
     """Standbys of databases elsewhere. Once made, they are started, opened and stopped like any server."""
 
-    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, Harbor]:
+    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, HostFacts]:
         """Read what a standby depends on; nothing is changed. Raises Invalid when the source cannot be read."""
 
     def keep(self, server: Server, sealed: str) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from ramet.backends.interface.followers import Harbor, UpstreamFacts
+from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.backends.interface.sources import Loading, SourceAddress
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row, Volume
@@ -26,7 +26,7 @@ class MemoryFollowers:
     memory: Memory
     password: Secret = field(default_factory=lambda: Secret("source"))
     facts: UpstreamFacts = _PLAIN
-    harbor: Harbor = field(default_factory=lambda: Harbor(True, (18,), "x86_64", 2**40))
+    host: HostFacts = field(default_factory=lambda: HostFacts(True, (18,), "x86_64", 2**40))
     rows: list[str] = field(default_factory=list)
     problem: str | None = None
     complete_until: datetime | None = None
@@ -34,10 +34,10 @@ class MemoryFollowers:
     kept: dict[str, str] = field(default_factory=dict)
     fetched: set[str] = field(default_factory=set)
 
-    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, Harbor]:
+    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, HostFacts]:
         if password != self.password:
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", "wrong password")
-        return self.facts, replace(self.harbor)
+        return self.facts, replace(self.host)
 
     def keep(self, server: Server, sealed: str) -> None:
         self.kept[server.service_id] = sealed[::-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ramet.backends.interface.followers import Harbor, UpstreamFacts
+from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.backends.interface.sources import Loading, SourceAddress
 from ramet.backends.interface.values import Server
 from ramet.backends.local.followers import lag
@@ -55,7 +55,7 @@ class LocalFollowers:
         """The base copies that run now."""
         return Jobs(self.instances.layout.services.parent / "copies.lock", _MOST_AT_ONCE)
 
-    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, Harbor]:
+    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, HostFacts]:
         facts = examine(source, password)
         found = self.instances.installations.by_major.get(facts.major)
         problem = None
@@ -65,7 +65,7 @@ class LocalFollowers:
             )
         missing = () if found is None else tuple(name for name in facts.extensions if not found.has_extension(name))
         _, collation = platform.libc_ver()
-        return facts, Harbor(
+        return facts, HostFacts(
             has_version=found is not None,
             majors=tuple(sorted(self.instances.installations.by_major)),
             machine=platform.machine(),

@@ -201,7 +201,7 @@ def _place_wal(driver: Driver, parent: ServicePaths, base: Base, target: Path) -
 
 
 def _copy_control_file(installation: Installation, parent: ServicePaths, target: Path) -> None:
-    """Copy the control file of a running server; a copy that was written meanwhile is made again."""
+    """Copy the control file of a running server; a copy that was torn by a write is made again."""
     pg_controldata = installation.program("pg_controldata")
     for _ in range(_LOOKS):
         (target / _CONTROL_FILE).write_bytes((parent.data / _CONTROL_FILE).read_bytes())
