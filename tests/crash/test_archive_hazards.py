@@ -91,13 +91,15 @@ def commit_until_refused(shop: Shop) -> list[int]:
 def test_a_disk_that_fills_while_the_store_is_away_loses_no_commit_and_is_caught_up_with(
     shop: Shop, proxy: FaultyStore, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kept = shop.rows()
     with proxy.refusing(503, "SlowDown"):
         eventually(lambda: "does not answer" in (archive_of(shop)["problem"] or ""))
         before = archived_until(shop)
         with filled(shop.instance.backend.pool.path, 500):
             acknowledged = commit_until_refused(shop)
             eventually(lambda: shown(shop.instance, shop.id)["metadata"].get("storage_warning") is not None)
-            assert shop.rows() == acknowledged != []
+            assert acknowledged != []
+            assert shop.rows() == sorted([*kept, *acknowledged])
             assert archived_until(shop) == before
         eventually(lambda: "storage_warning" not in shown(shop.instance, shop.id)["metadata"])
         with connect(shop.port, shop.password) as connection:
@@ -106,7 +108,7 @@ def test_a_disk_that_fills_while_the_store_is_away_loses_no_commit_and_is_caught
     eventually(lambda: (archived_until(shop) or committed) > committed, lambda: str(archive_of(shop)))
     eventually(lambda: archive_of(shop)["problem"] is None, lambda: str(archive_of(shop)))
     assert f"service {shop.id}: the off-host archive has caught up" in shop.instance.log
-    assert shop.rows() == sorted([0, *acknowledged])
+    assert shop.rows() == sorted([*kept, 0, *acknowledged])
     for name, value in store.environment().items():
         monkeypatch.setenv(name, value)
     sent = sorted(filter(None, map(segment_named, WalArchive(open_bucket(store.url), shop.id).names())))
