@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ramet.archive import layout
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
@@ -39,6 +41,7 @@ BaseBackups(open_bucket(sys.argv[1]), INFO.server_name, part_bytes={_PART_BYTES}
 """
 
 
+@pytest.mark.slow
 def test_an_upload_continues_after_its_process_was_killed(s3_bucket: Bucket, tmp_path: Path) -> None:
     tree = tmp_path / "data"
     tree.mkdir()

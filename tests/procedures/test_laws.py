@@ -280,6 +280,7 @@ def test_a_step_run_twice_comes_to_the_same_end(world: World, name: str, step: s
     assert world.leftovers() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_a_crash_after_a_steps_effect_comes_to_the_same_end(world: World, name: str, step: str) -> None:
     _subject, status = run(world, name, lambda procedure: laws.crashing(procedure, step))
@@ -288,6 +289,7 @@ def test_a_crash_after_a_steps_effect_comes_to_the_same_end(world: World, name: 
     assert world.leftovers() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, after: bool) -> None:

@@ -80,6 +80,7 @@ def test_operations_continue_after_an_outage(postgresql_url: str, world: World) 
         eventually(lambda fork=fork: status(world, fork) == "READY")  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_is_given_up_after_a_bounded_time() -> None:
     with socket_that_says_nothing() as port, pytest.raises(Unavailable):
         Store.open(f"postgresql+psycopg://ramet@127.0.0.1:{port}/ramet")
