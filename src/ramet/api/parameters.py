@@ -31,6 +31,12 @@ _READING = ("GET", "HEAD", "OPTIONS")
 _SHOWN_CHARACTERS = 60
 _SHOWN_NAMES = 5
 _KEY_LIMIT = 255
+DryRun = Annotated[
+    bool,
+    QueryParameter(
+        name="dry_run", required=False, description="Examine the source and return the report, and create nothing."
+    ),
+]
 IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(

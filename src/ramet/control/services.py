@@ -73,6 +73,20 @@ def create_service(
     if (earlier := earlier_answer(plane, project_id, idempotency_key, request)) is not None:
         return earlier
     wanted = checked_request(plane, project_id, request)
+    state = CreateState(snapshot_id=new_id())
+    return accept_new(plane, project_id, request, idempotency_key, wanted, ProcedureName.CREATE, state)
+
+
+def accept_new(
+    plane: Plane,
+    project_id: str,
+    request: object,
+    idempotency_key: str | None,
+    wanted: Service,
+    procedure: ProcedureName,
+    state: Any,
+) -> Accepted:
+    """Give a wanted service its id, port and password, and accept the procedure that creates it."""
     new = new_identity(plane, idempotency_key)
     with plane.store.write() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
@@ -80,7 +94,7 @@ def create_service(
         check_project(tx, project_id)
         (port,) = reserve_ports(plane, tx, new.free_ports)
         service = replace(wanted, id=new.service_id, port=port, verifier=new.verifier)
-        accepted = accept(plane, tx, service, ProcedureName.CREATE, new.password, CreateState(snapshot_id=new_id()))
+        accepted = accept(plane, tx, service, procedure, new.password, state)
         remember(plane, tx, project_id, idempotency_key, request, service.id)
     plane.wake()
     return accepted

@@ -8,17 +8,17 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.followers import UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress, SourceFacts
-from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.idempotency import earlier_answer
 from ramet.control.lookup import claim, find_service, wrong_state
 from ramet.control.plane import Plane
-from ramet.control.ports import endpoint_host, reserve_ports
+from ramet.control.ports import endpoint_host
 from ramet.control.requests import Accepted, CreateRequest
-from ramet.control.services import accept, check_project, checked_request
+from ramet.control.services import accept_new, checked_request
 from ramet.errors import Invalid, WrongState
 from ramet.followers.logical import plan_logical
 from ramet.followers.report import judge
 from ramet.ids import new_id
-from ramet.imports.report import Finding, refusals
+from ramet.imports.report import Finding, refuse
 from ramet.imports.source_url import parse_source
 from ramet.imports.verbs import check_source_password
 from ramet.model.passwords import Secret
@@ -29,7 +29,6 @@ from ramet.model.upstream import FollowMethod, Upstream
 from ramet.procedures.state import FollowState, ImportState, PromoteState
 from ramet.store import replica_sets
 
-_SHOWN_REFUSALS = 10
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
@@ -104,21 +103,11 @@ def follow_service(
     if (earlier := earlier_answer(plane, project_id, idempotency_key, request)) is not None:
         return earlier
     plan = plan_follow(plane, project_id, request)
-    _refuse(plan)
+    refuse(plan.findings, "FOLLOW_REFUSED", f"{plan.source} cannot be followed")
     major = plan.service.pg_major
     plane.placement.check_tls(major, has_tls=plane.backend.host.has_tls(major))
-    new, sealed = new_identity(plane, idempotency_key), plane.backend.sources.seal(request.password)
-    with plane.store.write() as tx:
-        if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
-            return replayed
-        check_project(tx, project_id)
-        (port,) = reserve_ports(plane, tx, new.free_ports)
-        service = replace(plan.service, id=new.service_id, port=port, verifier=new.verifier)
-        procedure, state = _operation(plan, sealed)
-        accepted = accept(plane, tx, service, procedure, new.password, state)
-        remember(plane, tx, project_id, idempotency_key, request, service.id)
-    plane.wake()
-    return accepted
+    procedure, state = _operation(plan, plane.backend.sources.seal(request.password))
+    return accept_new(plane, project_id, request, idempotency_key, plan.service, procedure, state)
 
 
 def promote_service(
@@ -174,14 +163,3 @@ def _upstream(source: SourceAddress, facts: UpstreamFacts, slot: str | None) -> 
         bootstrap_role=facts.bootstrap_role,
         slot=slot,
     )
-
-
-def _refuse(plan: FollowPlan) -> None:
-    found = refusals(plan.findings)
-    if found:
-        lines = [f"{one.subject}: {one.message}. {one.remedy}" for one in found]
-        raise Invalid(
-            "FOLLOW_REFUSED",
-            f"{plan.source} cannot be followed: {found[0].message}",
-            "\n".join(lines[:_SHOWN_REFUSALS]),
-        )

@@ -6,11 +6,13 @@ from enum import StrEnum
 
 from ramet.backends.interface.sources import Destination, SourceFacts
 from ramet.endpoints import ADMIN
+from ramet.errors import Invalid
 
 _GIB = 1024**3
 # The data itself, the WAL that loading writes, and the copy that pg_dump makes.
 ROOM_FACTOR = 2.5
 _SHOWN_NAMES = 8
+_SHOWN_REFUSALS = 10
 _RESERVED = ("ramet", "pg_ramet_pooler")
 _GRANTABLE = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
 _ANY_ENCODING = ("C", "POSIX")
@@ -51,8 +53,16 @@ def judge(facts: SourceFacts, destination: Destination, *, owners: bool) -> list
 
 
 def refusals(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings because of which an import is refused."""
+    """Return the findings because of which a source is refused."""
     return [one for one in findings if one.effect is Effect.REFUSED]
+
+
+def refuse(findings: Sequence[Finding], code: str, message: str) -> None:
+    """Raise Invalid with what speaks against it, where a finding does."""
+    found = refusals(findings)
+    if found:
+        lines = [f"{one.subject}: {one.message}. {one.remedy}" for one in found[:_SHOWN_REFUSALS]]
+        raise Invalid(code, f"{message}: {found[0].message}", "\n".join(lines))
 
 
 def _version(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:

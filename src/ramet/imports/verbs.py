@@ -6,14 +6,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from ramet.backends.interface.sources import SourceAddress, SourceFacts
-from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.idempotency import earlier_answer
 from ramet.control.plane import Plane
-from ramet.control.ports import endpoint_host, reserve_ports
+from ramet.control.ports import endpoint_host
 from ramet.control.requests import Accepted, CreateRequest
-from ramet.control.services import accept, check_project, checked_request
+from ramet.control.services import accept_new, checked_request
 from ramet.errors import Invalid, NotFound
 from ramet.ids import new_id
-from ramet.imports.report import Finding, judge, refusals
+from ramet.imports.report import Finding, judge, refuse
 from ramet.imports.source_url import parse_source
 from ramet.model.passwords import Secret
 from ramet.model.procedures import ProcedureName
@@ -22,7 +22,6 @@ from ramet.procedures.state import ImportState
 from ramet.store import operations, services
 
 _LONGEST_PASSWORD = 1000
-_SHOWN_REFUSALS = 10
 
 
 @dataclass(frozen=True)
@@ -80,29 +79,19 @@ def import_service(
     if (earlier := earlier_answer(plane, project_id, idempotency_key, request)) is not None:
         return earlier
     plan = plan_import(plane, project_id, request)
-    _refuse(plan)
+    refuse(plan.findings, "IMPORT_REFUSED", f"{plan.source} cannot be imported")
     major, host = plan.service.pg_major, plane.backend.host
     host.check_service_type(request.create.service_type, major)
     plane.placement.check_tls(major, has_tls=host.has_tls(major))
-    new, sealed = new_identity(plane, idempotency_key), plane.backend.sources.seal(request.password)
-    with plane.store.write() as tx:
-        if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
-            return replayed
-        check_project(tx, project_id)
-        (port,) = reserve_ports(plane, tx, new.free_ports)
-        service = replace(plan.service, id=new.service_id, port=port, verifier=new.verifier)
-        state = ImportState(
-            snapshot_id=new_id(),
-            source=plan.source,
-            facts=plan.facts,
-            owners=request.owners,
-            sealed=sealed,
-            report=plan.report,
-        )
-        accepted = accept(plane, tx, service, ProcedureName.IMPORT, new.password, state)
-        remember(plane, tx, project_id, idempotency_key, request, service.id)
-    plane.wake()
-    return accepted
+    state = ImportState(
+        snapshot_id=new_id(),
+        source=plan.source,
+        facts=plan.facts,
+        owners=request.owners,
+        sealed=plane.backend.sources.seal(request.password),
+        report=plan.report,
+    )
+    return accept_new(plane, project_id, request, idempotency_key, plan.service, ProcedureName.IMPORT, state)
 
 
 def import_report(plane: Plane, project_id: str, service_id: str) -> dict[str, Any]:
@@ -116,17 +105,6 @@ def import_report(plane: Plane, project_id: str, service_id: str) -> dict[str, A
         raise NotFound("NO_IMPORT", f"Service {service_id[:64]!r} was not imported, so it has no report of an import")
     report: dict[str, Any] = {**found.state["report"], "status": found.status.value, "error": found.error}
     return report
-
-
-def _refuse(plan: ImportPlan) -> None:
-    found = refusals(plan.findings)
-    if found:
-        lines = [f"{one.subject}: {one.message}. {one.remedy}" for one in found]
-        raise Invalid(
-            "IMPORT_REFUSED",
-            f"{plan.source} cannot be imported: {found[0].message}",
-            "\n".join(lines[:_SHOWN_REFUSALS]),
-        )
 
 
 def check_source_password(password: Secret) -> None:

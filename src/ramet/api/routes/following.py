@@ -1,12 +1,10 @@
 """Services that follow databases elsewhere, and their promotion."""
 
-from typing import Annotated
-
 from litestar import Response, Router
 from litestar.openapi import ResponseSpec
-from litestar.params import JSONBody, QueryParameter
+from litestar.params import JSONBody
 
-from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
+from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, ServiceId, checked_key
 from ramet.api.responses import PlaneDependency, accept, answer
 from ramet.api.routes.services import accepted_service, service_shape
 from ramet.api.schemas.following import FollowReport, ServiceFollow, ServicePromote
@@ -19,12 +17,6 @@ from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.upstream import FollowMethod
 
-DryRun = Annotated[
-    bool,
-    QueryParameter(
-        name="dry_run", required=False, description="Examine the source and return the report, and create nothing."
-    ),
-]
 _REPORTED = ResponseSpec(FollowReport, generate_examples=False, description="With dry_run: what would be made.")
 
 

@@ -1,13 +1,13 @@
 """Imports: services with the contents of databases elsewhere."""
 
-from typing import Annotated, Any
+from typing import Any
 
 from litestar import Response, Router
 from litestar.openapi import ResponseSpec
-from litestar.params import JSONBody, QueryParameter
+from litestar.params import JSONBody
 
 from ramet.api.errors import REFUSES
-from ramet.api.parameters import IdempotencyKey, ProjectId, checked_key
+from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, checked_key
 from ramet.api.responses import PlaneDependency, ServicePath, accept, answer, read_in_thread
 from ramet.api.routes.services import accepted_service, named_type
 from ramet.api.schemas.imports import ImportFinding, ImportReport, ServiceImport
@@ -20,12 +20,6 @@ from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 
-DryRun = Annotated[
-    bool,
-    QueryParameter(
-        name="dry_run", required=False, description="Examine the source and return the report, and create nothing."
-    ),
-]
 _REPORTED = ResponseSpec(ImportReport, generate_examples=False, description="With dry_run: what the import would do.")
 
 
