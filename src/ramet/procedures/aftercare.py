@@ -14,36 +14,35 @@ import sqlalchemy as sa
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
-from ramet.operations.procedure import Done, Next, NoState, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, seconds_to_rest, server_of
-from ramet.procedures.spec import procedure_of
+from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, seconds_to_rest, server_of
 from ramet.store import services
 
 
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `aftercare`."""
+class Aftercare(Steps):
+    """The steps of `aftercare`."""
 
-    def examine(work: Work[NoState]) -> Outcome:
-        fork = tools.service(work.subject)
+    name = ProcedureName.AFTERCARE
+
+    def examine(self, work: Work[NoState]) -> Outcome:
+        fork = self.tools.service(work.subject)
         if not _is_serving(fork):
             return Done()
         parent_id = None if fork.origin is None else fork.origin.service_id
-        facts = tools.backend.restore.report_on_fork(server_of(fork), parent_id)
+        facts = self.tools.backend.restore.report_on_fork(server_of(fork), parent_id)
         return Next("analyze", changes=lambda tx: _add(tx, work, facts))
 
-    def analyze(work: Work[NoState]) -> Outcome:
-        fork = tools.service(work.subject)
+    def analyze(self, work: Work[NoState]) -> Outcome:
+        fork = self.tools.service(work.subject)
         if not _is_serving(fork):
             return Done()
-        rest = seconds_to_rest(tools, fork)
+        rest = seconds_to_rest(self.tools, fork)
         if rest > 0:
             return Wait(rest, "the new fork is left alone")
-        ended = tools.backend.restore.analyze(server_of(fork), PATIENCE_SECONDS)
+        ended = self.tools.backend.restore.analyze(server_of(fork), PATIENCE_SECONDS)
         if ended is None:
             return Wait(0.5, "ANALYZE")
         return Done(changes=lambda tx: _add(tx, work, {"statistics": ended}))
-
-    return procedure_of(ProcedureName.AFTERCARE, {"examine": examine, "analyze": analyze})
 
 
 def _is_serving(fork: Service) -> bool:

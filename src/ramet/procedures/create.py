@@ -18,10 +18,9 @@ from msgspec.structs import replace
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.servers import (
     Creation,
-    Tools,
     boot,
     finish,
     publish,
@@ -29,7 +28,6 @@ from ramet.procedures.servers import (
     submit_preparation,
     take_snapshot,
 )
-from ramet.procedures.spec import procedure_of, steps_of
 from ramet.procedures.state import CreateState
 from ramet.store import snapshots
 
@@ -55,6 +53,9 @@ class Based(Creation):
 class Create(Based):
     """The steps of `create`."""
 
+    name = ProcedureName.CREATE
+    undo_initialize = Based.destroy
+
     def initialize(self, work: Work[CreateState]) -> Outcome:
         self.tools.backend.servers.initialize(self.tools.server(work))
         return Next("boot")
@@ -74,14 +75,3 @@ class Create(Based):
             submit_preparation(tx, work.subject, work.state.snapshot_id)
 
         return publish(self.tools, work, record)
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `create`."""
-    steps = Create(tools)
-    return procedure_of(
-        ProcedureName.CREATE,
-        steps_of(ProcedureName.CREATE, steps),
-        {"initialize": steps.destroy},
-        on_failed=steps.mark_failed,
-    )

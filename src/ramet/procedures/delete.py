@@ -10,16 +10,16 @@ archive does not have yet, for a minute at most: it can be forked from there unt
 
 import logging
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
 from ramet.errors import Error
 from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import cancel_creations, destroy_replicas, mark_sets_deleted
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, await_settled, finish, server_of
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, Tools, await_settled, finish, server_of
 from ramet.procedures.state import Interrupting
 from ramet.store import snapshots
 
@@ -27,33 +27,32 @@ _LONGEST_SHIPPING = timedelta(minutes=1)
 _log = logging.getLogger(__name__)
 
 
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `delete`."""
+class Delete(Steps):
+    """The steps of `delete`."""
 
-    def settle(work: Work[Interrupting]) -> Outcome:
-        cancel_creations(tools, work.subject)
-        return await_settled(tools, work) or Next("destroy")
+    name = ProcedureName.DELETE
 
-    def destroy(work: Work[Interrupting]) -> Outcome:
-        destroy_replicas(tools, work.subject)
-        archived = _complete_archive(tools, work)
+    def settle(self, work: Work[Interrupting]) -> Outcome:
+        cancel_creations(self.tools, work.subject)
+        return await_settled(self.tools, work) or Next("destroy")
+
+    def destroy(self, work: Work[Interrupting]) -> Outcome:
+        destroy_replicas(self.tools, work.subject)
+        archived = _complete_archive(self.tools, work)
         if isinstance(archived, Wait):
             return archived
-        tools.backend.subscriptions.discard(work.subject)  # a slot that stays would fill the disk of the source
-        tools.backend.servers.destroy(work.subject)
+        self.tools.backend.subscriptions.discard(work.subject)  # a slot that stays would fill the disk of the source
+        self.tools.backend.servers.destroy(work.subject)
 
         def record(tx: sa.Connection) -> None:
-            mark_sets_deleted(tx, tools, work.subject)
+            mark_sets_deleted(tx, self.tools, work.subject)
             snapshots.delete_snapshots_of(tx, work.subject)
-            finish(tx, work, deleted_at=tools.clock(), **archived)
+            finish(tx, work, deleted_at=self.tools.clock(), **archived)
 
         return Done(changes=record)
 
-    return procedure_of(
-        ProcedureName.DELETE,
-        {"settle": settle, "destroy": destroy},
-        on_failed=lambda tx, work, error: finish(tx, work, down_reason=f"It could not be deleted: {error}"),
-    )
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        finish(tx, work, down_reason=f"It could not be deleted: {error}")
 
 
 def _complete_archive(tools: Tools, work: Work[Interrupting]) -> Wait | dict[str, datetime]:

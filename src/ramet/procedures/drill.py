@@ -14,7 +14,7 @@ data from there: `capture` downloads it, no file of the service is used, and the
 """
 
 import logging
-from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -28,9 +28,8 @@ from ramet.model.size import Size
 from ramet.model.snapshot import base_for, rollable
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, recover, release_holds, server_of, source_of
-from ramet.procedures.spec import procedure_of, steps_of
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, boot, recover, release_holds, server_of, source_of
 from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
 
@@ -38,11 +37,10 @@ _YIELD_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Drill:
+class Drill(Steps):
     """The steps of `drill`."""
 
-    tools: Tools
+    name = ProcedureName.DRILL
 
     def choose(self, work: Work[DrillState]) -> Outcome:
         with self.tools.store.read() as tx:
@@ -138,7 +136,12 @@ class Drill:
     def destroy(self, work: Work[DrillState]) -> None:
         self.tools.backend.servers.destroy(work.state.drill_id)
 
-    def failed(self, tx: sa.Connection, work: Work[DrillState], error: str) -> None:
+    undo_capture = destroy
+
+    def on_undoing(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        release_holds(tx, work)
+
+    def on_failed(self, tx: sa.Connection, work: Work[DrillState], error: str) -> None:
         release_holds(tx, work)
         _log.error("the restore drill of service %s failed: %s", work.subject, error)
         now = self.tools.clock()
@@ -153,15 +156,3 @@ class Drill:
         service = self.tools.service(work.subject)
         smallest = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
         return server_of(replace(service, id=work.state.drill_id, **smallest))
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `drill`."""
-    steps = Drill(tools)
-    return procedure_of(
-        ProcedureName.DRILL,
-        steps_of(ProcedureName.DRILL, steps),
-        {"capture": steps.destroy},
-        on_undoing=release_holds,
-        on_failed=steps.failed,
-    )

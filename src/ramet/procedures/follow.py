@@ -16,10 +16,9 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.create import Based
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, finish, publish
-from ramet.procedures.spec import procedure_of, steps_of
+from ramet.procedures.servers import PATIENCE_SECONDS, boot, finish, publish
 from ramet.procedures.state import FollowState
 from ramet.store import services
 
@@ -28,6 +27,8 @@ _PAUSE_SECONDS = 0.1
 
 class Follow(Based):
     """The steps of `follow` that `create` does not have."""
+
+    name = ProcedureName.FOLLOW
 
     def prepare(self, work: Work[FollowState]) -> Outcome:
         if work.state.sealed is not None:
@@ -58,13 +59,4 @@ class Follow(Based):
         self.tools.backend.followers.discard(work.subject)
         super().destroy(work)
 
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `follow`."""
-    steps = Follow(tools)
-    return procedure_of(
-        ProcedureName.FOLLOW,
-        steps_of(ProcedureName.FOLLOW, steps),
-        {"prepare": steps.destroy},
-        on_failed=steps.mark_failed,
-    )
+    undo_prepare = destroy

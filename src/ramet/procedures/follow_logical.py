@@ -21,10 +21,9 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.import_database import Import
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, boot, retry_if_server_killed
-from ramet.procedures.spec import procedure_of, steps_of
+from ramet.procedures.servers import PATIENCE_SECONDS, boot, retry_if_server_killed
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
@@ -33,6 +32,7 @@ _PAUSE_SECONDS = 0.1
 class FollowLogical(Import):
     """The steps of `follow_logical` that an import does not have."""
 
+    name = ProcedureName.FOLLOW_LOGICAL
     after_load: ClassVar[str] = "subscribe"
 
     def initialize(self, work: Work[ImportState]) -> Outcome:
@@ -74,6 +74,8 @@ class FollowLogical(Import):
         self.tools.backend.subscriptions.discard(work.subject)
         super().destroy(work)
 
+    undo_initialize = destroy
+
 
 def _after_boot(state: ImportState) -> str:
     """Return the step to go on with: the server may have been killed after a later one."""
@@ -84,14 +86,3 @@ def _after_boot(state: ImportState) -> str:
     if "copied_tables" in state.report:
         return "analyze"
     return "subscribe" if "loaded" in state.report else "secure"
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `follow_logical`."""
-    steps = FollowLogical(tools)
-    return procedure_of(
-        ProcedureName.FOLLOW_LOGICAL,
-        steps_of(ProcedureName.FOLLOW_LOGICAL, steps),
-        {"initialize": steps.destroy},
-        on_failed=steps.mark_failed,
-    )

@@ -23,11 +23,10 @@ from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, newest
-from ramet.operations.procedure import Next, NoState, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Next, NoState, Outcome, Wait, Work
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
     Creation,
-    Tools,
     boot,
     finish,
     publish,
@@ -38,7 +37,7 @@ from ramet.procedures.servers import (
     submit_preparation,
     submit_snapshot,
 )
-from ramet.procedures.spec import procedure_of, steps_of, submit
+from ramet.procedures.spec import submit
 from ramet.procedures.state import ForkState
 from ramet.store import services, snapshots
 from ramet.store.operations import under_way
@@ -46,6 +45,9 @@ from ramet.store.operations import under_way
 
 class Fork(Creation):
     """The steps of `fork`."""
+
+    name = ProcedureName.FORK
+    undo_capture = Creation.destroy
 
     def capture(self, work: Work[ForkState]) -> Outcome:
         if work.state.base_backup_id is not None:
@@ -119,17 +121,8 @@ class Fork(Creation):
 
         return publish(self.tools, work, record)
 
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `fork`."""
-    steps = Fork(tools)
-    return procedure_of(
-        ProcedureName.FORK,
-        steps_of(ProcedureName.FORK, steps),
-        {"capture": steps.destroy},
-        on_undoing=release_holds,
-        on_failed=steps.mark_failed,
-    )
+    def on_undoing(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        release_holds(tx, work)
 
 
 def _prepare_next_fork(tx: sa.Connection, state: ForkState) -> None:

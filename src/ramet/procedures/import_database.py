@@ -20,18 +20,9 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.create import Based
-from ramet.procedures.servers import (
-    PATIENCE_SECONDS,
-    Tools,
-    boot,
-    finish,
-    publish,
-    retry_if_server_killed,
-    submit_preparation,
-)
-from ramet.procedures.spec import procedure_of, steps_of
+from ramet.procedures.servers import PATIENCE_SECONDS, boot, finish, publish, retry_if_server_killed, submit_preparation
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
@@ -40,6 +31,7 @@ _PAUSE_SECONDS = 0.1
 class Import(Based):
     """The steps of `import` that `create` does not have."""
 
+    name = ProcedureName.IMPORT
     after_load: ClassVar[str] = "analyze"
 
     def initialize(self, work: Work[ImportState]) -> Outcome:
@@ -100,6 +92,8 @@ class Import(Based):
         self.tools.backend.sources.discard(work.subject)
         super().destroy(work)
 
+    undo_initialize = destroy
+
 
 def _after_boot(state: ImportState) -> str:
     """Return the step to go on with: the server may have been killed after a later one."""
@@ -108,14 +102,3 @@ def _after_boot(state: ImportState) -> str:
     if "statistics" in state.report:
         return "snapshot"
     return "analyze" if "loaded" in state.report else "secure"
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `import`."""
-    steps = Import(tools)
-    return procedure_of(
-        ProcedureName.IMPORT,
-        steps_of(ProcedureName.IMPORT, steps),
-        {"initialize": steps.destroy},
-        on_failed=steps.mark_failed,
-    )

@@ -6,71 +6,62 @@ start     settle, boot, open: READY; its replicas are started then
 restart   boot, open: a crashed server serves again
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Step, Work
+from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.replicas import stop_replicas, submit_restarts
-from ramet.procedures.servers import Tools, await_settled, boot, finish
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.servers import Steps, await_settled, boot, finish
 from ramet.procedures.state import Interrupting, Restartable
 
 
-def stop(tools: Tools) -> Procedure:
-    """Return the procedure `stop`."""
+class Stop(Steps):
+    """The steps of `stop`."""
 
-    def settle(work: Work[Interrupting]) -> Outcome:
-        return await_settled(tools, work) or Next("stop")
+    name = ProcedureName.STOP
 
-    def stop_server(work: Work[Interrupting]) -> Outcome:
-        stop_replicas(tools, work.subject)
-        tools.backend.servers.stop(tools.server(work))
+    def settle(self, work: Work[Interrupting]) -> Outcome:
+        return await_settled(self.tools, work) or Next("stop")
+
+    def stop(self, work: Work[Interrupting]) -> Outcome:
+        stop_replicas(self.tools, work.subject)
+        self.tools.backend.servers.stop(self.tools.server(work))
         return Done(changes=lambda tx: finish(tx, work, paused=True, down_reason=None))
 
-    return procedure_of(
-        ProcedureName.STOP,
-        {"settle": settle, "stop": stop_server},
-        on_failed=lambda tx, work, error: finish(tx, work, down_reason=f"It could not be paused: {error}"),
-    )
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        finish(tx, work, down_reason=f"It could not be paused: {error}")
 
 
-def start(tools: Tools) -> Procedure:
-    """Return the procedure `start`."""
+class Restart(Steps):
+    """The steps of `restart`, by which the observer brings a crashed server back."""
 
-    def settle(work: Work[Interrupting]) -> Outcome:
-        return await_settled(tools, work) or Next("boot")
+    name = ProcedureName.RESTART
 
-    def open_all(work: Work[Interrupting]) -> Outcome:
-        tools.backend.servers.open(tools.server(work))
-        return Done(changes=lambda tx: resumed(tx, work))
+    def boot(self, work: Work[Restartable]) -> Outcome:
+        return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
 
-    def resumed(tx: sa.Connection, work: Work[Interrupting]) -> None:
-        _serves(tx, work)
+    def open(self, work: Work[Restartable]) -> Outcome:
+        self.tools.backend.servers.open(self.tools.server(work))
+        return Done(changes=lambda tx: self.opened(tx, work))
+
+    def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
+        """Record that the server serves."""
+        finish(tx, work, paused=False, down_reason=None)
+
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        finish(tx, work, paused=False, down_reason=error)
+
+
+class Start(Restart):
+    """The steps of `start`."""
+
+    name = ProcedureName.START
+
+    def settle(self, work: Work[Interrupting]) -> Outcome:
+        return await_settled(self.tools, work) or Next("boot")
+
+    def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
+        super().opened(tx, work)
         submit_restarts(tx, work.subject)
-
-    steps = {"settle": settle, **_booting(tools), "open": open_all}
-    return procedure_of(ProcedureName.START, steps, on_failed=_stays_down)
-
-
-def restart(tools: Tools) -> Procedure:
-    """Return the procedure `restart`, by which the observer brings a crashed server back."""
-    return procedure_of(ProcedureName.RESTART, _booting(tools), on_failed=_stays_down)
-
-
-def _booting(tools: Tools) -> dict[str, Step]:
-    def boot_server(work: Work[Restartable]) -> Outcome:
-        return boot(tools, work, tools.server(work), clients=True) or Next("open")
-
-    def open_server(work: Work[Restartable]) -> Outcome:
-        tools.backend.servers.open(tools.server(work))
-        return Done(changes=lambda tx: _serves(tx, work))
-
-    return {"boot": boot_server, "open": open_server}
-
-
-def _serves(tx: sa.Connection, work: Work[Restartable]) -> None:
-    finish(tx, work, paused=False, down_reason=None)
-
-
-def _stays_down(tx: sa.Connection, work: Work[Restartable], error: str) -> None:
-    finish(tx, work, paused=False, down_reason=error)

@@ -7,21 +7,18 @@ analyze   statistics of all tables of all databases    -
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, finish
-from ramet.procedures.spec import procedure_of
+from ramet.operations.procedure import Done, Outcome, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, finish
 from ramet.procedures.state import OptimizeState
 
 
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `optimize`."""
+class Optimize(Steps):
+    """The step of `optimize`."""
 
-    def analyze(work: Work[OptimizeState]) -> Outcome:
-        ended = tools.backend.restore.analyze(tools.server(work), PATIENCE_SECONDS)
+    name = ProcedureName.OPTIMIZE
+
+    def analyze(self, work: Work[OptimizeState]) -> Outcome:
+        ended = self.tools.backend.restore.analyze(self.tools.server(work), PATIENCE_SECONDS)
         if ended is None:
             return Wait(0.2, "ANALYZE")
         return Done(replace(work.state, statistics=ended), changes=lambda tx: finish(tx, work))
-
-    return procedure_of(
-        ProcedureName.OPTIMIZE, {"analyze": analyze}, on_failed=lambda tx, work, _error: finish(tx, work)
-    )

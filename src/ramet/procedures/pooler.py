@@ -4,48 +4,62 @@ step    leaves behind                                 undo
 follow  the pooler that the row asks for, or none     stop it, if it was being enabled
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
-from ramet.operations.procedure import Done, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Done, Outcome, Wait, Work
 from ramet.procedures.replicas import servers_of_set, set_of
-from ramet.procedures.servers import Tools, release_holds, server_of
-from ramet.procedures.spec import procedure_of
+from ramet.procedures.servers import Steps, Tools, release_holds, server_of
 from ramet.procedures.state import PoolerState
 from ramet.store import replica_sets, services
 
 
-def procedure(tools: Tools, name: ProcedureName) -> Procedure:
-    """Return `pooler` or `replica_pooler`. It holds the service: nothing stops or deletes that before its end."""
-    is_of_set = name is ProcedureName.REPLICA_POOLER
-    update = replica_sets.update_set if is_of_set else services.update_service
+class Pooler(Steps):
+    """The step of `pooler`. It holds the service: nothing stops or deletes that before its end."""
 
-    def row_of(subject: str) -> Service | ReplicaSet:
-        return set_of(tools, subject) if is_of_set else tools.service(subject)
+    name = ProcedureName.POOLER
 
-    def follow(work: Work[PoolerState]) -> Outcome:
-        wanted = row_of(work.subject)
+    def follow(self, work: Work[PoolerState]) -> Outcome:
+        wanted, poolers = self._row(work.subject), self.tools.backend.poolers
         if wanted.pooler_port is None:
-            tools.backend.poolers.stop(work.subject)
+            poolers.stop(work.subject)
         elif not wanted.paused:
-            tools.backend.poolers.start(_servers(tools, wanted), wanted.pooler_port)
-        if row_of(work.subject).pooler_port != wanted.pooler_port:
+            poolers.start(_servers(self.tools, wanted), wanted.pooler_port)
+        if self._row(work.subject).pooler_port != wanted.pooler_port:
             return Wait(0, f"the port has changed from {wanted.pooler_port}")
         return Done(changes=lambda tx: release_holds(tx, work))
 
-    def stop(work: Work[PoolerState]) -> None:
+    def undo_follow(self, work: Work[PoolerState]) -> None:
         if work.state.enabling:
-            tools.backend.poolers.stop(work.subject)
+            self.tools.backend.poolers.stop(work.subject)
 
-    def failed(tx: sa.Connection, work: Work[PoolerState], _error: str) -> None:
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         release_holds(tx, work)
         if work.state.enabling:
-            update(tx, work.subject, pooler_port=None)
+            self._forget_port(tx, work.subject)
 
-    return procedure_of(name, {"follow": follow}, {"follow": stop}, on_failed=failed)
+    def _row(self, subject: str) -> Service | ReplicaSet:
+        return self.tools.service(subject)
+
+    def _forget_port(self, tx: sa.Connection, subject: str) -> None:
+        services.update_service(tx, subject, pooler_port=None)
+
+
+class ReplicaPooler(Pooler):
+    """The step of `replica_pooler`."""
+
+    name = ProcedureName.REPLICA_POOLER
+
+    def _row(self, subject: str) -> Service | ReplicaSet:
+        return set_of(self.tools, subject)
+
+    def _forget_port(self, tx: sa.Connection, subject: str) -> None:
+        replica_sets.update_set(tx, subject, pooler_port=None)
 
 
 def _servers(tools: Tools, row: Service | ReplicaSet) -> list[Server]:

@@ -2,12 +2,11 @@
 
 step      leaves behind                                          undo
 rest      a hold on the service, which does not delay forks      -
-prepare   a recovered copy of the snapshot, and spare copies     unprepare
+prepare   a recovered copy of the snapshot, and spare copies     undo_prepare
 
 It ends as soon as somebody wants to stop, resize or delete the service.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from ramet.backends.interface.values import MOST_SPARES
@@ -16,20 +15,18 @@ from ramet.model.service import Service, status_of
 from ramet.model.snapshot import newest
 from ramet.model.status import Status
 from ramet.model.timestamps import time_left
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, release_holds, seconds_to_rest, server_of
-from ramet.procedures.spec import procedure_of, steps_of
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, release_holds, seconds_to_rest, server_of
 from ramet.procedures.state import OneSnapshotState
 from ramet.store import services, snapshots
 
 _LATE = timedelta(minutes=10)
 
 
-@dataclass(frozen=True)
-class Prepare:
+class Prepare(Steps):
     """The steps of `prepare`."""
 
-    tools: Tools
+    name = ProcedureName.PREPARE
 
     def rest(self, work: Work[OneSnapshotState]) -> Outcome:
         service = self.tools.service(work.subject)
@@ -49,10 +46,10 @@ class Prepare:
             if progress is not None:
                 return Wait(0, progress)
         else:
-            self.unprepare(work)
+            self.undo_prepare(work)
         return Done(changes=lambda tx: release_holds(tx, work))
 
-    def unprepare(self, work: Work[OneSnapshotState]) -> None:
+    def undo_prepare(self, work: Work[OneSnapshotState]) -> None:
         self.tools.backend.restore.discard_preparation(work.subject, work.state.snapshot_id)
 
     def _demand(self, service: Service) -> int:
@@ -67,14 +64,3 @@ class Prepare:
             found = newest(snapshots.list_snapshots(tx, work.subject))
         is_newest = found is not None and found.id == work.state.snapshot_id
         return is_newest and service.activity is None and status_of(service) in (Status.READY, Status.PAUSED)
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `prepare`."""
-    steps = Prepare(tools)
-    return procedure_of(
-        ProcedureName.PREPARE,
-        steps_of(ProcedureName.PREPARE, steps),
-        {"prepare": steps.unprepare},
-        on_failed=release_holds,
-    )

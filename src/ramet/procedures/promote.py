@@ -12,7 +12,6 @@ Until `promote` nothing has changed, and when it fails the service follows as be
 from what it finds, also when the promotion is requested again.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,20 +20,18 @@ from msgspec.structs import replace
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, await_settled, boot, finish, server_of, submit_snapshot
-from ramet.procedures.spec import procedure_of, steps_of
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, boot, finish, server_of, submit_snapshot
 from ramet.procedures.state import PromoteState
 
 _PAUSE_SECONDS = 0.05
 _DOWN = "the server is not serving"
 
 
-@dataclass(frozen=True)
-class Promote:
+class Promote(Steps):
     """The steps of `promote`."""
 
-    tools: Tools
+    name = ProcedureName.PROMOTE
 
     def settle(self, work: Work[PromoteState]) -> Outcome:
         return await_settled(self.tools, work) or Next("wait")
@@ -80,18 +77,8 @@ class Promote:
 
         return Done(changes=record)
 
-    def mark_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         """End the claim: the service follows as before, or is half promoted, which a second promotion ends."""
         is_half_done = work.step in ("secure", "publish")
         reason = f"Its promotion is not complete: {error} Promote it again." if is_half_done else None
         finish(tx, work, down_reason=reason)
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `promote`."""
-    steps = Promote(tools)
-    return procedure_of(
-        ProcedureName.PROMOTE,
-        steps_of(ProcedureName.PROMOTE, steps),
-        on_failed=steps.mark_failed,
-    )

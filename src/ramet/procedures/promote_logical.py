@@ -9,27 +9,22 @@ publish   the service follows nothing                                           
 Until the end of `finish` the service follows as before, also when it fails. It accepts connections all the time.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Tools, await_settled, boot, finish
-from ramet.procedures.spec import procedure_of, steps_of
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, boot, finish
 from ramet.procedures.state import PromoteState
 
 _PAUSE_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class PromoteLogical:
+class PromoteLogical(Steps):
     """The steps of `promote_logical`."""
 
-    tools: Tools
+    name = ProcedureName.PROMOTE_LOGICAL
 
     def settle(self, work: Work[PromoteState]) -> Outcome:
         return await_settled(self.tools, work) or Next("finish")
@@ -52,17 +47,3 @@ class PromoteLogical:
             finish(tx, work, upstream=None, following=None, report=report, down_reason=None)
 
         return Done(changes=record)
-
-    def mark_failed(self, tx: sa.Connection, work: Work[Any], _error: str) -> None:
-        """End the claim: the service follows as before."""
-        finish(tx, work)
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `promote_logical`."""
-    steps = PromoteLogical(tools)
-    return procedure_of(
-        ProcedureName.PROMOTE_LOGICAL,
-        steps_of(ProcedureName.PROMOTE_LOGICAL, steps),
-        on_failed=steps.mark_failed,
-    )

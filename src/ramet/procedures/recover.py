@@ -25,19 +25,9 @@ from ramet.errors import Failed, Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.timestamps import rfc3339
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import submit_for_set
-from ramet.procedures.servers import (
-    PATIENCE_SECONDS,
-    Creation,
-    Tools,
-    boot,
-    finish,
-    publish,
-    recover,
-    submit_snapshot,
-)
-from ramet.procedures.spec import procedure_of, steps_of
+from ramet.procedures.servers import PATIENCE_SECONDS, Creation, boot, finish, publish, recover, submit_snapshot
 from ramet.procedures.state import RecoverState, Restartable
 from ramet.store import replica_sets
 
@@ -47,6 +37,9 @@ _NO_ARCHIVE = Wait(1.0, "RAMET_ARCHIVE_URL is not set, and must name the archive
 
 class Recover(Creation):
     """The steps of `recover`."""
+
+    name = ProcedureName.RECOVER
+    undo_fetch = Creation.destroy
 
     def choose(self, work: Work[RecoverState]) -> Outcome:
         archive, target = self.tools.backend.archive, work.state.target
@@ -101,8 +94,8 @@ class Recover(Creation):
         for each in replica_sets.live_sets(tx, work.subject):
             submit_for_set(tx, each, ProcedureName.CREATE_REPLICAS, Restartable())
 
-    def mark_failed(self, tx: sa.Connection, work: Work[RecoverState], error: str) -> None:
-        super().mark_failed(tx, work, error)
+    def on_failed(self, tx: sa.Connection, work: Work[RecoverState], error: str) -> None:
+        super().on_failed(tx, work, error)
         for each in replica_sets.live_sets(tx, work.subject):
             replica_sets.update_set(tx, each.id, deleted_at=self.tools.clock())
 
@@ -118,14 +111,3 @@ def _or_again_after_reboot(work: Work[RecoverState], act: Callable[[], _Outcome]
         if error.code != "INTERRUPTED_BY_REBOOT":
             raise
         return Next("fetch", replace(work.state, capture=None, recovery=None))
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `recover`."""
-    steps = Recover(tools)
-    return procedure_of(
-        ProcedureName.RECOVER,
-        steps_of(ProcedureName.RECOVER, steps),
-        {"fetch": steps.destroy},
-        on_failed=steps.mark_failed,
-    )

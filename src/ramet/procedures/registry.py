@@ -1,62 +1,22 @@
 """All procedures, ready to run."""
 
+from collections.abc import Iterator
 from datetime import timedelta
+from importlib import import_module
+from pkgutil import iter_modules
 
-from ramet.model.procedures import ProcedureName
+import ramet.procedures
 from ramet.operations.procedure import Procedure
-from ramet.procedures import (
-    aftercare,
-    create,
-    delete,
-    delete_snapshot,
-    drill,
-    follow,
-    follow_logical,
-    fork,
-    import_database,
-    lifecycle,
-    optimize,
-    pooler,
-    prepare,
-    promote,
-    promote_logical,
-    recover,
-    replica_sets,
-    resize,
-    set_wal_level,
-    snapshot,
-    try_upgrade,
-    upgrade,
-)
-from ramet.procedures.servers import Tools
+from ramet.procedures.servers import Steps, Tools
 
 
 def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
     """Return every procedure; `window` is how far back a service without restore settings can be restored."""
-    return [
-        create.procedure(tools),
-        fork.procedure(tools),
-        recover.procedure(tools),
-        import_database.procedure(tools),
-        try_upgrade.procedure(tools),
-        upgrade.procedure(tools),
-        follow.procedure(tools),
-        promote.procedure(tools),
-        follow_logical.procedure(tools),
-        promote_logical.procedure(tools),
-        lifecycle.stop(tools),
-        lifecycle.start(tools),
-        lifecycle.restart(tools),
-        delete.procedure(tools),
-        resize.procedure(tools),
-        set_wal_level.procedure(tools),
-        optimize.procedure(tools),
-        pooler.procedure(tools, ProcedureName.POOLER),
-        *replica_sets.procedures(tools),
-        pooler.procedure(tools, ProcedureName.REPLICA_POOLER),
-        snapshot.procedure(tools, window),
-        delete_snapshot.procedure(tools),
-        prepare.procedure(tools),
-        aftercare.procedure(tools),
-        drill.procedure(tools),
-    ]
+    return [each(tools, window).procedure() for each in _classes()]
+
+
+def _classes() -> Iterator[type[Steps]]:
+    """Yield the classes of this package that name a procedure."""
+    for found in iter_modules(ramet.procedures.__path__, "ramet.procedures."):
+        own = [one for one in vars(import_module(found.name)).values() if getattr(one, "__module__", "") == found.name]
+        yield from (one for one in own if isinstance(one, type) and issubclass(one, Steps) and hasattr(one, "name"))

@@ -14,25 +14,23 @@ Nothing is undone step by step: if it fails, the old size is recorded again, and
 that.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
+from ramet.operations.procedure import Done, Next, Outcome, Work
+from ramet.procedures.lifecycle import Restart
 from ramet.procedures.replicas import submit_restarts
-from ramet.procedures.servers import Tools, await_settled, boot, finish
-from ramet.procedures.spec import procedure_of, steps_of
-from ramet.procedures.state import ResizeState, StoredSize
+from ramet.procedures.servers import await_settled, finish
+from ramet.procedures.state import ResizeState, Restartable, StoredSize
 from ramet.store import services
 
 
-@dataclass(frozen=True)
-class Resize:
+class Resize(Restart):
     """The steps of `resize`."""
 
-    tools: Tools
+    name = ProcedureName.RESIZE
 
     def settle(self, work: Work[ResizeState]) -> Outcome:
         return await_settled(self.tools, work) or Next(
@@ -50,32 +48,15 @@ class Resize:
         self.tools.backend.servers.stop(self.tools.server(work))
         return Next("boot")
 
-    def boot(self, work: Work[ResizeState]) -> Outcome:
-        return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
-
-    def open(self, work: Work[ResizeState]) -> Outcome:
-        self.tools.backend.servers.open(self.tools.server(work))
-        resumes = self.tools.service(work.subject).paused
-        return Done(changes=lambda tx: self._opened(tx, work, resumes=resumes))
-
-    def _opened(self, tx: sa.Connection, work: Work[ResizeState], *, resumes: bool) -> None:
-        finish(tx, work, paused=False, down_reason=None)
-        if resumes:
+    def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
+        before = services.get_service(tx, work.subject)
+        super().opened(tx, work)
+        if before is not None and before.paused:
             submit_restarts(tx, work.subject)
 
-    def failed(self, tx: sa.Connection, work: Work[ResizeState], error: str) -> None:
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work, paused=False, down_reason=f"It could not be resized: {error}")
         _record_size(tx, work, work.state.before)
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `resize`."""
-    steps = Resize(tools)
-    return procedure_of(
-        ProcedureName.RESIZE,
-        steps_of(ProcedureName.RESIZE, steps),
-        on_failed=steps.failed,
-    )
 
 
 def _record_size(tx: sa.Connection, work: Work[Any], size: StoredSize) -> None:

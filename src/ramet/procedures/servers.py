@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -12,14 +12,15 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
-from ramet.model.procedures import ProcedureName
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
 from ramet.model.wal_level import wal_level_of
-from ramet.operations.procedure import Changes, Done, Next, Wait, Work
+from ramet.operations.procedure import Changes, Done, Next, Procedure, Wait, Work
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (
+    STATES,
     CreateState,
     Interrupting,
     OneSnapshotState,
@@ -64,15 +65,46 @@ class Tools:
 
 
 @dataclass(frozen=True)
-class Creation:
-    """What a procedure that makes a service leaves when it fails: nothing on the host, and the reason in its row."""
+class Steps:
+    """A procedure: a method for each step, of its name, and `undo_<step>` for one that leaves something behind.
+
+    `window` is how far back a service without restore settings can be restored.
+    """
 
     tools: Tools
+    window: timedelta = timedelta(days=7)
+    name: ClassVar[ProcedureName]
+
+    def procedure(self) -> Procedure:
+        """Return the procedure with what the tables say of it."""
+        spec = SPECS[self.name]
+        return Procedure(
+            name=self.name.value,
+            steps={step: getattr(self, step) for step in spec.steps},
+            undo={step: undo for step in spec.steps if (undo := getattr(self, f"undo_{step}", None))},
+            state=STATES[self.name],
+            on_undoing=self.on_undoing,
+            on_failed=self.on_failed,
+            deadline_seconds=spec.deadline_seconds,
+            background=spec.background,
+            is_low_priority=spec.is_low_priority,
+        )
+
+    def on_undoing(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        """Change rows when the operation begins to be undone."""
+
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        """Change rows when the operation has failed, after the last undo: it claims and holds no service any more."""
+        finish(tx, work)
+
+
+class Creation(Steps):
+    """What a procedure that makes a service leaves when it fails: nothing on the host, and the reason in its row."""
 
     def destroy(self, work: Work[Any]) -> None:
         self.tools.backend.servers.destroy(work.subject)
 
-    def mark_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work, failed_at=self.tools.clock(), failure=error)
 
 

@@ -11,26 +11,25 @@ no client can make one any more. If the change fails, the old level is recorded 
 server.
 """
 
-from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
 from ramet.errors import Failed
 from ramet.model.procedures import ProcedureName
 from ramet.model.wal_level import WalLevel, with_wal_level
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Work
+from ramet.operations.procedure import Next, Outcome, Work
+from ramet.procedures.lifecycle import Restart
 from ramet.procedures.replicas import stop_replicas, submit_restarts
-from ramet.procedures.servers import Tools, await_settled, boot, finish
-from ramet.procedures.spec import procedure_of, steps_of
-from ramet.procedures.state import WalLevelState
+from ramet.procedures.servers import await_settled, finish
+from ramet.procedures.state import Restartable, WalLevelState
 from ramet.store import services
 
 
-@dataclass(frozen=True)
-class SetWalLevel:
+class SetWalLevel(Restart):
     """The steps of `set_wal_level`."""
 
-    tools: Tools
+    name = ProcedureName.SET_WAL_LEVEL
 
     def settle(self, work: Work[WalLevelState]) -> Outcome:
         return await_settled(self.tools, work) or Next("stop", changes=lambda tx: _record(tx, work, work.state.after))
@@ -47,33 +46,17 @@ class SetWalLevel:
                 raise Failed("REPLICATION_SLOTS_EXIST", f"It has the replication slots {', '.join(names)}")
         return Next("boot")
 
-    def boot(self, work: Work[WalLevelState]) -> Outcome:
-        return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
+    def open(self, work: Work[Restartable]) -> Outcome:
+        self.tools.backend.replication.permit(self.tools.server(work))
+        return super().open(work)
 
-    def open(self, work: Work[WalLevelState]) -> Outcome:
-        server = self.tools.server(work)
-        self.tools.backend.replication.permit(server)
-        self.tools.backend.servers.open(server)
-        return Done(changes=lambda tx: _opened(tx, work))
+    def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
+        super().opened(tx, work)
+        submit_restarts(tx, work.subject)
 
-    def failed(self, tx: sa.Connection, work: Work[WalLevelState], error: str) -> None:
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work, paused=False, down_reason=f"Its wal_level could not be changed: {error}")
         _record(tx, work, work.state.before)
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `set_wal_level`."""
-    steps = SetWalLevel(tools)
-    return procedure_of(
-        ProcedureName.SET_WAL_LEVEL,
-        steps_of(ProcedureName.SET_WAL_LEVEL, steps),
-        on_failed=steps.failed,
-    )
-
-
-def _opened(tx: sa.Connection, work: Work[WalLevelState]) -> None:
-    finish(tx, work, paused=False, down_reason=None)
-    submit_restarts(tx, work.subject)
 
 
 def _record(tx: sa.Connection, work: Work[WalLevelState], level: WalLevel) -> None:

@@ -18,31 +18,33 @@ from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, settings_of
 from ramet.model.snapshot import Snapshot, in_wal_order, retired, rollable
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
-from ramet.procedures.servers import Tools, release_holds, submit_preparation, take_snapshot
-from ramet.procedures.spec import procedure_of
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.servers import Steps, Tools, release_holds, submit_preparation, take_snapshot
 from ramet.procedures.state import SnapshotState
 from ramet.store import services, snapshots
 
 _FORKED_WITHIN = timedelta(days=7)
 
 
-def procedure(tools: Tools, window: timedelta) -> Procedure:
-    """Return the procedure `snapshot`; `window` is for services without restore settings."""
-    default = RestoreSettings(window_days=window.days)
+class TakeSnapshot(Steps):
+    """The steps of `snapshot`."""
 
-    def take(work: Work[SnapshotState]) -> Outcome:
-        taken = take_snapshot(tools, work, work.state.kind, work.state.name)
+    name = ProcedureName.SNAPSHOT
+
+    def take(self, work: Work[SnapshotState]) -> Outcome:
+        taken = take_snapshot(self.tools, work, work.state.kind, work.state.name)
         return taken if isinstance(taken, Wait) else _recorded(taken)
 
-    def retire(work: Work[SnapshotState]) -> Outcome:
-        with tools.store.read() as tx:
+    def retire(self, work: Work[SnapshotState]) -> Outcome:
+        with self.tools.store.read() as tx:
             if any(holder != work.operation_id for holder in services.holders(tx, work.subject)):
-                return Done(changes=lambda tx: end(tx, work))
+                return Done(changes=lambda tx: self._end(tx, work))
             known = snapshots.list_snapshots(tx, work.subject)
-        _unprepare_older(tools, known)
-        reach = settings_of(tools.service(work.subject).settings, default).window
-        now = (tools.retention_clock or tools.clock)()
+        _unprepare_older(self.tools, known)
+        reach = settings_of(
+            self.tools.service(work.subject).settings, RestoreSettings(window_days=self.window.days)
+        ).window
+        now = (self.tools.retention_clock or self.tools.clock)()
         unneeded = [snapshot.id for snapshot in retired(known, now, reach)]
         return Next(
             "sweep",
@@ -50,28 +52,21 @@ def procedure(tools: Tools, window: timedelta) -> Procedure:
             changes=lambda tx: snapshots.delete_unheld(tx, work.subject, unneeded, work.operation_id),
         )
 
-    def sweep(work: Work[SnapshotState]) -> Outcome:
-        with tools.store.read() as tx:
+    def sweep(self, work: Work[SnapshotState]) -> Outcome:
+        with self.tools.store.read() as tx:
             kept = snapshots.list_snapshots(tx, work.subject)
         for snapshot_id in set(work.state.retired) - {snapshot.id for snapshot in kept}:
-            tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
-        _discard_wal(tools, work.subject, kept)
-        return Done(changes=lambda tx: end(tx, work))
+            self.tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
+        _discard_wal(self.tools, work.subject, kept)
+        return Done(changes=lambda tx: self._end(tx, work))
 
-    def end(tx: sa.Connection, work: Work[SnapshotState]) -> None:
+    def _end(self, tx: sa.Connection, work: Work[SnapshotState]) -> None:
         release_holds(tx, work)
-        if services.count_forks(tx, work.subject, tools.clock() - _FORKED_WITHIN, 1):
+        if services.count_forks(tx, work.subject, self.tools.clock() - _FORKED_WITHIN, 1):
             submit_preparation(tx, work.subject, work.state.snapshot_id)
 
-    def drop(work: Work[SnapshotState]) -> None:
-        tools.backend.restore.delete_snapshot(work.subject, work.state.snapshot_id)
-
-    return procedure_of(
-        ProcedureName.SNAPSHOT,
-        {"take": take, "retire": retire, "sweep": sweep},
-        {"take": drop},
-        on_failed=release_holds,
-    )
+    def undo_take(self, work: Work[SnapshotState]) -> None:
+        self.tools.backend.restore.delete_snapshot(work.subject, work.state.snapshot_id)
 
 
 def _recorded(taken: Snapshot) -> Next:

@@ -33,12 +33,11 @@ from ramet.model.service import status_of
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.status import Status
 from ramet.model.upgrade import compared
-from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.fork import Fork
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
     Creation,
-    Tools,
     boot,
     finish,
     publish,
@@ -48,7 +47,7 @@ from ramet.procedures.servers import (
     server_of,
     submit_snapshot,
 )
-from ramet.procedures.spec import procedure_of, steps_of, submit
+from ramet.procedures.spec import submit
 from ramet.procedures.state import TryUpgradeState, UpgradeState
 from ramet.procedures.upgrade import check_obstacles
 from ramet.store import services
@@ -58,6 +57,9 @@ _PAUSE_SECONDS = 0.1
 
 class TryUpgrade(Creation):
     """The steps of `try_upgrade` that `fork` does not have."""
+
+    name = ProcedureName.TRY_UPGRADE
+    undo_capture = Creation.destroy
 
     def capture(self, work: Work[TryUpgradeState]) -> Outcome:
         found = Fork(self.tools).capture(work)
@@ -193,8 +195,11 @@ class TryUpgrade(Creation):
 
         return Done(changes=record)
 
-    def mark_failed(self, tx: sa.Connection, work: Work[TryUpgradeState], error: str) -> None:
-        super().mark_failed(tx, work, error)
+    def on_undoing(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        release_holds(tx, work)
+
+    def on_failed(self, tx: sa.Connection, work: Work[TryUpgradeState], error: str) -> None:
+        super().on_failed(tx, work, error)
         services.update_service(tx, work.subject, report=_stored(work.state))
 
     def _server(self, work: Work[TryUpgradeState]) -> Server:
@@ -216,15 +221,3 @@ def _stored(state: TryUpgradeState, *, is_kept: bool = False) -> dict[str, Any]:
     if not is_kept:
         return found
     return {"capture": state.captured().facts, "recovery": state.recovery, "neutralised": state.neutralised, **found}
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `try_upgrade`."""
-    steps = TryUpgrade(tools)
-    return procedure_of(
-        ProcedureName.TRY_UPGRADE,
-        steps_of(ProcedureName.TRY_UPGRADE, steps),
-        {"capture": steps.destroy},
-        on_undoing=release_holds,
-        on_failed=steps.mark_failed,
-    )

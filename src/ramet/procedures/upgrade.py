@@ -21,7 +21,6 @@ The service before is the row of the fork that the upgrade was tried on: it gets
 paused. Nothing is undone once clients may have been let in.
 """
 
-from dataclasses import dataclass
 from dataclasses import replace as with_values
 from typing import Any
 
@@ -36,9 +35,10 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import NAME_LIMIT, Service
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.upgrade import Refusal
-from ramet.operations.procedure import Done, Next, NoState, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
+    Steps,
     Tools,
     await_settled,
     boot,
@@ -47,7 +47,7 @@ from ramet.procedures.servers import (
     server_of,
     submit_snapshot,
 )
-from ramet.procedures.spec import procedure_of, steps_of, submit
+from ramet.procedures.spec import submit
 from ramet.procedures.state import UpgradeState
 from ramet.store import replica_sets, services, snapshots
 from ramet.store.database import Store
@@ -94,11 +94,10 @@ def check_obstacles(tools: Tools, service: Service) -> None:
         raise Failed("UPGRADE_REFUSED", f"Service {service.id}: {found.subject}: {found.message}", found.remedy)
 
 
-@dataclass(frozen=True)
-class Upgrade:
+class Upgrade(Steps):
     """The steps of `upgrade`."""
 
-    tools: Tools
+    name = ProcedureName.UPGRADE
 
     def settle(self, work: Work[UpgradeState]) -> Outcome:
         waiting = await_settled(self.tools, work)
@@ -202,22 +201,22 @@ class Upgrade:
         stopped = {**report.get("upgrade", {}), "stopped_seconds": round(took, 1)}
         return {"ready_at": now, "paused": True, "down_reason": None, "report": {**report, "upgrade": stopped}}
 
-    def give_back(self, work: Work[UpgradeState]) -> None:
-        """Undo `set_aside`: the service gets its own data again."""
+    def undo_set_aside(self, work: Work[UpgradeState]) -> None:
+        """Give the service its own data again."""
         if not work.state.is_open:
             self.tools.backend.upgrades.hand_over(work.state.previous_id, work.subject)
 
-    def withdraw(self, work: Work[UpgradeState]) -> None:
-        """Undo `take_over`: what the service has got is the copy's again."""
+    def undo_take_over(self, work: Work[UpgradeState]) -> None:
+        """Let what the service has got be the copy's again."""
         if not work.state.is_open:
             self.tools.backend.upgrades.hand_over(work.subject, work.state.copy_id)
 
-    def destroy(self, work: Work[UpgradeState]) -> None:
+    def undo_copy(self, work: Work[UpgradeState]) -> None:
         if not work.state.is_open:
             self.tools.backend.servers.destroy(work.state.copy_id)
 
-    def resume(self, work: Work[UpgradeState]) -> None:
-        """Undo `stop`: the service serves as before."""
+    def undo_stop(self, work: Work[UpgradeState]) -> None:
+        """Let the service serve as before."""
         if work.state.is_open:
             return
         server, servers = self._before(work), self.tools.backend.servers
@@ -226,7 +225,7 @@ class Upgrade:
             raise Unavailable("SERVER_STARTING", f"The server of service {work.subject} is still starting")
         servers.open(server)
 
-    def failed(self, tx: sa.Connection, work: Work[UpgradeState], error: str) -> None:
+    def on_failed(self, tx: sa.Connection, work: Work[UpgradeState], error: str) -> None:
         """End both claims; what the service before has got is known by a state that can be read only."""
         finish(tx, work, down_reason=None)
         services.release_claims(tx, work.operation_id, paused=True)
@@ -258,20 +257,3 @@ class Upgrade:
 def _name_before(service: Service, to_major: int) -> str:
     suffix = f"-before-{to_major}"
     return service.name[: NAME_LIMIT - len(suffix)] + suffix
-
-
-def procedure(tools: Tools) -> Procedure:
-    """Return the procedure `upgrade`."""
-    steps = Upgrade(tools)
-    undo: dict[str, Any] = {
-        "stop": steps.resume,
-        "copy": steps.destroy,
-        "set_aside": steps.give_back,
-        "take_over": steps.withdraw,
-    }
-    return procedure_of(
-        ProcedureName.UPGRADE,
-        steps_of(ProcedureName.UPGRADE, steps),
-        undo,
-        on_failed=steps.failed,
-    )
