@@ -140,6 +140,7 @@ def local_backend(settings: Settings) -> LocalBackend:
         background_jobs=settings.background_jobs,
         archive_url=settings.archive_url,
         service_quota_bytes=None if settings.service_quota_gbs is None else settings.service_quota_gbs * _GIB,
+        source_archives=settings.source_archives,
     )
 
 

@@ -141,6 +141,11 @@ class Settings:
     archive_check_mbs: Annotated[
         int, _number(0, 1_000_000), "MiB that are read back from the off-host archive each hour, to verify it"
     ] = 64
+    source_archives: Annotated[
+        Path | None,
+        _DIRECTORY,
+        "directory whose subdirectories have the archived WAL of servers that services follow; by default none",
+    ] = None
     worker_threads: Annotated[int, _number(1, 256), "largest number of operations that run at a time"] = 8
     snapshot_seconds: Annotated[int, _number(1, 604800), "seconds until the next snapshot of a service"] = 600
     snapshot_wal_mbs: Annotated[int, _number(1, 1_000_000), "MiB of WAL until the next snapshot, if sooner"] = 128

@@ -124,3 +124,58 @@ def test_a_promotion_waits_for_the_source_and_makes_the_service_independent(
 def test_an_lsn_of_another_form_is_refused(world: World, follower: dict[str, Any]) -> None:
     answer = world.post(f"{world.services_path}/{follower['service_id']}/promote", {"wait_for_lsn": "now"})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_FIELD")
+
+
+def test_a_slot_of_the_services_own_needs_a_limit_in_the_source_and_room(world: World) -> None:
+    followers = world.backend.followers
+    answer = world.post(path_of(world), {**BODY, "create_slot": True})
+    assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOW_REFUSED")
+    assert "max_slot_wal_keep_size is unknown" in answer.json()["details"]
+    limited = {**followers.facts.settings, "max_slot_wal_keep_size": "0"}
+    followers.facts = replace(followers.facts, settings=limited, free_slots=0)
+    details = world.post(path_of(world), {**BODY, "create_slot": True}).json()["details"]
+    assert "max_slot_wal_keep_size is 0" in details
+    assert "all replication slots that the source allows exist" in details
+    followers.facts = replace(followers.facts, settings={**limited, "max_slot_wal_keep_size": "1024"}, free_slots=1)
+    named = world.post(path_of(world), {**BODY, "slot": "standby"})
+    assert "no physical replication slot 'standby'" in named.json()["details"]
+    assert world.post(path_of(world), {**BODY, "create_slot": True}).status_code == 202
+
+
+def test_the_services_own_slot_ends_with_the_service_or_its_promotion(world: World) -> None:
+    followers = world.backend.followers
+    followers.facts = replace(
+        followers.facts, settings={**followers.facts.settings, "max_slot_wal_keep_size": "1024"}, free_slots=2
+    )
+    for verb in ("", "/promote"):
+        made = world.post(path_of(world), {**BODY, "create_slot": True}).json()
+        world.work()
+        assert followers.slots == {f"ramet_{made['service_id']}"}
+        path = f"{world.services_path}/{made['service_id']}{verb}"
+        assert (world.post(path, {}) if verb else world.delete(path)).status_code == 202
+        world.work()
+        assert followers.slots == set()
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"slot": "one", "create_slot": True}, "slot and create_slot exclude each other"),
+        ({"method": "LOGICAL", "create_slot": True}, "create_slot: for the method PHYSICAL only"),
+        ({"method": "LOGICAL", "archive": "shop"}, "archive: for the method PHYSICAL only"),
+        ({"archive": "../shop"}, "archive must have 1 to 63 letters"),
+        ({"archive": ""}, "archive must have 1 to 63 letters"),
+    ],
+)
+def test_a_slot_and_an_archive_that_cannot_be_are_refused(world: World, fields: dict[str, Any], wrong: str) -> None:
+    answer = world.post(path_of(world), {**BODY, **fields})
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_FIELD")
+    assert wrong in answer.json()["message"]
+
+
+def test_an_archive_that_this_host_does_not_have_is_refused(world: World) -> None:
+    answer = world.post(path_of(world), {**BODY, "archive": "shop"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOW_REFUSED")
+    assert "RAMET_SOURCE_ARCHIVES" in answer.json()["details"]
+    world.backend.followers.archives = ("shop",)
+    assert world.post(path_of(world), {**BODY, "archive": "shop"}).status_code == 202

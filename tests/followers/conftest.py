@@ -1,14 +1,17 @@
 """A Ramet and sources for tests of services that follow them."""
 
 import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from harness.instance import running_instance
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.client import Client
 from tests.sources import MAJORS, Source, open_source
 
@@ -27,9 +30,17 @@ INSERT INTO ledger SELECT g FROM generate_series(1, 100) g
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def archives() -> Iterator[Path]:
+    """The directory with the WAL archives of sources, which every system user may enter."""
+    with tempfile.TemporaryDirectory(prefix="ramet-archives-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def client(archives: Path) -> Iterator[Client]:
     """A client of one running Ramet."""
-    with running_instance() as made, made.client() as opened:
+    with running_instance(RAMET_SOURCE_ARCHIVES=str(archives)) as made, made.client() as opened:
         yield opened
 
 
@@ -39,6 +50,41 @@ def source(request: pytest.FixtureRequest) -> Iterator[Source]:
     with open_source(request.param) as made:
         allow_replication(made)
         yield made
+
+
+@pytest.fixture
+def newest_source() -> Iterator[Source]:
+    """A source of the newest version here, which a role may stream from."""
+    with open_source(max(MAJORS)) as made:
+        allow_replication(made)
+        yield made
+
+
+def restart(source: Source, **settings: str) -> None:
+    """Restart a source in order, with further settings."""
+    source.process.send_signal(signal.SIGINT)
+    source.process.wait(BOUND_SECONDS)
+    arguments = source.process.args
+    assert isinstance(arguments, list)
+    added = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    source.process.args = [*arguments, *added]
+    start_again(source)
+
+
+def remove_wal(source: Source) -> None:
+    """Let a source remove all WAL that a standby could still need."""
+    query = "SELECT count(*) FROM pg_ls_waldir() WHERE length(name) = 24 AND name < pg_walfile_name(%s)"
+    with source.connect() as connection:
+        begin = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
+        assert begin is not None
+
+        def is_removed() -> bool:
+            connection.execute("SELECT pg_logical_emit_message(false, 'test', 'x')")
+            connection.execute("SELECT pg_switch_wal()")
+            connection.execute("CHECKPOINT")
+            return connection.execute(query, (begin[0],)).fetchone() == (0,)
+
+        eventually(is_removed, "the WAL is removed")
 
 
 def allow_replication(source: Source) -> None:

@@ -16,7 +16,7 @@ from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 from ramet.client import ApiError, Client, ForkStrategy
 from ramet.model.passwords import Secret
-from tests.followers.conftest import PASSWORD, start_again, url_of
+from tests.followers.conftest import PASSWORD, restart, start_again, url_of
 from tests.sources import Source
 
 _SECONDS = 300.0
@@ -31,8 +31,8 @@ def follower(client: Client, source: Source) -> Iterator[Service]:
     client.delete_service(made.service_id)
 
 
-def follow(client: Client, source: Source) -> Service:
-    accepted = client.follow_database("shop", url_of(source), Secret(PASSWORD))
+def follow(client: Client, source: Source, **wanted: Any) -> Service:
+    accepted = client.follow_database("shop", url_of(source), Secret(PASSWORD), **wanted)
     client.wait_ready(accepted.service_id, timeout_seconds=_SECONDS)
     return accepted
 
@@ -140,12 +140,7 @@ def test_a_source_that_is_away_is_a_problem_until_it_is_back(client: Client, sou
 def test_a_standby_gets_settings_as_large_as_those_of_its_source(
     client: Client, source: Source, follower: Service
 ) -> None:
-    source.process.send_signal(signal.SIGINT)
-    source.process.wait(_SECONDS)
-    arguments = source.process.args
-    assert isinstance(arguments, list)
-    source.process.args = [*arguments, "-c", "max_connections=300", "-c", "max_worker_processes=90"]
-    start_again(source)
+    restart(source, max_connections="300", max_worker_processes="90")
     append(source, 101)
     query = f"SELECT current_setting('max_connections'), n FROM ({_LEDGER}) ledger WHERE n = 101"
 

@@ -19,6 +19,8 @@ class Followers(Connection):
         *,
         root_certificate: str | None = None,
         slot: str | None = None,
+        create_slot: bool | None = None,
+        archive: str | None = None,
         method: FollowMethod | None = None,
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
@@ -30,7 +32,16 @@ class Followers(Connection):
         The URL has no password. `root_certificate` is PEM, for sslmode=verify-ca and verify-full.
         """
         body = {
-            **_body(name, source_url, source_password, root_certificate, slot, method),
+            **_body(
+                name,
+                source_url,
+                source_password,
+                root_certificate=root_certificate,
+                slot=slot,
+                create_slot=create_slot,
+                archive=archive,
+                method=method,
+            ),
             "environment_tag": environment,
             **given(cpu_millis=cpu_millis, memory_gbs=memory_gbs),
         }
@@ -44,10 +55,21 @@ class Followers(Connection):
         *,
         root_certificate: str | None = None,
         slot: str | None = None,
+        create_slot: bool | None = None,
+        archive: str | None = None,
         method: FollowMethod | None = None,
     ) -> FollowReport:
         """Return what following a source would do; nothing is created."""
-        body = _body(name, source_url, source_password, root_certificate, slot, method)
+        body = _body(
+            name,
+            source_url,
+            source_password,
+            root_certificate=root_certificate,
+            slot=slot,
+            create_slot=create_slot,
+            archive=archive,
+            method=method,
+        )
         return self.call("POST", self.project_path("followers") + "?dry_run=true", FollowReport, body)
 
     def promote_service(
@@ -58,17 +80,10 @@ class Followers(Connection):
         return self.call("POST", self.path(service_id, "promote"), Service, body)
 
 
-def _body(
-    name: str,
-    source_url: str,
-    source_password: Secret,
-    root_certificate: str | None,
-    slot: str | None,
-    method: FollowMethod | None,
-) -> dict[str, object]:
+def _body(name: str, source_url: str, source_password: Secret, **options: str | int | None) -> dict[str, object]:
     return {
         "name": name,
         "source_url": source_url,
         "source_password": source_password.reveal(),
-        **given(root_certificate=root_certificate, slot=slot, method=method),
+        **given(**options),
     }

@@ -13,15 +13,16 @@ BLOCK_BYTES = 8192
 _UNKNOWN = "unknown"
 
 
-def judge(facts: UpstreamFacts, host: HostFacts, *, slot: str | None) -> list[Finding]:
-    """Return the findings, those that refuse it first."""
+def judge(facts: UpstreamFacts, host: HostFacts, *, slot: str | None, makes_slot: bool = False) -> list[Finding]:
+    """Return the findings, those that refuse it first. It would use `slot`, or with `makes_slot` one of its own."""
     found = [
         *_version(facts, host),
         *_replication(facts),
         *_layout(facts),
         *_contents(facts, host),
         *_room(facts, host),
-        *_slot(facts, slot),
+        *_slot(facts, slot, makes_slot=makes_slot),
+        *_archive(host),
         *_notes(facts, host),
     ]
     return sorted(found, key=lambda one: list(Effect).index(one.effect))
@@ -142,14 +143,40 @@ def _room(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
         )
 
 
-def _slot(facts: UpstreamFacts, slot: str | None) -> Iterator[Finding]:
+def _slot(facts: UpstreamFacts, slot: str | None, *, makes_slot: bool) -> Iterator[Finding]:
+    if slot is None and not makes_slot:
+        return
     limit = facts.settings.get("max_slot_wal_keep_size")
-    if slot is not None and limit in (None, "-1"):
+    if limit in (None, "-1", "0"):
         yield Finding(
             Effect.REFUSED,
             "slot",
-            f"max_slot_wal_keep_size is {limit or _UNKNOWN} in the source: a slot could fill its disk",
+            f"max_slot_wal_keep_size is {limit or _UNKNOWN} in the source, and must limit what a slot keeps",
             "There: ALTER SYSTEM SET max_slot_wal_keep_size = '20GB', and reload it; or follow without a slot.",
+        )
+    if slot is not None and slot not in facts.slots:
+        yield Finding(
+            Effect.REFUSED,
+            "slot",
+            f"the source has no physical replication slot {slot!r}",
+            f"There: SELECT pg_create_physical_replication_slot('{slot}'), or let Ramet make one (--create-slot).",
+        )
+    if makes_slot and facts.free_slots < 1:
+        yield Finding(
+            Effect.REFUSED,
+            "slot",
+            "all replication slots that the source allows exist already",
+            "There: ALTER SYSTEM SET max_replication_slots to more, and restart it; or drop a slot that nothing uses.",
+        )
+
+
+def _archive(host: HostFacts) -> Iterator[Finding]:
+    if host.archive_problem is not None:
+        yield Finding(
+            Effect.REFUSED,
+            "archive",
+            host.archive_problem,
+            "The operator of this host names a directory in RAMET_SOURCE_ARCHIVES; each subdirectory is an archive.",
         )
 
 

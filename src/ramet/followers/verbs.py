@@ -30,12 +30,17 @@ from ramet.procedures.state import FollowState, ImportState, PromoteState
 from ramet.store import replica_sets
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
+_ARCHIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
 @dataclass(frozen=True)
 class FollowRequest:
-    """A standby of the server whose database `url` names. `slot` is the name of a replication slot there."""
+    """A standby of the server whose database `url` names.
+
+    `slot` is a physical replication slot that exists there; with `creates_slot` the service gets one of its own.
+    `archive` names a directory of this host with the archived WAL of the source.
+    """
 
     create: CreateRequest
     url: str
@@ -43,6 +48,8 @@ class FollowRequest:
     root_certificate: str | None = None
     slot: str | None = None
     method: FollowMethod = FollowMethod.PHYSICAL
+    creates_slot: bool = False
+    archive: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,20 +87,14 @@ def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> Follow
     source = parse_source(request.url, request.root_certificate)
     wanted = checked_request(plane, project_id, request.create)
     check_source_password(request.password)
-    if request.slot is not None and _SLOT.fullmatch(request.slot) is None:
-        raise Invalid(
-            "INVALID_FIELD",
-            f"slot must have 1 to 63 characters a to z, 0 to 9 and _ (got {request.slot[:64]!r})",
-        )
+    _check_replication(request)
     if request.method is FollowMethod.LOGICAL:
-        if request.slot is not None:
-            raise Invalid("INVALID_FIELD", "slot is for the method PHYSICAL", "Omit it: the method LOGICAL makes one.")
         return FollowPlan(source, *plan_logical(plane, source, request.password, wanted))
-    facts, host = plane.backend.followers.examine(source, request.password)
-    findings = judge(facts, host, slot=request.slot)
+    facts, host = plane.backend.followers.examine(source, request.password, request.archive)
+    findings = judge(facts, host, slot=request.slot, makes_slot=request.creates_slot)
     if host.has_version:
         wanted = replace(wanted, pg_major=facts.major, host=endpoint_host(plane, facts.major))
-    return FollowPlan(source, facts, findings, replace(wanted, upstream=_upstream(source, facts, request.slot)))
+    return FollowPlan(source, facts, findings, replace(wanted, upstream=_upstream(source, facts, request)))
 
 
 def follow_service(
@@ -150,7 +151,35 @@ def _operation(plan: FollowPlan, sealed: str) -> tuple[ProcedureName, FollowStat
     )
 
 
-def _upstream(source: SourceAddress, facts: UpstreamFacts, slot: str | None) -> Upstream:
+def _check_replication(request: FollowRequest) -> None:
+    """Check the slot and the archive that a request names. Raises Invalid."""
+    named = {
+        "slot": request.slot is not None,
+        "create_slot": request.creates_slot,
+        "archive": request.archive is not None,
+    }
+    if request.method is FollowMethod.LOGICAL and any(named.values()):
+        wrong = ", ".join(name for name, is_given in named.items() if is_given)
+        raise Invalid(
+            "INVALID_FIELD", f"{wrong}: for the method PHYSICAL only", "Omit it: the method LOGICAL makes a slot."
+        )
+    if request.slot is not None and request.creates_slot:
+        raise Invalid("INVALID_FIELD", "slot and create_slot exclude each other", "Send one of them.")
+    if request.slot is not None and _SLOT.fullmatch(request.slot) is None:
+        raise Invalid(
+            "INVALID_FIELD",
+            f"slot must have 1 to 63 characters a to z, 0 to 9 and _ (got {request.slot[:64]!r})",
+        )
+    if request.archive is not None and _ARCHIVE.fullmatch(request.archive) is None:
+        raise Invalid(
+            "INVALID_FIELD",
+            "archive must have 1 to 63 letters, digits and ._- and begin with a letter or digit"
+            f" (got {request.archive[:64]!r})",
+            "It is the name of a subdirectory of RAMET_SOURCE_ARCHIVES on the host of Ramet.",
+        )
+
+
+def _upstream(source: SourceAddress, facts: UpstreamFacts, request: FollowRequest) -> Upstream:
     return Upstream(
         method=FollowMethod.PHYSICAL,
         host=source.host,
@@ -161,5 +190,7 @@ def _upstream(source: SourceAddress, facts: UpstreamFacts, slot: str | None) -> 
         root_certificate=source.root_certificate,
         system_identifier=facts.system_identifier,
         bootstrap_role=facts.bootstrap_role,
-        slot=slot,
+        slot=request.slot,
+        makes_slot=request.creates_slot,
+        archive=request.archive,
     )

@@ -16,8 +16,9 @@ class FollowMethod(StrEnum):
 class Upstream(Struct, frozen=True, gc=False, kw_only=True):
     """A source that a service follows; its password is not here.
 
-    `bootstrap_role` is the superuser that the source's initdb made. `slot` is the replication slot there, None without.
-    `root_certificate` is PEM.
+    `bootstrap_role` is the superuser that the source's initdb made. `slot` is a replication slot that exists there;
+    with `makes_slot` the service has one of its own instead. `archive` names a directory of this host that has the
+    source's archived WAL. `root_certificate` is PEM.
     """
 
     method: FollowMethod
@@ -30,10 +31,21 @@ class Upstream(Struct, frozen=True, gc=False, kw_only=True):
     bootstrap_role: str
     root_certificate: str | None = None
     slot: str | None = None
+    makes_slot: bool = False
+    archive: str | None = None
+
+    def slot_of(self, service_id: str) -> str | None:
+        """Return the name of the physical slot that a service streams from; None: it uses none."""
+        return own_slot(service_id) if self.makes_slot else self.slot
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.user}@{host}:{self.port}/{self.database}"
+
+
+def own_slot(service_id: str) -> str:
+    """Return the name of what a service makes for itself in a source."""
+    return f"ramet_{service_id}"
 
 
 class Following(Struct, frozen=True, gc=False, kw_only=True):

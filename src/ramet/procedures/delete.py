@@ -42,6 +42,7 @@ class Delete(Steps):
         if isinstance(archived, Wait):
             return archived
         self.tools.backend.subscriptions.discard(work.subject)  # a slot that stays would fill the disk of the source
+        self.tools.backend.followers.discard(work.subject)
         self.tools.backend.servers.destroy(work.subject)
 
         def record(tx: sa.Connection) -> None:

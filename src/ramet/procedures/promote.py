@@ -68,8 +68,9 @@ class Promote(Steps):
             self.tools.backend.servers.open(server)
         except Unavailable:
             return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
-        self.tools.backend.followers.discard(work.subject)
-        report = {**(service.report or {}), "promoted": work.state.taken_over}
+        left = self.tools.backend.followers.discard(work.subject)
+        promoted = work.state.taken_over | ({} if left is None else {"left_in_source": left})
+        report = {**(service.report or {}), "promoted": promoted}
 
         def record(tx: sa.Connection) -> None:
             finish(tx, work, upstream=None, following=None, report=report, down_reason=None)

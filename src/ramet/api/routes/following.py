@@ -45,6 +45,8 @@ def follow_database(
         password=Secret(data.source_password),
         root_certificate=data.root_certificate,
         slot=data.slot,
+        creates_slot=data.create_slot is True,
+        archive=data.archive,
         method=data.method or FollowMethod.PHYSICAL,
     )
     if dry_run:

@@ -12,6 +12,20 @@ Slot = Annotated[
     str,
     Meta(description="The name of a physical replication slot in the source, 1 to 63 of a-z, 0-9 and _, a string."),
 ]
+CreateSlot = Annotated[
+    bool,
+    Meta(
+        description="true or false: make a physical replication slot of the service's own in the source, which has a"
+        " limit (max_slot_wal_keep_size); it is dropped with the promotion or the service."
+    ),
+]
+SourceArchive = Annotated[
+    str,
+    Meta(
+        description="A subdirectory of RAMET_SOURCE_ARCHIVES on the host of Ramet that has the source's archived WAL, a"
+        " string of 1 to 63 letters, digits and ._-"
+    ),
+]
 Lsn = Annotated[str, Meta(description="An LSN of the source such as 16/B374D848, a string: it is replayed first.")]
 Drain = Annotated[bool, Meta(description="true or false: wait until the source was shut down, and all of it is here.")]
 Neutralize = Annotated[
@@ -37,6 +51,8 @@ class ServiceFollow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     source_password: SourcePassword
     root_certificate: RootCertificate | None = None
     slot: Slot | None = None
+    create_slot: CreateSlot | None = None
+    archive: SourceArchive | None = None
     method: Method | None = None
     cpu_millis: Cpu | None = None
     memory_gbs: Memory | None = None

@@ -18,6 +18,7 @@ class UpstreamFacts:
     `settings` are those of PostgreSQL by name; one that the role may not see is missing. `extensions` are those of the
     database that the address names. `reserved_roles` exist there and are needed here.
     `replication_problem` says why the role cannot stream. `collation_version` is that of the database's locale.
+    `slots` are the physical replication slots there, and `free_slots` is how many more it allows.
     """
 
     version: str
@@ -34,6 +35,8 @@ class UpstreamFacts:
     reserved_roles: tuple[str, ...] = ()
     replication_problem: str | None = None
     collation_version: str | None = None
+    slots: tuple[str, ...] = ()
+    free_slots: int = 1
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class HostFacts:
     """What there is here for a standby of a source.
 
     `has_version` says whether its major version is installed, `majors` which ones are. `transport_problem` says why the
-    installation cannot connect to it. `missing_extensions` have no library here.
+    installation cannot connect to it. `missing_extensions` have no library here. `archive_problem` says why the WAL
+    archive that was asked for cannot be read.
     """
 
     has_version: bool
@@ -50,17 +54,26 @@ class HostFacts:
     free_bytes: int
     transport_problem: str | None = None
     missing_extensions: tuple[str, ...] = ()
+    archive_problem: str | None = None
     collation_version: str | None = None
 
 
 class Followers(Protocol):
     """Standbys of databases elsewhere. Once made, they are started, opened and stopped like any server."""
 
-    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, HostFacts]:
-        """Read what a standby depends on; nothing is changed. Raises Invalid when the source cannot be read."""
+    def examine(
+        self, source: SourceAddress, password: Secret, archive: str | None = None
+    ) -> tuple[UpstreamFacts, HostFacts]:
+        """Read what a standby depends on; nothing is changed. Raises Invalid when the source cannot be read.
+
+        `archive` names a WAL archive of the source here.
+        """
 
     def keep(self, server: Server, sealed: str) -> None:
-        """Keep the password in the server's own directory, readable by Ramet alone, until `discard`."""
+        """Keep the password in the server's own directory, readable by Ramet alone, until `discard`.
+
+        Where the service has a slot of its own, that is made in the source. Raises Failed with the source's reason.
+        """
 
     def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
         """Copy the source's data into the server's volume; watch for at most `timeout_seconds`.
@@ -86,5 +99,8 @@ class Followers(Protocol):
         Login roles keep their passwords unless `neutralize`. Clients are kept out until it is opened.
         """
 
-    def discard(self, service_id: str) -> None:
-        """End the copy, if it is under way, and remove the password."""
+    def discard(self, service_id: str) -> str | None:
+        """End the copy, if it is under way, and remove the password, and the service's own slot in the source.
+
+        Return a warning when that slot stays, because the source cannot be reached; None otherwise.
+        """

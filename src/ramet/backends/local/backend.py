@@ -98,10 +98,12 @@ def open_backend(
     background_jobs: int | None = None,
     service_quota_bytes: int | None = None,
     archive_url: str = "",
+    source_archives: Path | None = None,
 ) -> LocalBackend:
     """Return the backend of a data root; its storage is made, or mounted again, when needed.
 
     `temp_file_mbs` bounds the temporary files of each process of a server; None means a share of the storage.
+    `source_archives` has the WAL archives of servers elsewhere, one in each subdirectory.
     """
     has_quotas = service_quota_bytes is not None
     pool = open_pool(data_root, driver=driver, image_size_bytes=image_size_bytes, has_quotas=has_quotas)
@@ -116,6 +118,7 @@ def open_backend(
         slot_wal_mbs=read_only_storage.slot_wal_mbs(min(pool.total_bytes(), service_quota_bytes or pool.total_bytes())),
         background_jobs=background_jobs or cpu_count(),
         quotas=open_quotas(pool, service_quota_bytes),
+        source_archives=source_archives,
     )
     sweep_sockets(instances.layout, time.time())
     bucket = open_bucket(archive_url) if archive_url else None

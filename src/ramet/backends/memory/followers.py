@@ -10,7 +10,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row, Volume
 from ramet.errors import Invalid, Unavailable
 from ramet.model.passwords import Secret
-from ramet.model.upstream import Following
+from ramet.model.upstream import Following, own_slot
 
 _SETTINGS = {"wal_level": "replica", "wal_segment_size": str(16 * 1024**2), "max_wal_senders": "10"}
 _PLAIN = UpstreamFacts("18.1", 18, "x86_64", "7000000000000000000", "postgres", ROW_BYTES, _SETTINGS)
@@ -33,14 +33,21 @@ class MemoryFollowers:
     is_down: bool = False
     kept: dict[str, str] = field(default_factory=dict)
     fetched: set[str] = field(default_factory=set)
+    slots: set[str] = field(default_factory=set)
+    archives: tuple[str, ...] = ()
 
-    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, HostFacts]:
+    def examine(
+        self, source: SourceAddress, password: Secret, archive: str | None = None
+    ) -> tuple[UpstreamFacts, HostFacts]:
         if password != self.password:
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", "wrong password")
-        return self.facts, replace(self.host)
+        problem = None if archive in (None, *self.archives) else f"there is no archive {archive!r}"
+        return self.facts, replace(self.host, archive_problem=problem)
 
     def keep(self, server: Server, sealed: str) -> None:
         self.kept[server.service_id] = sealed[::-1]
+        if server.upstream is not None and server.upstream.makes_slot:
+            self.slots.add(own_slot(server.service_id))
 
     def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
         with self.memory.lock:
@@ -84,9 +91,14 @@ class MemoryFollowers:
         self._running(server).secured = True
         return {"neutralize": neutralize}
 
-    def discard(self, service_id: str) -> None:
+    def discard(self, service_id: str) -> str | None:
         self.kept.pop(service_id, None)
         self.fetched.discard(service_id)
+        slot = own_slot(service_id)
+        if slot in self.slots and self.problem is not None:
+            return f"The slot {slot} stays in the source. {self.problem}"
+        self.slots.discard(slot)
+        return None
 
     def _running(self, server: Server) -> Volume:
         volume = self.memory.volumes.get(server.service_id)

@@ -25,6 +25,12 @@ _MIB = 1024**2
     "--from", "url", required=True, metavar="URL", help="The server, as postgresql://user@host:port/database."
 )
 @click.option("--slot", help="A physical replication slot of the source to use.  [default: none]")
+@click.option("--create-slot", is_flag=True, help="Make a physical replication slot in the source, and use it.")
+@click.option(
+    "--source-archive",
+    metavar="NAME",
+    help="The subdirectory of RAMET_SOURCE_ARCHIVES on Ramet's host with the source's archived WAL.  [default: none]",
+)
 @click.option(
     "--method",
     type=click.Choice(FollowMethod, case_sensitive=False),
@@ -45,6 +51,8 @@ def follow_service(
     name: str,
     url: str,
     slot: str | None,
+    create_slot: bool,
+    source_archive: str | None,
     method: FollowMethod,
     dry_run: bool,
     password_file: Path | None,
@@ -65,7 +73,13 @@ def follow_service(
       ramet service follow shop --from postgresql://replicator@db.example:5432/shop --environment PROD
       ramet service follow shop --from postgresql://owner@db.example:5432/shop --method logical
     """
-    fields = {**source_fields(url, password_file), "slot": slot, "method": method}
+    fields = {
+        **source_fields(url, password_file),
+        "slot": slot,
+        "create_slot": create_slot or None,
+        "archive": source_archive,
+        "method": method,
+    }
     if dry_run:
         report = client.plan_follow(name, **fields)
         print_result(report, new.output, lambda: print_pairs(_pairs(report)))

@@ -81,7 +81,8 @@ class BaseCopy:
 
     def _command(self, data: Path) -> list[str]:
         program = self.instances.installations.of(self.server.pg_major).program("pg_basebackup")
-        slot = ["--no-slot"] if self.upstream.slot is None else ["--slot", self.upstream.slot]
+        name = self.upstream.slot_of(self.server.service_id)
+        slot = ["--no-slot"] if name is None else ["--slot", name]
         return [
             program, "--pgdata", str(data), "--dbname", connection_of(self.upstream, self.paths), "--wal-method=stream",
             "--checkpoint=fast", "--no-password", "--no-sync", "--no-manifest", "--progress", "--verbose",

@@ -38,6 +38,10 @@ SELECT sum(CASE WHEN has_database_privilege(oid, 'CONNECT') THEN pg_database_siz
 FROM pg_database
 """
 _TABLESPACES = "SELECT spcname FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global') ORDER BY 1"
+_SLOTS = "SELECT slot_name::text FROM pg_replication_slots WHERE slot_type = 'physical' ORDER BY 1"
+_FREE_SLOTS = """
+SELECT current_setting('max_replication_slots')::int - count(*)::int FROM pg_replication_slots
+"""
 _EXTENSIONS = "SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1"
 # No superuser of a source may log in here, and the admin has to.
 _RESERVED = """
@@ -80,6 +84,8 @@ def _read(connection: Connection) -> dict[str, Any]:
         "extensions": tuple(name for (name,) in _rows(connection, _EXTENSIONS)),
         "reserved_roles": tuple(name for (name,) in reserved),
         "collation_version": collation,
+        "slots": tuple(name for (name,) in _rows(connection, _SLOTS)),
+        "free_slots": _rows(connection, _FREE_SLOTS)[0][0],
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.backends.interface.sources import Loading, SourceAddress
 from ramet.backends.interface.values import Server
-from ramet.backends.local.followers import lag
+from ramet.backends.local.followers import lag, slot
 from ramet.backends.local.followers.base_copy import UNFINISHED, BaseCopy, remove
 from ramet.backends.local.followers.examine import examine
 from ramet.backends.local.host import files
@@ -30,7 +30,7 @@ from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.wal.control_file import read_standby_settings
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.backends.local.wal.waldump import last_record
-from ramet.errors import Unavailable
+from ramet.errors import Failed, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.snapshot import lsn_number
 from ramet.model.upstream import Following, Upstream
@@ -55,7 +55,9 @@ class LocalFollowers:
         """The base copies that run now."""
         return Jobs(self.instances.layout.services.parent / "copies.lock", _MOST_AT_ONCE)
 
-    def examine(self, source: SourceAddress, password: Secret) -> tuple[UpstreamFacts, HostFacts]:
+    def examine(
+        self, source: SourceAddress, password: Secret, archive: str | None = None
+    ) -> tuple[UpstreamFacts, HostFacts]:
         facts = examine(source, password)
         found = self.instances.installations.by_major.get(facts.major)
         problem = None
@@ -72,6 +74,7 @@ class LocalFollowers:
             free_bytes=self.pool.free_bytes(),
             transport_problem=problem,
             missing_extensions=missing,
+            archive_problem=None if archive is None else self._archive_problem(archive),
             collation_version=collation if facts.collation_version is not None else None,
         )
 
@@ -83,6 +86,8 @@ class LocalFollowers:
         write_password(directory, self.vault.unseal(sealed).reveal())
         if upstream.root_certificate is not None:
             files.write(directory / ROOT_CERTIFICATE, upstream.root_certificate, durable=True)
+        if upstream.makes_slot:
+            slot.make(directory, self.vault, server.service_id, upstream, sealed)
 
     def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
         copy = BaseCopy(self.instances, self.pool.driver, server, _upstream_of(server))
@@ -149,13 +154,28 @@ class LocalFollowers:
         sessions.end_all(paths, _SESSIONS_SECONDS)
         return self.instances.secure(own, is_new=False, neutralize=neutralize, rotates_all=neutralize)
 
-    def discard(self, service_id: str) -> None:
+    def discard(self, service_id: str) -> str | None:
         paths = self.instances.paths(service_id)
         directory = source_directory(paths)
         self.jobs.end(paths)
         Workplace(directory, self.instances.account).end_programs()
         self.pool.driver.remove_tree(paths.root / UNFINISHED)
+        left = slot.drop(directory, self.vault, service_id)
         remove(directory)
+        return left
+
+    def _archive_problem(self, name: str) -> str | None:
+        """Say why an archive of a source cannot be read by the servers of this host; None when it can."""
+        archives = self.instances.source_archives
+        if archives is None:
+            return f"the archive {name!r} was asked for, and this host has no archives of sources"
+        if not (archives / name).is_dir():
+            return f"{archives} has no directory {name!r}"
+        try:
+            self.instances.account.check_reach(archives / name)
+        except Failed as failed:
+            return failed.message
+        return None
 
     def _keep_superusers_out(self, server: Server, paths: ServicePaths) -> None:
         """Let no superuser of the source log in here, also one that was made just now; follow its settings."""

@@ -24,6 +24,7 @@ _AGAIN = "Fork what is needed of its past, delete the service, and follow again.
 _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
     (re.compile(pattern), text, remedy)
     for pattern, text, remedy in (
+        (r"restored log file", "It catches up from the archive of its source", "Then it streams again."),
         (
             r"requested WAL segment .* has already been removed|can no longer get changes|has been invalidated",
             "The source has removed WAL that this service did not receive yet",

@@ -64,6 +64,7 @@ class Features:
     slot_wal_mbs: int = DEFAULT_SLOT_WAL_MBS
     at_least: Mapping[str, int] = field(default_factory=dict)
     superusers: Sequence[str] = ()
+    source_archives: Path | None = None
 
 
 def postgresql_conf(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> str:
@@ -81,7 +82,7 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
         groups["Following"] = following(server.primary, paths)
     if server.upstream is not None:
         merged = {name: value for group in groups.values() for name, value in group.items()}
-        groups["Following"] = following_source(server.upstream, paths) | {
+        groups["Following"] = following_source(server.upstream, paths, features.source_archives) | {
             name: str(max(int(merged.get(name, 0)), least)) for name, least in features.at_least.items()
         }
         for group in (group for title, group in groups.items() if title != "Following"):

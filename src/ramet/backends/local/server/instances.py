@@ -62,6 +62,7 @@ class Instances:
 
     background_jobs: int = field(default_factory=cpu_count)
     quotas: Quotas = field(default_factory=lambda: NoQuotas("nothing was set"))
+    source_archives: Path | None = None
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -270,6 +271,7 @@ class Instances:
             self.copy_on_write,
             self.temp_file_mbs,
             slot_wal_mbs=self.slot_wal_mbs,
+            source_archives=self.source_archives,
         )
 
     def preload_of(self, service_type: ServiceType, installation: Installation) -> tuple[str, ...]:

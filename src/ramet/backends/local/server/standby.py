@@ -18,7 +18,6 @@ def following(primary: Primary, paths: ServicePaths) -> dict[str, str]:
 
     A query may delay replay for five minutes before it is cancelled; it never delays vacuum on the primary.
     """
-    archive = shlex.quote(str(paths.root.parent / primary.service_id / "archive")).replace("%", "%%")
     return {
         "primary_conninfo": make_conninfo(
             host=str(paths.sockets.parent / primary.service_id),
@@ -29,7 +28,7 @@ def following(primary: Primary, paths: ServicePaths) -> dict[str, str]:
             gssencmode="disable",
             passfile="/nonexistent",
         ),
-        "restore_command": f"test -f {archive}/%f && cp {archive}/%f %p",
+        "restore_command": _restore_command(paths.root.parent / primary.service_id / "archive"),
         "recovery_target_timeline": "latest",
         "hot_standby": "on",
         "hot_standby_feedback": "off",
@@ -64,14 +63,17 @@ def connection_of(upstream: Upstream, paths: ServicePaths) -> str:
     )
 
 
-def following_source(upstream: Upstream, paths: ServicePaths) -> dict[str, str]:
+def following_source(upstream: Upstream, paths: ServicePaths, archives: Path | None = None) -> dict[str, str]:
     """Return the settings by which the server at `paths` follows a database elsewhere.
 
-    Half of wal_receiver_timeout after the last message it asks for one: that tells the source's clock while it is idle.
+    What the source does not have any more comes from its archive, a subdirectory of `archives`. Half of
+    wal_receiver_timeout after the last message it asks for one: that tells the source's clock while it is idle.
     """
+    archive = archive_of(upstream, archives)
     return {
         "primary_conninfo": connection_of(upstream, paths),
-        "primary_slot_name": upstream.slot or "",
+        "primary_slot_name": upstream.slot_of(paths.service_id) or "",
+        **({} if archive is None else {"restore_command": _restore_command(archive)}),
         "recovery_target_timeline": "latest",
         "hot_standby": "on",
         "hot_standby_feedback": "off",
@@ -81,3 +83,13 @@ def following_source(upstream: Upstream, paths: ServicePaths) -> dict[str, str]:
         "wal_receiver_status_interval": "1s",
         "wal_retrieve_retry_interval": "2s",
     }
+
+
+def archive_of(upstream: Upstream, archives: Path | None) -> Path | None:
+    """Return the directory with the archived WAL of a source; None: there is none here."""
+    return None if upstream.archive is None or archives is None else archives / upstream.archive
+
+
+def _restore_command(archive: Path) -> str:
+    directory = shlex.quote(str(archive)).replace("%", "%%")
+    return f"test -f {directory}/%f && cp {directory}/%f %p"

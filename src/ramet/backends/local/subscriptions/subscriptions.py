@@ -23,6 +23,7 @@ from ramet.backends.local.subscriptions import subscriber
 from ramet.backends.local.subscriptions.publisher import Connection, Publisher, open_session, read_facts
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret
+from ramet.model.upstream import own_slot
 
 _log = logging.getLogger(__name__)
 _PASSFILE, _CERTIFICATE, _SOURCE, _END = "passfile", "root.crt", "source.json", "end"
@@ -183,7 +184,7 @@ class LocalSubscriptions:
 
 def name_of(service_id: str) -> str:
     """Return the name of the subscription of a service, and of its publication and slot in the source."""
-    return f"ramet_{service_id}"
+    return own_slot(service_id)
 
 
 def directory_of(paths: ServicePaths) -> Path:
