@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from ramet.model.operation_record import OperationRecord
 from ramet.model.procedures import SPECS
 from ramet.model.snapshot import SnapshotKind
-from ramet.store.operations import events_of, values_of
+from ramet.store.operations import events_of
+from ramet.store.rows import values_of
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 
 Position = tuple[datetime, str]

@@ -17,6 +17,7 @@ from ramet.ids import new_id
 from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
+from ramet.store.rows import columns_of, values_of
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 
 CHANNEL = "ramet_operation"
@@ -131,15 +132,8 @@ def submit(tx: sa.Connection, procedure: str, step: str, subject: str, state: Ma
             "step": step,
             "status": OperationStatus.RUNNING.value,
             "state": state,
-            "done_steps": [],
-            "attempt": 0,
-            "started": False,
-            "cancelled": False,
             "run_at": now,
             "run_set_at": now,
-            "fence": 0,
-            "progress": "",
-            "idle_seconds": 0.0,
             "step_started_at": now,
             "created_at": datetime.now(UTC),
         },
@@ -307,15 +301,7 @@ def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_secon
         "same_fence": after.fence,
         "now": now,
         "due_at": now + due_in_seconds,
-        "step": after.step,
-        "status": after.status.value,
-        "state": after.state,
-        "done_steps": list(after.done_steps),
-        "attempt": after.attempt,
-        "progress": after.progress,
-        "idle_seconds": after.idle_seconds,
-        "step_started_at": after.step_started_at,
-        "error": after.error,
+        **columns_of(after, "step status state done_steps attempt progress idle_seconds step_started_at error"),
         "worker": worker,
         "finished_at": datetime.now(UTC) if is_over else None,
     }
@@ -345,11 +331,6 @@ def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
     unknown = operation.select().where(_UNDER_WAY, _due_since <= _NOW, sa.not_(known.matches))
     rows = tx.execute(unknown.order_by(operation.c.id), {"now": epoch_seconds(tx)})
     return [_operation(row) for row in rows]
-
-
-def values_of(row: sa.Row[Any]) -> dict[str, Any]:
-    """Return a row by column names that are plain strings, which `msgspec.convert` needs."""
-    return {str(name): value for name, value in row._asdict().items()}
 
 
 def _notify(tx: sa.Connection) -> None:

@@ -9,6 +9,7 @@ from ramet.model.environment import Environment
 from ramet.model.replica_set import Node, ReplicaSet
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
+from ramet.store.rows import columns_of
 from ramet.store.tables import operation, replica_set, service
 
 _with_activity = sa.select(
@@ -35,21 +36,9 @@ _PORTS = sa.select(replica_set.c.port, replica_set.c.pooler_port, replica_set.c.
 
 def insert_set(tx: sa.Connection, new: ReplicaSet) -> None:
     """Add a set."""
-    tx.execute(
-        replica_set.insert().values(
-            id=new.id,
-            project_id=new.project_id,
-            service_id=new.service_id,
-            name=new.name,
-            environment=new.environment.value,
-            cpu_millis=new.size.cpu_millis,
-            memory_gbs=new.size.memory_gbs,
-            nodes=[[node.id, node.port] for node in new.nodes],
-            host=new.host,
-            port=new.port,
-            created_at=new.created_at,
-        )
-    )
+    columns = columns_of(new, "id project_id service_id name environment host port created_at")
+    nodes = [[node.id, node.port] for node in new.nodes]
+    tx.execute(replica_set.insert(), columns | columns_of(new.size, "cpu_millis memory_gbs") | {"nodes": nodes})
 
 
 def get_set(tx: sa.Connection, set_id: str) -> ReplicaSet | None:

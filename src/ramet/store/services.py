@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import astuple
 
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
@@ -17,6 +18,7 @@ from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
 from ramet.model.upstream import Following, Upstream
 from ramet.store import replica_sets
 from ramet.store.database import locking
+from ramet.store.rows import columns_of
 from ramet.store.tables import hold, operation, service
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
@@ -35,6 +37,17 @@ _ORDER = """
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     upstream following settings
 """
+
+
+_NEW = """
+    id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
+    settings upstream
+"""
+_SIZE = "cpu_millis memory_gbs"
+_ORIGIN = (
+    *("parent_project_id", "parent_service_id", "parent_name", "fork_strategy", "fork_target_time"),
+    *("origin_snapshot_id", "data_time"),
+)
 
 
 def _selected(report: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -66,28 +79,10 @@ _visible = _without_report.where(
 
 def insert_service(tx: sa.Connection, new: Service) -> None:
     """Add a service."""
-    origin = new.origin
-    columns = {
-        "id": new.id,
-        "project_id": new.project_id,
-        "name": new.name,
-        "region_code": new.region_code,
-        "service_type": new.service_type.value,
-        "environment": new.environment.value,
-        "cpu_millis": new.size.cpu_millis,
-        "memory_gbs": new.size.memory_gbs,
-        "volume_type": new.volume_type,
-        "host": new.host,
-        "port": new.port,
-        "pooler_port": new.pooler_port,
-        "pg_major": new.pg_major,
-        "created_at": new.created_at,
-        "verifier": new.verifier.reveal(),
-        "paused": new.paused,
-        "settings": new.settings,
-        "archive_gaps": gaps_column(new.archive_gaps),
-        "upstream": None if new.upstream is None else msgspec.to_builtins(new.upstream),
-    } | ({} if origin is None else _origin_columns(origin))
+    columns = columns_of(new, _NEW) | columns_of(new.size, _SIZE) | {"verifier": new.verifier.reveal()}
+    columns["archive_gaps"] = gaps_column(new.archive_gaps)
+    if new.origin is not None:
+        columns |= dict(zip(_ORIGIN, astuple(new.origin), strict=False))
     tx.execute(_INSERT, columns)
 
 
@@ -213,18 +208,6 @@ def drop_holds(tx: sa.Connection, operation_id: str) -> None:
 def holders(tx: sa.Connection, service_id: str) -> list[str]:
     """Return the operations that hold a service."""
     return list(tx.scalars(_HOLDERS, {"same_id": service_id}))
-
-
-def _origin_columns(origin: Origin) -> dict[str, Any]:
-    return {
-        "parent_project_id": origin.project_id,
-        "parent_service_id": origin.service_id,
-        "parent_name": origin.name,
-        "fork_strategy": origin.strategy,
-        "fork_target_time": origin.target_time,
-        "origin_snapshot_id": origin.snapshot_id,
-        "data_time": origin.data_time,
-    }
 
 
 def _service(row: sa.Row[Any]) -> Service:

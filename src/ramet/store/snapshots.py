@@ -7,7 +7,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ramet.model.snapshot import Snapshot, in_wal_order
-from ramet.store.operations import values_of
+from ramet.store.rows import values_of
 from ramet.store.services import holders
 from ramet.store.tables import snapshot
 

@@ -186,16 +186,16 @@ operation = sa.Table(
     sa.Column("step", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("state", sa.JSON, nullable=False),
-    sa.Column("done_steps", sa.JSON, nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False),
-    sa.Column("started", sa.Boolean, nullable=False),
-    sa.Column("cancelled", sa.Boolean, nullable=False),
+    sa.Column("done_steps", sa.JSON, nullable=False, default=list),
+    sa.Column("attempt", sa.Integer, nullable=False, default=0),
+    sa.Column("started", sa.Boolean, nullable=False, default=False),
+    sa.Column("cancelled", sa.Boolean, nullable=False, default=False),
     sa.Column("run_at", sa.Float, nullable=False),  # when it is due; while a worker leases it, the end of the lease
     sa.Column("run_set_at", sa.Float, nullable=False),  # when run_at was written: the clock was never earlier
-    sa.Column("fence", sa.Integer, nullable=False),
+    sa.Column("fence", sa.Integer, nullable=False, default=0),
     sa.Column("worker", sa.Text),
-    sa.Column("progress", sa.Text, nullable=False),
-    sa.Column("idle_seconds", sa.Float, nullable=False),  # how long it has waited without progress
+    sa.Column("progress", sa.Text, nullable=False, default=""),
+    sa.Column("idle_seconds", sa.Float, nullable=False, default=0.0),  # how long it has waited without progress
     sa.Column("step_started_at", sa.Float, nullable=False),
     sa.Column("error", sa.Text),
     sa.Column("created_at", UtcTime, nullable=False),
