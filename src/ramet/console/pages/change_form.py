@@ -10,7 +10,6 @@ from ramet.console.context import CurrentSession
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
 from ramet.console.views.forms import Form, confirm, refused
-from ramet.control.plane import Plane
 from ramet.errors import Error, NotFound
 from ramet.model.environment import Environment
 from ramet.model.replica_set import ReplicaSet
@@ -22,7 +21,7 @@ Target = TypeVar("Target", Service, ReplicaSet)
 
 @dataclass(frozen=True)
 class Change(Generic[Target]):
-    """A change of a service or a read replica set.
+    """A change of a service or a read replica set: a verb, called with what names its target and what is `typed`.
 
     `disruptive` changes interrupt clients or lose data: for a PROD target the user must type its name. `final` ones
     delete the target: the user must always type its name. `fields` names parts of the form. `done` is shown afterwards,
@@ -32,7 +31,8 @@ class Change(Generic[Target]):
     title: str
     button: str
     explanation: str
-    perform: Callable[[Plane, Target, Values], object]
+    verb: Callable[..., object]
+    typed: Callable[[Values], tuple[object, ...]] = lambda _: ()
     disruptive: bool = False
     final: bool = False
     fields: tuple[str, ...] = ()
@@ -66,11 +66,17 @@ class ChangeForm(Generic[Target]):
         try:
             if self.needs_name:
                 confirm(self.target.name, fields)
-            self.change.perform(session.plane, self.target, fields)
+            self.change.verb(session.plane, *_path_of(self.target), *self.change.typed(fields))
         except Error as error:
             return self.show(session, refused(fields, error), status_code=form_status(error))
         above, name = self.above[-2 if self.change.final else -1][0], self.path.rpartition("/")[2]
         return redirect(f"{above}?done={name}" if self.change.done else above)
+
+
+def _path_of(target: Service | ReplicaSet) -> tuple[str, ...]:
+    """Return the ids with which verbs name a target."""
+    own = (target.service_id, target.id) if isinstance(target, ReplicaSet) else (target.id,)
+    return target.project_id, *own
 
 
 def find_change(changes: Mapping[str, Change[Target]], name: str) -> Change[Target]:

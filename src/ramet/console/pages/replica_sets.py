@@ -1,42 +1,27 @@
 """The page of one read replica set, and the changes of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from litestar import Response, post
 from litestar.params import FromPath
 
 from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
-from ramet.console.pages.change_form import Change, ChangeForm, Values, find_change
+from ramet.console.pages.change_form import Change, ChangeForm, find_change
 from ramet.console.rendering import page
 from ramet.console.views.forms import Form, environment_of, size_value, sizes, split_size
 from ramet.control import replica_sets, services
-from ramet.control.plane import Plane
 from ramet.errors import NotFound
 from ramet.model.environment import Environment
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
-
-
-def _plain(verb: Callable[[Plane, str, str, str], object]) -> Callable[[Plane, ReplicaSet, Values], object]:
-    """Return a verb that needs nothing but the set as what a form performs."""
-    return lambda plane, found, _: verb(plane, found.project_id, found.service_id, found.id)
-
-
-def _resize(plane: Plane, found: ReplicaSet, values: Values) -> None:
-    cpu, memory = split_size(values.get("size", ""))
-    replica_sets.resize_set(plane, found.project_id, found.service_id, found.id, cpu or "", memory or "")
-
-
-def _set_environment(plane: Plane, found: ReplicaSet, values: Values) -> None:
-    replica_sets.set_environment(plane, found.project_id, found.service_id, found.id, environment_of(values))
-
 
 CHANGES: Mapping[str, Change[ReplicaSet]] = {
     "resize": Change(
         "Resize",
         "Resize",
         "Every node gets the new size and restarts once. The service itself is not interrupted.",
-        _resize,
+        replica_sets.resize_set,
+        lambda values: tuple(part or "" for part in split_size(values.get("size", ""))),
         disruptive=True,
         fields=("size",),
     ),
@@ -44,7 +29,8 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         "Set the environment of",
         "Set environment",
         "PROD sets are protected: you must type the name before a change that interrupts clients.",
-        _set_environment,
+        replica_sets.set_environment,
+        lambda values: (environment_of(values),),
         disruptive=True,
         fields=("environment",),
     ),
@@ -52,13 +38,13 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         "Add a pooler to",
         "Add pooler",
         "A connection pooler with its own endpoint lets many clients share a few server connections.",
-        _plain(replica_sets.enable_pooler),
+        replica_sets.enable_pooler,
     ),
     "unpool": Change(
         "Remove the pooler of",
         "Remove pooler",
         "Clients of the pooler's endpoint are disconnected. The read replicas keep running.",
-        _plain(replica_sets.disable_pooler),
+        replica_sets.disable_pooler,
         disruptive=True,
     ),
     "delete": Change(
@@ -66,7 +52,7 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         "Delete permanently",
         "Deletes the endpoint and all nodes of the set, and disconnects their clients. The service and its data are"
         " not affected.",
-        _plain(replica_sets.delete_set),
+        replica_sets.delete_set,
         disruptive=True,
         final=True,
     ),

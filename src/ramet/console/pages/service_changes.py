@@ -1,6 +1,6 @@
 """Changes of a service, each with a form that says what it does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from ramet.console.views.forms import (
     split_size,
     wal_level_of_form,
 )
-from ramet.console.views.restore_settings import AMOUNTS, default_settings, set_restore, typed_settings
+from ramet.console.views.restore_settings import AMOUNTS, default_settings, entered_settings, typed_settings
 from ramet.control import archive, poolers, replica_sets, replication, restore, services
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
@@ -29,46 +29,12 @@ from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel, wal_level_of
 
 
-def _plain(verb: Callable[[Plane, str, str], object]) -> Callable[[Plane, Service, Values], object]:
-    """Return a verb that needs nothing but the service as what a form performs."""
-    return lambda plane, service, _: verb(plane, service.project_id, service.id)
-
-
-def _rename(plane: Plane, service: Service, values: Values) -> None:
-    services.rename_service(plane, service.project_id, service.id, values.get("name", ""))
-
-
-def _set_environment(plane: Plane, service: Service, values: Values) -> None:
-    services.set_environment(plane, service.project_id, service.id, environment_of(values))
-
-
-def _resize(plane: Plane, service: Service, values: Values) -> None:
-    services.resize_service(plane, service.project_id, service.id, *split_size(values.get("size", "")))
-
-
-def _set_wal_level(plane: Plane, service: Service, values: Values) -> None:
-    replication.set_wal_level(plane, service.project_id, service.id, wal_level_of_form(values))
-
-
-def _set_password(plane: Plane, service: Service, values: Values) -> None:
-    services.update_password(plane, service.project_id, service.id, Secret(values.get("password", "")))
-
-
-def _take_snapshot(plane: Plane, service: Service, values: Values) -> None:
-    restore.take_snapshot(plane, service.project_id, service.id, values.get("name") or None)
-
-
-def _archive(plane: Plane, service: Service, _values: Values, *, enabled: bool) -> None:
-    archive.set_archive(plane, service.project_id, service.id, enabled)
-
-
-def _add_replicas(plane: Plane, service: Service, values: Values) -> None:
+def _replicas(values: Values) -> tuple[replica_sets.ReplicaSetRequest]:
     nodes = values.get("nodes", "")
     if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 4):
         raise InvalidField("nodes", "Enter a whole number")
     cpu, memory = split_size(values.get("size", ""))
-    request = replica_sets.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or "")
-    replica_sets.create_set(plane, service.project_id, service.id, request)
+    return (replica_sets.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or ""),)
 
 
 CHANGES: Mapping[str, Change[Service]] = {
@@ -76,21 +42,25 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Pause",
         "Pause",
         "The server shuts down and its clients are disconnected. The data is kept.",
-        _plain(services.stop_service),
+        services.stop_service,
         disruptive=True,
     ),
-    "resume": Change(
-        "Resume", "Resume", "The server starts again at the same endpoint.", _plain(services.start_service)
-    ),
+    "resume": Change("Resume", "Resume", "The server starts again at the same endpoint.", services.start_service),
     "rename": Change(
-        "Rename", "Rename", "Only the name changes. The id and the endpoint stay the same.", _rename, fields=("name",)
+        "Rename",
+        "Rename",
+        "Only the name changes. The id and the endpoint stay the same.",
+        services.rename_service,
+        lambda values: (values.get("name", ""),),
+        fields=("name",),
     ),
     "resize": Change(
         "Resize",
         "Resize",
         "Changes CPU and memory. The server restarts once if PostgreSQL cannot apply the new settings while it runs."
         " A paused service is resumed.",
-        _resize,
+        services.resize_service,
+        lambda values: split_size(values.get("size", "")),
         disruptive=True,
         fields=("size",),
     ),
@@ -98,7 +68,8 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Set the environment of",
         "Set environment",
         "PROD services are protected: you must type the name before a change that interrupts clients or loses data.",
-        _set_environment,
+        services.set_environment,
+        lambda values: (environment_of(values),),
         disruptive=True,
         fields=("environment",),
     ),
@@ -107,7 +78,8 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Set wal_level",
         "With logical, tsdbadmin can publish tables, and other servers can subscribe to them. The server restarts once,"
         " and its read replicas; a paused service is resumed.",
-        _set_wal_level,
+        replication.set_wal_level,
+        lambda values: (wal_level_of_form(values),),
         disruptive=True,
         fields=("wal_level",),
     ),
@@ -115,7 +87,8 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Reset the password of",
         "Reset password",
         "New connections as tsdbadmin need the new password. Open sessions are not interrupted.",
-        _set_password,
+        services.update_password,
+        lambda values: (Secret(values.get("password", "")),),
         disruptive=True,
         fields=("password",),
         done="The password of tsdbadmin has been changed.",
@@ -124,20 +97,21 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Take a snapshot of",
         "Take snapshot",
         "You can fork the service from this snapshot later. It is kept until you delete it; a name helps you find it.",
-        _take_snapshot,
+        restore.take_snapshot,
+        lambda values: (values.get("name") or None,),
         fields=("snapshot_name",),
     ),
     "pool": Change(
         "Add a pooler to",
         "Add pooler",
         "A connection pooler with its own endpoint lets many clients share a few server connections.",
-        _plain(poolers.enable_pooler),
+        poolers.enable_pooler,
     ),
     "unpool": Change(
         "Remove the pooler of",
         "Remove pooler",
         "Clients of the pooler's endpoint are disconnected. The service keeps running.",
-        _plain(poolers.disable_pooler),
+        poolers.disable_pooler,
         disruptive=True,
     ),
     "archive": Change(
@@ -145,28 +119,29 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Archive off the host",
         "Base backups and WAL are sent to the off-host archive, from which the service can be recovered if this host is"
         " lost.",
-        partial(_archive, enabled=True),
+        partial(archive.set_archive, enabled=True),
     ),
     "unarchive": Change(
         "Stop archiving",
         "Stop archiving",
         "What is committed from now on is lost if this host is lost. What the off-host archive has is kept until it"
         " expires.",
-        partial(_archive, enabled=False),
+        partial(archive.set_archive, enabled=False),
         disruptive=True,
     ),
     "optimize": Change(
         "Optimize",
         "Optimize",
         "Runs ANALYZE on all tables of all databases, which updates the planner's statistics. The service stays up.",
-        _plain(services.optimize_service),
+        services.optimize_service,
     ),
     "window": Change(
         "Set the restore window of",
         "Save",
         "How far back you can restore the service, and when snapshots are taken. A shorter window permanently deletes"
         " older snapshots. More frequent snapshots make point-in-time forks READY sooner.",
-        set_restore,
+        restore.change_restore_settings,
+        entered_settings,
         disruptive=True,
         fields=("window",),
         done="The settings of the restore window have been saved.",
@@ -175,7 +150,8 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Add read replicas to",
         "Add read replicas",
         "Creates a set of read-only standby servers behind one endpoint. They accept the service's password.",
-        _add_replicas,
+        replica_sets.create_set,
+        _replicas,
         fields=("name", "nodes", "size"),
     ),
     "delete": Change(
@@ -183,7 +159,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Delete permanently",
         "Deletes the service's data, snapshots, archived WAL and read replicas. Forks of it are kept."
         " This cannot be undone.",
-        _plain(services.delete_service),
+        services.delete_service,
         disruptive=True,
         final=True,
     ),

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from ramet.console.views.forms import InvalidField
 from ramet.control.plane import Plane
-from ramet.control.restore import change_restore_settings
 from ramet.model.restore_window import BOUNDS, RestoreSettings, own_settings
 from ramet.model.service import Service
 
@@ -61,10 +60,9 @@ def settings_text(settings: RestoreSettings) -> str:
     )
 
 
-def set_restore(plane: Plane, service: Service, values: Mapping[str, str]) -> None:
-    """Change the settings of a service to the entered values. Raises InvalidField."""
-    changes = {amount.name: _value(amount, values.get(amount.name, "")) for amount in AMOUNTS}
-    change_restore_settings(plane, service.project_id, service.id, changes)
+def entered_settings(values: Mapping[str, str]) -> tuple[dict[str, int | None]]:
+    """Return the entered values as the changes of settings. Raises InvalidField."""
+    return ({amount.name: _value(amount, values.get(amount.name, "")) for amount in AMOUNTS},)
 
 
 def _value(amount: Amount, text: str) -> int | None:
