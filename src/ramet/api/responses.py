@@ -3,12 +3,14 @@
 Handlers that only read the store run on the event loop, all others in a thread: docs/decisions/0006-list-handler.md.
 """
 
+import sys
 from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
-from litestar import MediaType, Response, delete, get, post, put
+from litestar import MediaType, Response, Router, delete, get, post, put
 from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import SkipValidation
 
 from ramet.api.parameters import ProjectId, ServiceId
@@ -35,6 +37,8 @@ update = partial(put, sync_to_thread=True)
 accept = partial(post, sync_to_thread=True, status_code=202)
 accept_deletion = partial(delete, sync_to_thread=True, status_code=202)
 
+OF_PROJECT = "/projects/{project_id:str}"
+OF_SERVICE = f"{OF_PROJECT}/services/{{service_id:str}}"
 _ENCODER = msgspec.json.Encoder()
 _HEADERS = {"Cache-Control": "no-store"}
 
@@ -42,6 +46,12 @@ _HEADERS = {"Cache-Control": "no-store"}
 def service_of_path(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> ServiceOfPath:
     """Provide what handlers call `at`."""
     return ServiceOfPath(plane, project_id, service_id)
+
+
+def router_of(module: str, tag: str | None = None, path: str = OF_SERVICE) -> Router:
+    """Return the router of all handlers in a module, in their order there."""
+    found = [one for one in vars(sys.modules[module]).values() if isinstance(one, HTTPRouteHandler)]
+    return Router(path, route_handlers=found, tags=[tag] if tag else None)
 
 
 def answer(body: object, status: int = 200) -> Response[Any]:

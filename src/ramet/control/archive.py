@@ -19,15 +19,15 @@ _NO_PROBLEM: dict[str, None] = dict.fromkeys(("archive_problem", "archive_drill_
 class ArchiveView:
     """The off-host archive of a service: where it is, and how far. `lag_seconds` is what the loss of the host takes.
 
-    `verified_at` is the newest time that a restore drill has recovered from it.
+    `last_proven_restore` is the newest time that a restore drill has recovered from it.
     """
 
     enabled: bool
     url: str | None
     archived_until: datetime | None
     lag_seconds: float | None
-    base_taken_at: datetime | None
-    verified_at: datetime | None
+    base_backup_time: datetime | None
+    last_proven_restore: datetime | None
     problem: str | None
 
 
@@ -67,7 +67,7 @@ def _view(plane: Plane, service: Service) -> ArchiveView:
         url=url,
         archived_until=service.archived_until,
         lag_seconds=lag_seconds(service, plane.clock()) if enabled else None,
-        base_taken_at=service.archive_base_at,
-        verified_at=service.archive_verified_at,
+        base_backup_time=service.archive_base_at,
+        last_proven_restore=service.archive_verified_at,
         problem=archive_warning(service),
     )

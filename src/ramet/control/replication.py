@@ -19,10 +19,10 @@ _CHANGEABLE = (Status.READY, Status.PAUSED)
 
 @dataclass(frozen=True)
 class ReplicationView:
-    """The wal_level of a service, and its slots; `limit_bytes` is how much WAL each may retain, None if not known."""
+    """The wal_level of a service, and its slots; each may retain `slot_limit_bytes` of WAL, None if not known."""
 
     wal_level: WalLevel
-    limit_bytes: int | None
+    slot_limit_bytes: int | None
     slots: Sequence[ReplicationSlot]
 
 

@@ -111,7 +111,7 @@ def test_drills_take_their_turns_with_the_off_host_archive(archiving: World) -> 
     shown = service_shape(third).metadata
     assert shown.last_proven_archive_restore == third.archive_verified_at
     view = archive.get_archive(archiving.plane, archiving.project.id, service.id)
-    assert view.verified_at == third.archive_verified_at
+    assert view.last_proven_restore == third.archive_verified_at
 
 
 def test_a_drill_from_the_archive_uses_nothing_of_the_host(archiving: World) -> None:

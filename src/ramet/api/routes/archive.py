@@ -1,5 +1,6 @@
 """The off-host archive of a service over HTTP."""
 
+import msgspec
 from litestar import Response, Router
 from litestar.params import JSONBody
 from msgspec import UNSET
@@ -46,15 +47,7 @@ def _deleted_shape(deleted: archived_forks.DeletedService) -> DeletedService:
 
 
 def _shape(view: ArchiveView) -> Archive:
-    return Archive(
-        enabled=view.enabled,
-        url=view.url,
-        archived_until=view.archived_until,
-        lag_seconds=view.lag_seconds,
-        base_backup_time=view.base_taken_at,
-        last_proven_restore=view.verified_at,
-        problem=view.problem,
-    )
+    return msgspec.convert(view, Archive, from_attributes=True)
 
 
 archive_router = Router(

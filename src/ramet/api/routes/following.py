@@ -1,11 +1,11 @@
 """Services that follow databases elsewhere, and their promotion."""
 
-from litestar import Response, Router
+from litestar import Response
 from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody
 
 from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, ServiceId, checked_key
-from ramet.api.responses import PlaneDependency, accept, answer
+from ramet.api.responses import OF_PROJECT, PlaneDependency, accept, answer, router_of
 from ramet.api.routes.services import accepted_service, service_shape
 from ramet.api.schemas.following import FollowReport, ServiceFollow, ServicePromote
 from ramet.api.schemas.imports import ImportFinding
@@ -83,6 +83,4 @@ def _report(plan: FollowPlan) -> FollowReport:
     )
 
 
-following_router = Router(
-    "/projects/{project_id:str}", route_handlers=[follow_database, promote_service], tags=["Services"]
-)
+following_router = router_of(__name__, "Services", OF_PROJECT)

@@ -3,13 +3,13 @@
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, Router
+from litestar import Response
 from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 
 from ramet.api.errors import REFUSES
 from ramet.api.parameters import IdempotencyKey, checked_key
-from ramet.api.responses import ServicePath, accept, answer, read
+from ramet.api.responses import ServicePath, accept, answer, read, router_of
 from ramet.api.routes.restore import snapshot_shape
 from ramet.api.routes.services import accepted_service
 from ramet.api.schemas.forks import (
@@ -158,10 +158,4 @@ def _mark(mark: dict[str, Any] | None) -> TransactionMark | None:
     return None if mark is None else TransactionMark(mark["xid"], mark["lsn"], mark["time"])
 
 
-forks_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}",
-    route_handlers=[
-        fork_service,
-        get_fork_report,
-    ],
-)
+forks_router = router_of(__name__)

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from litestar import Response, Router
+import msgspec
+from litestar import Response
 from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody
 
 from ramet.api.errors import REFUSES
 from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, checked_key
-from ramet.api.responses import PlaneDependency, ServicePath, accept, answer, read_in_thread
+from ramet.api.responses import OF_PROJECT, PlaneDependency, ServicePath, accept, answer, read_in_thread, router_of
 from ramet.api.routes.services import accepted_service, named_type
-from ramet.api.schemas.imports import ImportFinding, ImportReport, ServiceImport
+from ramet.api.schemas.imports import ImportReport, ServiceImport
 from ramet.api.schemas.services import Service
 from ramet.control.requests import CreateRequest
 from ramet.imports import verbs
-from ramet.imports.report import Effect
 from ramet.imports.verbs import ImportRequest
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
@@ -68,28 +68,14 @@ def get_import_report(at: ServicePath) -> Response[ImportReport]:
 def report_shape(report: dict[str, Any]) -> ImportReport:
     """Return what clients see of a stored report."""
     fetched, loaded = report.get("fetched", {}), report.get("loaded", {})
-    return ImportReport(
-        source=report["source"],
-        version=report["version"],
-        pg_major=report["pg_major"],
-        size_bytes=report["size_bytes"],
-        tables=report["tables"],
-        large_objects=report["large_objects"],
-        findings=[
-            ImportFinding(Effect(one["effect"]), one["subject"], one["message"], one["remedy"])
-            for one in report["findings"]
-        ],
-        status=report.get("status"),
-        error=report.get("error"),
-        received_bytes=fetched.get("received_bytes"),
-        fetch_seconds=fetched.get("seconds"),
-        load_seconds=loaded.get("seconds"),
-        loaded_tables=loaded.get("tables"),
-        problems=loaded.get("problems"),
-        statistics=report.get("statistics"),
-    )
+    known = {
+        "received_bytes": fetched.get("received_bytes"),
+        "fetch_seconds": fetched.get("seconds"),
+        "load_seconds": loaded.get("seconds"),
+        "loaded_tables": loaded.get("tables"),
+        "problems": loaded.get("problems"),
+    }
+    return msgspec.convert({**report, **known}, ImportReport)
 
 
-imports_router = Router(
-    "/projects/{project_id:str}", route_handlers=[import_service, get_import_report], tags=["Services"]
-)
+imports_router = router_of(__name__, "Services", OF_PROJECT)

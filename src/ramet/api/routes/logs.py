@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from litestar import Response, Router
+from litestar import Response
 from litestar.params import QueryParameter
 from msgspec import Meta
 
 from ramet.api.parameters import Cursor
-from ramet.api.responses import ServicePath, answer, read_in_thread
+from ramet.api.responses import ServicePath, answer, read_in_thread, router_of
 from ramet.api.schemas.logs import ServiceLogEntry, ServiceLogs
 from ramet.control import logs
 from ramet.errors import Invalid
@@ -91,6 +91,4 @@ def _shape(page: LogPage) -> ServiceLogs:
     )
 
 
-logs_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}", route_handlers=[get_logs], tags=["Observation"]
-)
+logs_router = router_of(__name__, "Observation")

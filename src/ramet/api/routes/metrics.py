@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from litestar import Response, Router
+from litestar import Response
 from litestar.params import JSONBody
 
-from ramet.api.responses import ServicePath, answer, change, read
+from ramet.api.responses import OF_SERVICE, ServicePath, answer, change, read, router_of
 from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, MetricSeries, MetricsSeriesRequest
 from ramet.control import metrics
 from ramet.errors import Invalid
@@ -56,8 +56,4 @@ def _shape(series: Series) -> MetricSeries:
     return MetricSeries(series.labels, [MetricDataPoint(at, value) for at, value in series.points])
 
 
-metrics_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}/metrics",
-    route_handlers=[list_series, read_series],
-    tags=["Observation"],
-)
+metrics_router = router_of(__name__, "Observation", f"{OF_SERVICE}/metrics")

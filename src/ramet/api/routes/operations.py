@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from litestar import Response, Router
+from litestar import Response
 from litestar.params import QueryParameter
 
 from ramet.api.parameters import Cursor, ProjectId
-from ramet.api.responses import PlaneDependency, ServicePath, answer, read_in_thread
+from ramet.api.responses import OF_PROJECT, PlaneDependency, ServicePath, answer, read_in_thread, router_of
 from ramet.api.schemas.operations import Operation, Operations, OperationStep
 from ramet.control import operations
 from ramet.control.operations import OperationPage
@@ -79,8 +79,4 @@ def _operation_shape(past: OperationRecord) -> Operation:
     )
 
 
-operations_router = Router(
-    "/projects/{project_id:str}",
-    route_handlers=[list_project_operations, list_service_operations],
-    tags=["Operations"],
-)
+operations_router = router_of(__name__, "Operations", OF_PROJECT)

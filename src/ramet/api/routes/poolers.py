@@ -1,8 +1,8 @@
 """Poolers of services. Responses wait until the pooler has started, since clients connect right after them."""
 
-from litestar import Response, Router
+from litestar import Response
 
-from ramet.api.responses import ServicePath, answer, change
+from ramet.api.responses import ServicePath, answer, change, router_of
 from ramet.api.schemas.shared import Success
 from ramet.control import poolers
 from ramet.control.plane import Plane
@@ -31,8 +31,4 @@ def enabled(plane: Plane, whose: str) -> str:
     return f"The pooler of {whose} is enabled. {plane.backend.poolers.check()}".strip()
 
 
-poolers_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}",
-    route_handlers=[enable_pooler, disable_pooler],
-    tags=["Services"],
-)
+poolers_router = router_of(__name__, "Services")

@@ -1,10 +1,10 @@
 """The read replica sets of a service over HTTP. Their ids also name services: GET …/services/{id} finds them."""
 
-from litestar import Response, Router
+from litestar import Response
 from litestar.params import JSONBody
 
 from ramet.api.parameters import SetId
-from ramet.api.responses import ServicePath, accept, accept_deletion, answer, change, empty, read
+from ramet.api.responses import OF_SERVICE, ServicePath, accept, accept_deletion, answer, change, empty, read, router_of
 from ramet.api.routes.poolers import WAIT_SECONDS, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate, ReplicaSetMetadata
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
@@ -97,8 +97,4 @@ def pooler_shape(host: str, port: int | None) -> ConnectionPooler | None:
     return None if port is None else ConnectionPooler(Endpoint(host, port))
 
 
-replicas_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}/replicaSets",
-    route_handlers=[list_sets, create_set, delete_set, resize_set, set_environment, enable_pooler, disable_pooler],
-    tags=["Services"],
-)
+replicas_router = router_of(__name__, "Services", f"{OF_SERVICE}/replicaSets")

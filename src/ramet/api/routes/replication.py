@@ -1,11 +1,12 @@
 """Logical replication from a service over HTTP: its wal_level and its slots."""
 
-from litestar import Response, Router
+import msgspec
+from litestar import Response
 from litestar.params import JSONBody
 
-from ramet.api.responses import ServicePath, accept, answer, read
+from ramet.api.responses import ServicePath, accept, answer, read, router_of
 from ramet.api.routes.services import service_shape
-from ramet.api.schemas.replication import Replication, ReplicationSlot, SetWalLevelInput
+from ramet.api.schemas.replication import Replication, SetWalLevelInput
 from ramet.api.schemas.services import Service
 from ramet.control import replication
 
@@ -13,12 +14,7 @@ from ramet.control import replication
 @read("/replication", operation_id="getReplication", summary="Get the wal_level and the replication slots of a service")
 def get_replication(at: ServicePath) -> Response[Replication]:
     """Whether other servers may subscribe to the service, and how much WAL each slot retains for them."""
-    view = replication.get_replication(*at)
-    slots = [
-        ReplicationSlot(each.name, each.database, each.plugin, each.active, each.wal_status, each.retained_bytes)
-        for each in view.slots
-    ]
-    return answer(Replication(view.wal_level, view.limit_bytes, slots))
+    return answer(msgspec.convert(replication.get_replication(*at), Replication, from_attributes=True))
 
 
 @accept("/setWalLevel", operation_id="setWalLevel", summary="Set the wal_level of a service")
@@ -31,8 +27,4 @@ def set_wal_level(at: ServicePath, data: JSONBody[SetWalLevelInput]) -> Response
     return answer(service_shape(changed), 202)
 
 
-replication_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}",
-    route_handlers=[get_replication, set_wal_level],
-    tags=["Replication"],
-)
+replication_router = router_of(__name__, "Replication")

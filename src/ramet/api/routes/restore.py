@@ -1,7 +1,7 @@
 """Restore windows and their settings, and snapshots."""
 
 import msgspec
-from litestar import Response, Router
+from litestar import Response
 from litestar.params import JSONBody
 
 from ramet.api.parameters import SnapshotId
@@ -13,6 +13,7 @@ from ramet.api.responses import (
     empty,
     read,
     read_in_thread,
+    router_of,
     update,
 )
 from ramet.api.schemas import restore as schemas
@@ -89,14 +90,4 @@ def snapshot_shape(snapshot: Snapshot | PendingSnapshot) -> schemas.Snapshot:
     )
 
 
-restore_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}",
-    route_handlers=[
-        get_restore_window,
-        update_restore_settings,
-        list_snapshots,
-        create_snapshot,
-        delete_snapshot,
-    ],
-    tags=["Restore"],
-)
+restore_router = router_of(__name__, "Restore")

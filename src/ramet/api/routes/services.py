@@ -6,12 +6,24 @@ Handlers that only read run on the event loop, those that write in a thread: doc
 from datetime import datetime
 from typing import Any
 
-from litestar import Response, Router
+import msgspec
+from litestar import Response
 from litestar.params import JSONBody
 
 from ramet.api.errors import POLLED
 from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
-from ramet.api.responses import PlaneDependency, ServicePath, accept, accept_deletion, answer, change, empty, read
+from ramet.api.responses import (
+    OF_PROJECT,
+    PlaneDependency,
+    ServicePath,
+    accept,
+    accept_deletion,
+    answer,
+    change,
+    empty,
+    read,
+    router_of,
+)
 from ramet.api.routes.replica_sets import pooler_shape, replica_set_shape
 from ramet.api.schemas.lag import ServiceFollowing
 from ramet.api.schemas.services import (
@@ -138,18 +150,7 @@ def update_extensions(at: ServicePath, data: JSONBody[ExtensionsInput]) -> Respo
     The response lists each extension that was not at that version; one with a problem was not updated.
     """
     made = services.update_extensions(*at, data.extension)
-    return answer(
-        [
-            ExtensionUpdate(
-                database=each.database,
-                extension=each.extension,
-                from_version=each.from_version,
-                to_version=each.to_version,
-                problem=each.problem or None,
-            )
-            for each in made
-        ]
-    )
+    return answer(msgspec.convert(made, list[ExtensionUpdate], from_attributes=True))
 
 
 @change(
@@ -284,22 +285,4 @@ def _fork_metadata(origin: Origin) -> _ForkMetadata:
     return origin.strategy, origin.target_time, origin.data_time, origin.snapshot_id, origin.name
 
 
-services_router = Router(
-    "/projects/{project_id:str}/services",
-    route_handlers=[
-        list_services,
-        create_service,
-        get_service,
-        delete_service,
-        start_service,
-        stop_service,
-        rename_service,
-        resize_service,
-        optimize_service,
-        update_extensions,
-        update_password,
-        set_environment,
-        set_ha,
-    ],
-    tags=["Services"],
-)
+services_router = router_of(__name__, "Services", f"{OF_PROJECT}/services")

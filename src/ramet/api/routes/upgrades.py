@@ -3,11 +3,11 @@
 from typing import Annotated
 
 import msgspec
-from litestar import Response, Router
+from litestar import Response
 from litestar.params import JSONBody, PathParameter
 
 from ramet.api.parameters import IdempotencyKey, checked_key
-from ramet.api.responses import ServicePath, accept, answer, read_in_thread
+from ramet.api.responses import ServicePath, accept, answer, read_in_thread, router_of
 from ramet.api.schemas.upgrades import ServiceUpgrade, Upgrade, Upgrades
 from ramet.model.passwords import Secret
 from ramet.upgrades import verbs
@@ -68,8 +68,4 @@ def upgrade_shape(found: verbs.Upgrade, password: Secret | None = None) -> Upgra
     return msgspec.convert({**report, **known}, Upgrade)
 
 
-upgrades_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}",
-    route_handlers=[upgrade_service, list_upgrades, get_upgrade],
-    tags=["Services"],
-)
+upgrades_router = router_of(__name__, "Services")
