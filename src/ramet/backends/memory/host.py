@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 
 from ramet.backends.interface.values import Server
-from ramet.backends.memory.volumes import ROW_BYTES, Memory
+from ramet.backends.memory.volumes import ROW_BYTES, MemoryPart
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
 
 
-class MemoryHost:
+class MemoryHost(MemoryPart):
     """An imaginary host; obeys ramet.backends.interface.host.Host."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
 
     def size(self) -> Size:
         """Return a host of 16 cores and 64 GB."""

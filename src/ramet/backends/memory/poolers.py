@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 
 from ramet.backends.interface.values import Server
-from ramet.backends.memory.volumes import Memory
+from ramet.backends.memory.volumes import MemoryPart
 from ramet.errors import Invalid
 
 
-class MemoryPoolers:
+class MemoryPoolers(MemoryPart):
     """Poolers that are only noted; obeys ramet.backends.interface.poolers.Poolers."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
 
     def check(self) -> str:
         """Have poolers that keep prepared statements."""

@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 
 from ramet.backends.interface.values import Server
-from ramet.backends.memory.volumes import Memory, Volume
+from ramet.backends.memory.volumes import MemoryPart, Volume
 
 
-class MemoryReplicas:
+class MemoryReplicas(MemoryPart):
     """Replicas that share rows; obeys ramet.backends.interface.replicas.Replicas."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
 
     def check_room(self, primary: Server) -> None:
         """Find room for every replica."""

@@ -2,17 +2,14 @@
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
 from ramet.backends.interface.values import Server
-from ramet.backends.memory.volumes import Memory
+from ramet.backends.memory.volumes import MemoryPart
 from ramet.model.wal_level import WalLevel
 
 _LIMIT_BYTES = 4 * 1024**3
 
 
-class MemoryReplication:
+class MemoryReplication(MemoryPart):
     """Slots that a test makes; obeys ramet.backends.interface.replication.Replication."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
 
     def slots(self, server: Server) -> ReplicationSlots:
         """Return the slots of a volume; of a stopped one their names."""

@@ -6,17 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
-from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row, Volume
+from ramet.backends.memory.volumes import ROW_BYTES, MemoryPart, Row, Volume
 from ramet.errors import Failed
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot
 
 
-class MemoryRestore:
+class MemoryRestore(MemoryPart):
     """Copies of rows; obeys ramet.backends.interface.restore.Restore."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
 
     def check_fork(self, source: Source, as_of: datetime | None) -> None:
         """Allow every fork."""

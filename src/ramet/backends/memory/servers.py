@@ -5,16 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
-from ramet.backends.memory.volumes import KEPT_ENTRIES, Memory, Volume
+from ramet.backends.memory.volumes import KEPT_ENTRIES, MemoryPart, Volume
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, is_password_of
 
 
-class MemoryServers:
+class MemoryServers(MemoryPart):
     """Servers that only count; obeys ramet.backends.interface.servers.Servers."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
 
     def initialize(self, server: Server) -> None:
         with self._memory.lock:

@@ -85,3 +85,10 @@ class Memory:
         if not (volume.running and volume.is_open):
             raise Failed("NOT_SERVING", f"Service {service_id} does not accept connections")
         return volume
+
+
+class MemoryPart:
+    """A part of the backend in memory."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
