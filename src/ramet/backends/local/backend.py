@@ -1,9 +1,11 @@
 """The backend of this host: each service is a PostgreSQL server with its own volume, archive and snapshots."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from ramet.archive.object_store import open_bucket
 from ramet.backends.local.followers.followers import LocalFollowers
@@ -29,6 +31,13 @@ from ramet.backends.local.volumes.pool import Pool, open_pool
 from ramet.backends.local.volumes.quota_support import open_quotas
 from ramet.machine.installation import find_installations
 
+_Part = TypeVar("_Part")
+
+
+def _part(make: Callable[["LocalBackend"], _Part]) -> cached_property[_Part]:
+    """Return a property: a part of the backend, which is made when it is first used."""
+    return cached_property(make)
+
 
 @dataclass(frozen=True)
 class LocalBackend:
@@ -39,53 +48,16 @@ class LocalBackend:
     archive: LocalArchive
     vault: Vault
 
-    @cached_property
-    def servers(self) -> LocalServers:
-        return LocalServers(self.instances, self.pool.driver, self.poolers)
-
-    @cached_property
-    def restore(self) -> LocalRestore:
-        return LocalRestore(self.instances, self.pool)
-
-    @cached_property
-    def replicas(self) -> LocalReplicas:
-        """Read replicas and their balancers."""
-        return LocalReplicas(self.instances, self.pool)
-
-    @cached_property
-    def poolers(self) -> Poolers:
-        """The poolers of services and replica sets."""
-        return Poolers(self.instances)
-
-    @cached_property
-    def sources(self) -> LocalSources:
-        """Databases elsewhere."""
-        return LocalSources(self.instances, self.pool, self.vault)
-
-    @cached_property
-    def subscriptions(self) -> LocalSubscriptions:
-        """Subscriptions to databases elsewhere."""
-        return LocalSubscriptions(self.instances, self.vault)
-
-    @cached_property
-    def replication(self) -> LocalReplication:
-        """Logical replication to servers elsewhere."""
-        return LocalReplication(self.instances)
-
-    @cached_property
-    def upgrades(self) -> LocalUpgrades:
-        """Other major versions."""
-        return LocalUpgrades(self.instances, self.pool)
-
-    @cached_property
-    def followers(self) -> LocalFollowers:
-        """Standbys of databases elsewhere."""
-        return LocalFollowers(self.instances, self.pool, self.vault)
-
-    @cached_property
-    def host(self) -> LocalHost:
-        """The host as a whole."""
-        return LocalHost(self.instances, self.pool, self.poolers)
+    poolers = _part(lambda it: Poolers(it.instances))
+    servers = _part(lambda it: LocalServers(it.instances, it.pool.driver, it.poolers))
+    restore = _part(lambda it: LocalRestore(it.instances, it.pool))
+    replicas = _part(lambda it: LocalReplicas(it.instances, it.pool))
+    sources = _part(lambda it: LocalSources(it.instances, it.pool, it.vault))
+    subscriptions = _part(lambda it: LocalSubscriptions(it.instances, it.vault))
+    replication = _part(lambda it: LocalReplication(it.instances))
+    upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
+    followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))
+    host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers))
 
 
 def open_backend(
