@@ -32,6 +32,7 @@ from ramet.backends.local.wal import archive, digests
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.errors import Failed, Invalid, Unavailable
+from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
 
 _log = logging.getLogger(__name__)
@@ -211,10 +212,8 @@ class LocalServers:
         return read_control_data(program, paths.data).is_clean
 
     def _await(self, server: Server, seen: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _STOP_SECONDS
-        while not seen():
-            if time.monotonic() > deadline:
-                raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
+        if not wait_until(seen, _STOP_SECONDS):
+            raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
 
 
 def _observed(paths: ServicePaths, is_replica: bool) -> Observation:

@@ -7,8 +7,7 @@ import contextlib
 import fcntl
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -18,6 +17,7 @@ import msgspec
 from ramet.cli.user_files.files import write_private
 from ramet.errors import Unavailable, WrongState
 from ramet.machine.processes import ProcessRecord, record_of
+from ramet.machine.waiting import wait_until
 
 _PAUSE_SECONDS = 0.05
 _LOCK_SECONDS = 0.5
@@ -75,7 +75,7 @@ def end(data_dir: Path, timeout_seconds: float) -> Instance | None:
         return None
     with contextlib.suppress(ProcessLookupError):
         os.kill(found.process.pid, signal.SIGTERM)
-    if not _becomes_true(lambda: not _is_held(data_dir), timeout_seconds):
+    if not wait_until(lambda: not _is_held(data_dir), timeout_seconds, _PAUSE_SECONDS):
         raise Unavailable(
             "STILL_RUNNING",
             f"ramet up (pid {found.process.pid}) did not stop within {timeout_seconds:g} s",
@@ -88,18 +88,9 @@ def end(data_dir: Path, timeout_seconds: float) -> Instance | None:
 def _locked(data_dir: Path, mode: int) -> Iterator[None]:
     with os.fdopen(os.open(_lock_path(data_dir), os.O_RDWR | os.O_CREAT, 0o600)) as file:
         # Not at once: `running` in another process takes the lock for an instant.
-        if not _becomes_true(lambda: _try_lock(file, mode), _LOCK_SECONDS):
+        if not wait_until(lambda: _try_lock(file, mode), _LOCK_SECONDS, _PAUSE_SECONDS):
             raise WrongState("DATA_DIR_IN_USE", _who_holds(data_dir), "Use that one, or another --data.")
         yield
-
-
-def _becomes_true(condition: Callable[[], bool], timeout_seconds: float) -> bool:
-    deadline = time.monotonic() + timeout_seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_PAUSE_SECONDS)
-    return True
 
 
 def _who_holds(data_dir: Path) -> str:

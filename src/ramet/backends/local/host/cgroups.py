@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ramet.backends.local.host.waiting import wait_until
+from ramet.machine.waiting import wait_until
 from ramet.model.size import Size
 
 _V2_ROOTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))

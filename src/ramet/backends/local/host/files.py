@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ramet.backends.local.host.waiting import wait_until
+from ramet.machine.waiting import wait_until
 
 _PAUSE_SECONDS = 0.02
 

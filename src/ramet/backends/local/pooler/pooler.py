@@ -10,7 +10,6 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE, looking_at
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.pooler.pgbouncer import (
     LOG,
     USERLIST,
@@ -28,6 +27,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE
 from ramet.backends.local.sql.service_roles import ensure_pooler_role_of
 from ramet.errors import Failed, Invalid, Unavailable
+from ramet.machine.waiting import wait_until
 
 POOLER = "pooler"
 BALANCER = "balancer"

@@ -63,16 +63,12 @@ def prune(paths: ServicePaths, now_seconds: float) -> None:
         kept_bytes = _size_bytes(current)
         for file in reversed(rotated):
             kept_bytes += _size_bytes(file)
-            if kept_bytes > KEPT_BYTES or now_seconds - _changed_seconds(file) > KEPT_SECONDS:
+            if kept_bytes > KEPT_BYTES or now_seconds - file.stat().st_mtime > KEPT_SECONDS:
                 file.unlink(missing_ok=True)
 
 
 def _size_bytes(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
-
-
-def _changed_seconds(file: Path) -> float:
-    return file.stat().st_mtime
 
 
 def _messages(file: Path) -> list[str]:

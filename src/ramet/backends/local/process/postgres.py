@@ -12,7 +12,6 @@ from ramet.backends.local.host.children import ENVIRONMENT, reap_ended, spawn
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.process import log_files, signals
 from ramet.backends.local.process.identity import (
     children_of,
@@ -28,6 +27,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.machine.processes import record_of
 from ramet.machine.programs import complete
+from ramet.machine.waiting import wait_until
 
 _PAUSE_SECONDS = 0.001
 _EXEC_SECONDS = 5.0

@@ -22,7 +22,6 @@ from ramet.backends.local.host.cgroups import Limits
 from ramet.backends.local.host.own_faults import is_own
 from ramet.backends.local.host.paths import Layout, ServicePaths, make_passage, make_private_parents
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
@@ -39,6 +38,7 @@ from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
 from ramet.backends.local.wal.control_file import read_standby_settings
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation, Installations, extension_of
+from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 

@@ -12,7 +12,6 @@ import psycopg
 from ramet.backends.interface.sources import Locale, SourceFacts, SourceRole
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.process import postgres
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
@@ -21,6 +20,7 @@ from ramet.backends.local.sql import connections, read_only_access
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.backends.local.sql.roles import ADMIN_MEMBERSHIPS
 from ramet.errors import Unavailable
+from ramet.machine.waiting import wait_until
 
 _LOGIN_SECONDS = 10.0
 _LONG = "3600s"

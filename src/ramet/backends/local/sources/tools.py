@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ramet.backends.local.host.children import ENVIRONMENT
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.process.identity import processes_in
 from ramet.errors import Failed, Unavailable
+from ramet.machine.waiting import wait_until
 
 _KEPT_LINES = 40
 _SHOWN_CHARACTERS = 1500

@@ -12,9 +12,9 @@ from psycopg import sql
 
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.subscriptions import PublisherFacts
-from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.sources.examine import OWN_SCHEMA
 from ramet.backends.local.sources.relay import PORT, open_relay
+from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
 
 _MOST_NAMES = 200

@@ -21,7 +21,6 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.children import ENVIRONMENT
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.host.waiting import wait_until
 from ramet.backends.local.process.identity import processes_in
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.server.instances import Instances
@@ -31,6 +30,7 @@ from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.machine.programs import complete
+from ramet.machine.waiting import wait_until
 
 _OLD, _NEW = "data.before", "data.after"
 _DONE, _WITHOUT_STATISTICS = "upgraded.json", "without-statistics"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import psutil
 
-from ramet.backends.local.host.waiting import wait_until
 from ramet.errors import Failed, WrongState
 from ramet.machine.programs import run
+from ramet.machine.waiting import wait_until
 
 _OPTIONS = "loop,nodev,nosuid,noatime"
 _BUSY_STATUS = "target is busy"

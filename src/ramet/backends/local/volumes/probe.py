@@ -22,13 +22,8 @@ def best_driver(directory: Path) -> str:
 
 def supports(directory: Path, driver: str) -> bool:
     """Tell whether the file system of `directory` supports this driver."""
-    match driver:
-        case "btrfs":
-            return is_btrfs(directory)
-        case "reflink":
-            return clones_files(directory)
-        case _:
-            return True
+    needed = {"btrfs": is_btrfs, "reflink": clones_files}.get(driver)
+    return needed is None or needed(directory)
 
 
 def clones_files(directory: Path) -> bool:
