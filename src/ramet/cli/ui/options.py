@@ -34,28 +34,29 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 ENVIRONMENT = click.Choice(Environment, case_sensitive=False)
 WAL_LEVEL = click.Choice(WalLevel, case_sensitive=False)
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
-
-
-def output_option(command: Command) -> Command:
-    """Add --output."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(FORMATS),
-        default=lambda: preferred_output()[0],
-        show_default="table, or the format of 'ramet config set output'",
-        help="Format of results.",
-    )(command)
-
-
-def credentials_option(command: Command) -> Command:
-    """Add --credentials-file, for commands that talk to a server."""
-    return click.option(
-        "--credentials-file",
-        type=FILE,
-        envvar=CREDENTIALS_VARIABLE,
-        help="File with server, project and key, as 'ramet up --credentials-file' writes it.",
-    )(command)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(FORMATS),
+    default=lambda: preferred_output()[0],
+    show_default="table, or the format of 'ramet config set output'",
+    help="Format of results.",
+)
+credentials_option = click.option(
+    "--credentials-file",
+    type=FILE,
+    envvar=CREDENTIALS_VARIABLE,
+    help="File with server, project and key, as 'ramet up --credentials-file' writes it.",
+)
+data_option = click.option(
+    "--data",
+    "data_dir",
+    type=DIRECTORY,
+    help="Data directory.  [default: RAMET_DATA_DIR, or the usual one]",
+)
+password_option = click.option(
+    "--no-save-password", is_flag=True, help="Print the password instead of saving it for 'ramet db connect'."
+)
 
 
 def with_client(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,28 +98,11 @@ def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("service", shell_complete=_complete_service)(with_client(found))
 
 
-def data_option(command: Command) -> Command:
-    """Add --data, for commands that work on a data directory of this host."""
-    return click.option(
-        "--data",
-        "data_dir",
-        type=DIRECTORY,
-        help="Data directory.  [default: RAMET_DATA_DIR, or the usual one]",
-    )(command)
-
-
 def setting_option(name: str) -> Callable[[Command], Command]:
     """Add the option of a setting, which overrides its variable; the command gets it as it was typed."""
     setting = describe_settings()[name]
     meaning = f"{setting.meaning[:1].upper()}{setting.meaning[1:]}."
     return click.option(f"--{name.replace('_', '-')}", help=f"{meaning}  [default: {setting.default}]")
-
-
-def password_option(command: Command) -> Command:
-    """Add --no-save-password."""
-    return click.option(
-        "--no-save-password", is_flag=True, help="Print the password instead of saving it for 'ramet db connect'."
-    )(command)
 
 
 def open_client(credentials_file: Path | None, timeout_seconds: float = 30.0) -> Client:
