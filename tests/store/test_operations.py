@@ -171,10 +171,10 @@ def test_what_no_client_requested_is_delayed_for_a_minute_only(store: Store) -> 
         assert [leased.id for leased in operations.lease(tx, "one", known, 30, 1)] == [restart]
 
 
-@pytest.mark.parametrize("step_seconds", [0.5, 5, 3600])
+@pytest.mark.parametrize("step_seconds", [60, 300, 3600])
 def test_what_waits_is_due_when_the_clock_steps_back(store: Store, step_seconds: float) -> None:
     resting = submitted(store)
-    record(store, lease(store)[0], None, 10)
+    record(store, lease(store)[0], None, 600)
     queued = submitted(store)
     step_clock_back(store, step_seconds)
     with store.read() as tx:
