@@ -15,7 +15,7 @@ class LineFormatter(logging.Formatter):
         """Return the line."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         parts = [time, f"level={record.levelname.lower()}", f"from={record.name}"]
-        parts.append(f"message={_value(record.getMessage())}")
+        parts.append(f"message={json.dumps(record.getMessage(), ensure_ascii=False)}")
         if record.exc_info:
             parts.append(f"trace={json.dumps(self.formatException(record.exc_info), ensure_ascii=False)}")
         return " ".join(parts)
@@ -28,7 +28,3 @@ def start_logging(level: str) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-
-
-def _value(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

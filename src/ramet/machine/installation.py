@@ -134,7 +134,7 @@ def find_installations(environ: Mapping[str, str] = os.environ) -> Installations
     named = [Path(part) for part in environ.get("RAMET_PG_BIN", "").split(os.pathsep) if part]
     chosen = [_named(directory) for directory in named]
     usual = sorted(_probe_all(_usual_places(environ)), key=lambda one: (one.major, one.minor), reverse=True)
-    found = _distinct([*chosen, *usual, *_probe_all(_wheel_places())])
+    found = {one.bin: one for one in (*chosen, *usual, *_probe_all(_wheel_places()))}.values()
     if not found:
         raise Failed(
             "POSTGRESQL_MISSING",
@@ -172,10 +172,6 @@ def _wheel_places() -> Iterable[Path]:
 
 def _probe_all(places: Iterable[Path]) -> list[Installation]:
     return [found for place in places if (found := probe(place)) is not None]
-
-
-def _distinct(found: Iterable[Installation]) -> list[Installation]:
-    return list({one.bin: one for one in found}.values())
 
 
 def probe(directory: Path) -> Installation | None:

@@ -36,10 +36,6 @@ GoesOn = Callable[[bool], bool]
 _OVER = (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
 
 
-def _always(_waits: bool) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class _Unreadable:
     """Takes the place of a state that cannot be decoded: reading a field of it raises the reason."""
@@ -62,7 +58,7 @@ class Runner:
     worker: str
     lease_seconds: float
 
-    def run(self, operation: Operation, goes_on: GoesOn = _always) -> bool:
+    def run(self, operation: Operation, goes_on: GoesOn = lambda _waits: True) -> bool:
         """Run an operation until it is over, has to wait, or its lease is lost.
 
         False when the result is not recorded because the store was unavailable too long: the lease may be released.

@@ -33,7 +33,9 @@ class TakeSnapshot(Steps):
 
     def take(self, work: Work[SnapshotState]) -> Outcome:
         taken = take_snapshot(self.tools, work, work.state.kind, work.state.name)
-        return taken if isinstance(taken, Wait) else _recorded(taken)
+        if isinstance(taken, Wait):
+            return taken
+        return Next("retire", changes=lambda tx: snapshots.insert_snapshot(tx, taken))
 
     def retire(self, work: Work[SnapshotState]) -> Outcome:
         with self.tools.store.read() as tx:
@@ -67,10 +69,6 @@ class TakeSnapshot(Steps):
 
     def undo_take(self, work: Work[SnapshotState]) -> None:
         self.tools.backend.restore.delete_snapshot(work.subject, work.state.snapshot_id)
-
-
-def _recorded(taken: Snapshot) -> Next:
-    return Next("retire", changes=lambda tx: snapshots.insert_snapshot(tx, taken))
 
 
 def _discard_wal(tools: Tools, service_id: str, kept: list[Snapshot]) -> None:

@@ -68,13 +68,13 @@ class TryUpgrade(Creation):
         return found
 
     def recover(self, work: Work[TryUpgradeState]) -> Outcome:
-        return recover(self.tools, work, self._server(work))
+        return recover(self.tools, work, self.tools.server(work))
 
     def boot(self, work: Work[TryUpgradeState]) -> Outcome:
-        return boot(self.tools, work, self._server(work), first=True) or Next("survey", self._timed(work))
+        return boot(self.tools, work, self.tools.server(work), first=True) or Next("survey", self._timed(work))
 
     def survey(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, facts = self._server(work), work.state.facts
+        server, facts = self.tools.server(work), work.state.facts
         made = retry_if_server_killed(
             work,
             lambda: self.tools.backend.upgrades.survey(server, facts.statements, PATIENCE_SECONDS),
@@ -87,12 +87,12 @@ class TryUpgrade(Creation):
         return Next("prepare", replace(self._timed(work), before=made))
 
     def prepare(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, prepare = self._server(work), self.tools.backend.upgrades.prepare
+        server, prepare = self.tools.server(work), self.tools.backend.upgrades.prepare
         killed = retry_if_server_killed(work, lambda: prepare(server), again="boot")
         return killed or Next("stop", self._timed(work))
 
     def stop(self, work: Work[TryUpgradeState]) -> Outcome:
-        self.tools.backend.servers.stop(self._server(work))
+        self.tools.backend.servers.stop(self.tools.server(work))
         return Next("upgrade", self._timed(work))
 
     def upgrade(self, work: Work[TryUpgradeState]) -> Outcome:
@@ -109,10 +109,10 @@ class TryUpgrade(Creation):
         )
 
     def start(self, work: Work[TryUpgradeState]) -> Outcome:
-        return boot(self.tools, work, self._server(work), first=True) or Next("complete", self._timed(work))
+        return boot(self.tools, work, self.tools.server(work), first=True) or Next("complete", self._timed(work))
 
     def complete(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, complete = self._server(work), self.tools.backend.upgrades.complete
+        server, complete = self.tools.server(work), self.tools.backend.upgrades.complete
         problems = retry_if_server_killed(work, lambda: complete(server, work.state.from_major), again="start")
         if isinstance(problems, Next):
             return problems
@@ -120,7 +120,7 @@ class TryUpgrade(Creation):
         return Next("analyze", replace(self._timed(work), report=report))
 
     def analyze(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, analyze = self._server(work), self.tools.backend.restore.analyze
+        server, analyze = self.tools.server(work), self.tools.backend.restore.analyze
         ended = retry_if_server_killed(work, lambda: analyze(server, PATIENCE_SECONDS), again="start")
         if isinstance(ended, Next):
             return ended
@@ -129,7 +129,7 @@ class TryUpgrade(Creation):
         return Next("compare", replace(self._timed(work), report={**work.state.report, "statistics": ended}))
 
     def compare(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, state, survey = self._server(work), work.state, self.tools.backend.upgrades.survey
+        server, state, survey = self.tools.server(work), work.state, self.tools.backend.upgrades.survey
         after = retry_if_server_killed(
             work, lambda: survey(server, state.facts.statements, PATIENCE_SECONDS), again="start"
         )
@@ -144,7 +144,7 @@ class TryUpgrade(Creation):
         return Next(following, replace(self._timed(work), report=report, before=None))
 
     def secure(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, secure, neutralize = self._server(work), self.tools.backend.servers.secure, work.state.quiet
+        server, secure, neutralize = self.tools.server(work), self.tools.backend.servers.secure, work.state.quiet
         found = retry_if_server_killed(work, lambda: secure(server, is_new=False, neutralize=neutralize), again="start")
         if isinstance(found, Next):
             return found
@@ -201,10 +201,6 @@ class TryUpgrade(Creation):
     def on_failed(self, tx: sa.Connection, work: Work[TryUpgradeState], error: str) -> None:
         super().on_failed(tx, work, error)
         services.update_service(tx, work.subject, report=_stored(work.state))
-
-    def _server(self, work: Work[TryUpgradeState]) -> Server:
-        """Return the fork's server; its row has the version of its data."""
-        return self.tools.server(work)
 
     def _upgraded(self, work: Work[TryUpgradeState]) -> Server:
         return server_of(replace(self.tools.service(work.subject), pg_major=work.state.to_major))

@@ -136,8 +136,5 @@ def _archive_pairs(held: ArchiveWindow | None) -> list[tuple[str, str | Text]]:
 
 def _snapshot_row(snapshot: Snapshot) -> list[str | Text]:
     size = "" if snapshot.size_bytes is None else f"{snapshot.size_bytes / _MIB:.1f} MiB"
-    return [snapshot.id, _time(snapshot), snapshot.kind, size, snapshot.name or "", snapshot.status]
-
-
-def _time(snapshot: Snapshot) -> str:
-    return "" if snapshot.time is None else rfc3339(snapshot.time)
+    time = "" if snapshot.time is None else rfc3339(snapshot.time)
+    return [snapshot.id, time, snapshot.kind, size, snapshot.name or "", snapshot.status]

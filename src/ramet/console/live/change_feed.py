@@ -76,9 +76,10 @@ async def changes(feed: ChangeFeed, project_id: str, version: str) -> AsyncItera
     while not feed.closed:
         await asyncio.sleep(_POLL_SECONDS)
         present = await asyncio.to_thread(feed.read, project_id)
-        if changed := _differing(seen.services, present.services):
+        before, after = seen.services, present.services
+        if changed := sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key)):
             seen, quiet_since = present, time.monotonic()
-            yield ServerSentEventMessage(_listed(changed), event="changed")
+            yield ServerSentEventMessage("*" if len(changed) > _MAX_LISTED else " ".join(changed), event="changed")
         elif time.monotonic() - quiet_since > _KEEP_ALIVE_SECONDS:
             quiet_since = time.monotonic()
             yield ServerSentEventMessage(None, comment="keep-alive")
@@ -87,11 +88,3 @@ async def changes(feed: ChangeFeed, project_id: str, version: str) -> AsyncItera
 def _checksums(state: Mapping[str, object]) -> ProjectState:
     services = {service_id: zlib.crc32(repr(shown).encode()) for service_id, shown in state.items()}
     return ProjectState(services, hashlib.blake2b(repr(sorted(services.items())).encode(), digest_size=8).hexdigest())
-
-
-def _differing(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    return [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
-
-
-def _listed(service_ids: list[str]) -> str:
-    return "*" if len(service_ids) > _MAX_LISTED else " ".join(sorted(service_ids))

@@ -33,16 +33,12 @@ class Metric:
     text: Callable[[float], str]
 
 
-def _cores(value: float) -> str:
-    return f"{value:.2f} CPU"
-
-
 def _count(value: float) -> str:
     return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
 METRICS = (
-    Metric("CPU", "ramet_cpu_seconds_total", _cores),
+    Metric("CPU", "ramet_cpu_seconds_total", "{:.2f} CPU".format),
     Metric("Memory", "ramet_memory_bytes", bytes_text),
     Metric("Connections", "ramet_connections", _count),
     Metric("Transactions per second", "ramet_transactions_total", _count),

@@ -79,8 +79,5 @@ class Known:
 
 def as_options(settings: Mapping[str, str]) -> str:
     """Return settings as the `options` of a connection."""
-    return " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace(" ", r"\ ")
+    escaped = {name: value.replace("\\", r"\\").replace(" ", r"\ ") for name, value in settings.items()}
+    return " ".join(f"-c {name}={value}" for name, value in escaped.items())
