@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -15,6 +16,8 @@ from ramet.api.application import create_app, openapi_json
 from ramet.archive.object_store import open_bucket
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.inventory import Inventory
+from ramet.backends.kubernetes.backend import KubernetesBackend, open_kubernetes
+from ramet.backends.kubernetes.site import Exposure, Site
 from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
@@ -67,7 +70,7 @@ class Runtime:
     def open(cls, settings: Settings) -> "Runtime":
         """Open the store and the backend of a data directory, and wire everything over them."""
         make_data_dir(settings.data_dir)
-        return wire(settings, open_store(settings), local_backend(settings))
+        return wire(settings, open_store(settings), backend_of(settings))
 
     def http(self) -> Litestar:
         """Return the HTTP application over the verbs."""
@@ -128,6 +131,28 @@ def local_inventory(settings: Settings) -> Inventory:
     return LocalInventory(local_backend(settings))
 
 
+def backend_of(settings: Settings) -> Backend:
+    """Open the backend that the settings name."""
+    if settings.backend == "kubernetes":
+        return kubernetes_backend(settings)
+    return local_backend(settings)
+
+
+def kubernetes_backend(settings: Settings) -> KubernetesBackend:
+    """Open the namespace of Kubernetes that the settings name; no request is made."""
+    site = Site(
+        namespace=settings.kubernetes_namespace,
+        image=settings.kubernetes_image,
+        majors=settings.kubernetes_majors,
+        storage_class=settings.kubernetes_storage_class,
+        snapshot_class=settings.kubernetes_snapshot_class,
+        volume_gbs=settings.kubernetes_volume_gbs,
+        exposure=Exposure(settings.kubernetes_endpoints),
+        extensions=settings.kubernetes_extensions,
+    )
+    return open_kubernetes(site, settings.kubeconfig)
+
+
 def local_backend(settings: Settings) -> LocalBackend:
     """Open the backend of this host."""
     image_bytes = None if settings.image_gbs is None else settings.image_gbs * _GIB
@@ -159,7 +184,10 @@ def has_storage(settings: Settings) -> bool:
 
 
 def describe_host(settings: Settings) -> Sequence[tuple[str, str]]:
-    """Return what this host gives, without changing it, as (title, sentence) rows."""
+    """Return what this host, or the cluster, gives, without changing it, as (title, sentence) rows."""
+    if settings.backend == "kubernetes":
+        with closing(kubernetes_backend(settings)) as backend:
+            return backend.host.describe()
     return doctor.survey(settings.data_dir)
 
 

@@ -72,18 +72,38 @@ def _read_ports(text: str) -> range:
     return range(int(found[1]), int(found[2]) + 1)
 
 
+def _read_majors(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not all(re.fullmatch(r"1[5-9]|[2-9][0-9]", part) for part in parts):
+        raise ValueError
+    return tuple(map(int, parts))
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    found = tuple(text.split(","))
+    if not all(re.fullmatch(r"[a-z0-9_]{1,63}", name) for name in found):
+        raise ValueError
+    return found
+
+
 _HOST_NAME = _Kind("a host name or an address", _read_host)
 _DIRECTORY = _Kind("a directory, which is created if it does not exist", _read_directory)
 _FILE = _Kind("an existing file", _read_file)
 _PORT_RANGE = _Kind("two ports from 1024 to 65535, for example 15432-16431", _read_ports)
 _SWITCH = _Kind("on or off", lambda text: {"on": True, "off": False}[text])
 _DRIVER = _choice("auto", "reflink", "btrfs", "copy")
+_BACKEND = _choice("local", "kubernetes")
 _LEVEL = _choice("DEBUG", "INFO", "WARNING", "ERROR")
 _REGION = _matching("lower-case letters, digits and hyphens", r"[a-z0-9][a-z0-9-]{0,62}")
 _DATABASE = _matching(
     "a URL that begins with sqlite:/// or postgresql+psycopg://", r"(sqlite:///|postgresql\+psycopg://).*"
 )
 _ARCHIVE = _matching("a URL that begins with s3://, gs://, az:// or file://", r"(s3|gs|az|file)://.+")
+_NAMESPACE = _matching("a name of lower-case letters, digits and hyphens", r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_IMAGE = _matching("the name of an image, with {major} for the version of PostgreSQL", r"[^\s]*\{major\}[^\s]*")
+_CLASS = _matching("the name of a class", r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_MAJORS = _Kind("versions from 15 on with commas between them, for example 18,17", _read_majors)
+_EXTENSIONS = _Kind("names with commas between them, for example vector,timescaledb", _read_names)
 _VARIABLES = {"has_limits": "RAMET_LIMITS"}
 
 
@@ -154,6 +174,34 @@ class Settings:
     ] = 10
     window_days: Annotated[int, _number(1, 3650), "length of the restore window in days"] = 7
     history_days: Annotated[int, _number(1, 3650), "days for which finished operations can be read"] = 30
+    backend: Annotated[str, _BACKEND, "where servers run: local (this host) or kubernetes"] = "local"
+    kubeconfig: Annotated[
+        Path | None,
+        _FILE,
+        "kubeconfig file of the cluster; by default that of KUBECONFIG, or the cluster that Ramet itself runs in",
+    ] = None
+    kubernetes_namespace: Annotated[str, _NAMESPACE, "namespace of the services on Kubernetes"] = "ramet"
+    kubernetes_image: Annotated[str, _IMAGE, "image of PostgreSQL on Kubernetes, with {major} for its version"] = (
+        "ghcr.io/cloudnative-pg/postgresql:{major}"
+    )
+    kubernetes_majors: Annotated[
+        tuple[int, ...], _MAJORS, "versions of PostgreSQL that these images have; new services get the first one"
+    ] = (18, 17, 16, 15)
+    kubernetes_extensions: Annotated[
+        tuple[str, ...], _EXTENSIONS, "extensions that these images have beside PostgreSQL's own"
+    ] = ()
+    kubernetes_storage_class: Annotated[
+        str, _CLASS, "storage class of volumes on Kubernetes; by default the cluster's default"
+    ] = ""
+    kubernetes_snapshot_class: Annotated[
+        str, _CLASS, "snapshot class of volumes on Kubernetes; by default the cluster's default"
+    ] = ""
+    kubernetes_volume_gbs: Annotated[int, _number(1, 65536), "size in GiB of a new volume on Kubernetes"] = 10
+    kubernetes_endpoints: Annotated[
+        str,
+        _choice("cluster", "nodeport", "loadbalancer"),
+        "how clients reach services on Kubernetes: cluster (from inside), nodeport or loadbalancer",
+    ] = "cluster"
     log_level: Annotated[str, _LEVEL, "lowest log level: DEBUG, INFO, WARNING or ERROR"] = "INFO"
 
     def store_url(self) -> str:
@@ -226,6 +274,8 @@ def _shown(value: object) -> str:
             return "on" if value else "off"
         case None:
             return ""
+        case tuple():
+            return ",".join(map(str, value))
         case _:
             return str(value)
 

@@ -79,6 +79,8 @@ def left_behind(report: ForkReport) -> list[LeftBehind]:
 def checks_of(report: ForkReport) -> list[str]:
     """Return sentences that say what was verified before the fork was READY."""
     captured, recovered = report.facts["capture"], report.facts["recovery"]
+    if "checks" in captured:
+        return list(captured["checks"])
     archive = captured.get("archive")
     checks = [] if archive is None else [f"Each part of base backup {archive['base_backup']} had its SHA-256 checksum."]
     checks += ["Each WAL segment was complete, and belonged to the parent's cluster, timeline and position."]

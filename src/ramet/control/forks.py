@@ -64,7 +64,7 @@ def fork_service(
             return replayed
         plan = recheck(plane, tx, plan, request)
         (port,) = reserve_ports(plane, tx, new.free_ports)
-        fork = replace(plan.fork, id=new.service_id, port=port, verifier=new.verifier)
+        fork = new.given_to(plan.fork, plane, port)
         held = None if plan.point.from_archive else plan.parent.id
         accepted = accept(plane, tx, fork, ProcedureName.FORK, new.password, state_of(tx, plan, request), held)
         remember(plane, tx, project_id, idempotency_key, asked, fork.id)

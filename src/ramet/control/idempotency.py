@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports
@@ -11,7 +12,7 @@ from ramet.control.requests import Accepted
 from ramet.errors import Invalid
 from ramet.ids import new_id
 from ramet.model.passwords import Secret, derived_password, new_password, scram_verifier
-from ramet.model.service import is_visible
+from ramet.model.service import Service, is_visible
 from ramet.procedures.servers import server_of
 from ramet.store import idempotency, services
 
@@ -24,6 +25,11 @@ class NewIdentity:
     password: Secret
     verifier: Secret
     free_ports: list[int]
+
+    def given_to(self, wanted: Service, plane: Plane, port: int) -> Service:
+        """Return a wanted service with this identity, and the address that its clients connect to."""
+        host = plane.backend.host.address(self.service_id, wanted.host)
+        return replace(wanted, id=self.service_id, host=host, port=port, verifier=self.verifier)
 
 
 def new_identity(plane: Plane, key: str | None) -> NewIdentity:

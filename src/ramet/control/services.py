@@ -93,7 +93,7 @@ def accept_new(
             return replayed
         check_project(tx, project_id)
         (port,) = reserve_ports(plane, tx, new.free_ports)
-        service = replace(wanted, id=new.service_id, port=port, verifier=new.verifier)
+        service = new.given_to(wanted, plane, port)
         accepted = accept(plane, tx, service, procedure, new.password, state)
         remember(plane, tx, project_id, idempotency_key, request, service.id)
     plane.wake()

@@ -85,7 +85,7 @@ def upgrade_service(
             return replayed
         plan = recheck(plane, tx, plan, wanted)
         (port,) = reserve_ports(plane, tx, new.free_ports)
-        fork = replace(plan.fork, id=new.service_id, port=port, verifier=new.verifier)
+        fork = new.given_to(plan.fork, plane, port)
         state = TryUpgradeState(
             **asdict(state_of(tx, plan, wanted)),
             from_major=service.pg_major,

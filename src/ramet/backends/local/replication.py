@@ -12,8 +12,8 @@ from ramet.backends.local.sql import connections, roles
 _DIRECTORY = "pg_replslot"
 _MIB = 1024**2
 # A setting without a unit is in megabytes; -1 means no limit. The restart_lsn of a lost slot is null.
-_LIMIT = "SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'"
-_SLOTS = """
+LIMIT = "SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'"
+SLOTS = """
 SELECT slot_name, plugin, database, active, wal_status,
        greatest(0, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
                                         ELSE pg_current_wal_lsn() END, restart_lsn))::bigint
@@ -33,8 +33,8 @@ class LocalReplication:
         if postgres.running(paths) is None:
             return ReplicationSlots(None, [ReplicationSlot(name) for name in _names_on_disk(paths)])
         with connections.connect(paths) as connection:
-            ((limit,),) = connection.execute(_LIMIT).fetchall()
-            rows = connection.execute(_SLOTS).fetchall()
+            ((limit,),) = connection.execute(LIMIT).fetchall()
+            rows = connection.execute(SLOTS).fetchall()
         return ReplicationSlots(None if limit < 0 else limit * _MIB, [ReplicationSlot(*row) for row in rows])
 
     def permit(self, server: Server) -> None:

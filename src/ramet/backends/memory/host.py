@@ -23,6 +23,10 @@ class MemoryHost(MemoryPart):
         """Claim TLS for every version."""
         return True
 
+    def address(self, service_id: str, host: str) -> str:
+        """Return the host of all."""
+        return host
+
     def volume_type(self) -> str:
         return "memory"
 

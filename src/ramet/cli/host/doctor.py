@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ramet import __version__
-from ramet.app import describe_host, local_backend
+from ramet.app import backend_of, describe_host
 from ramet.cli.host import instance
 from ramet.cli.host.leftovers import show_leftovers
 from ramet.cli.ui.options import data_option, output_option
@@ -60,7 +60,7 @@ def show_settings(output: str) -> None:
 def _rows(settings: Settings) -> Sequence[tuple[str, str]]:
     found = instance.running(settings.data_dir)
     process = "Not running." if found is None else f"Running at {found.base_url}, pid {found.process.pid}."
-    host = describe_host(settings) if found is None else local_backend(settings).host.describe()
+    host = describe_host(settings) if found is None else backend_of(settings).host.describe()
     return [
         ("ramet", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"),
         ("user", "root" if os.geteuid() == 0 else f"an ordinary user (uid {os.geteuid()})"),

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from ramet.api.application import BASE_PATH
-from ramet.app import Runtime, local_backend
+from ramet.app import Runtime, backend_of
 from ramet.cli.host import instance
 from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
 from ramet.cli.host.data_dir import existing_data_dir
@@ -66,7 +66,7 @@ def end_all(data_dir: Path | None) -> None:
     if ended is not None:
         say(f"ramet up (pid {ended.process.pid}) has stopped.")
     with instance.alone(settings.data_dir):
-        local_backend(settings).host.stop_all()
+        backend_of(settings).host.stop_all()
     say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
 
 

@@ -8,7 +8,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import row
+from ramet.backends.local.sql.connections import Connection, row
 from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.errors import Unavailable
 from ramet.model.metrics import key_of
@@ -52,18 +52,26 @@ def measure(paths: ServicePaths) -> dict[str, float] | None:
         return None
     try:
         with connections.connect(paths, timeout_seconds=_TIMEOUT_SECONDS, statement_timeout="2s") as connection:
-            sessions, totals = row(connection, _SESSIONS), row(connection, _TOTALS)
-            lag = connection.execute(_REPLAY_LAG).fetchone()
+            found = measure_by_sql(connection)
     except Unavailable:
         return None
     pids = [pid, *(child for child, _title in children_of(pid))]
     return {
-        **{key_of("ramet_connections", state=state): n for state, n in zip(_STATES, sessions, strict=True)},
-        **dict(zip(_TOTAL_KEYS, totals, strict=True)),
-        **({} if lag is None or lag[0] is None else {key_of("ramet_replay_lag_seconds"): max(0.0, lag[0])}),
+        **found,
         key_of("ramet_cpu_seconds_total"): sum(map(_cpu_seconds, pids)),
         key_of("ramet_memory_bytes"): sum(map(_memory_bytes, pids)),
         key_of("ramet_storage_bytes"): _storage_bytes(paths),
+    }
+
+
+def measure_by_sql(connection: Connection) -> dict[str, float]:
+    """Return what a server says of itself."""
+    sessions, totals = row(connection, _SESSIONS), row(connection, _TOTALS)
+    lag = connection.execute(_REPLAY_LAG).fetchone()
+    return {
+        **{key_of("ramet_connections", state=state): n for state, n in zip(_STATES, sessions, strict=True)},
+        **dict(zip(_TOTAL_KEYS, totals, strict=True)),
+        **({} if lag is None or lag[0] is None else {key_of("ramet_replay_lag_seconds"): max(0.0, lag[0])}),
     }
 
 

@@ -1,0 +1,1 @@
+"""PostgreSQL servers as clusters of CloudNativePG in a Kubernetes namespace."""

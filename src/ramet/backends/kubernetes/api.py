@@ -1,0 +1,213 @@
+"""Requests to the API server of Kubernetes, within one namespace, and programs run in its pods."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+from httpx2.websockets import HTTPXWSException, WebSocketSession
+from lightkube import ApiError, Client, KubeConfig
+from lightkube.config import client_adapter
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.core.exceptions import ConfigError
+from lightkube.types import PatchType
+from wsproto.utilities import LocalProtocolError
+
+from ramet.backends.kubernetes import names
+from ramet.backends.kubernetes.resources import Node, Object, SnapshotClass, StorageClass
+from ramet.errors import Failed, Invalid, Unavailable
+
+FIELD_MANAGER = "ramet"
+_TIMEOUT_SECONDS = 10.0
+_MESSAGE_BYTES = 1024 * 1024
+_CHANNELS = ["v5.channel.k8s.io"]
+_ROOT = "/api/v1/namespaces/{}/pods/{}/{}"
+_Kind = TypeVar("_Kind", bound=Object)
+_Global = TypeVar("_Global", StorageClass, SnapshotClass, Node)
+
+
+class Api:
+    """One namespace of a cluster. Errors: Failed for what was refused, Unavailable for what may succeed later."""
+
+    def __init__(self, config: SingleConfig, namespace: str) -> None:
+        timeout = httpx2.Timeout(_TIMEOUT_SECONDS)
+        self.namespace = namespace
+        self.client = Client(config, namespace, timeout=timeout, field_manager=FIELD_MANAGER, trust_env=False)
+        self._http = client_adapter.Client(config, client_adapter.ConnectionParams(timeout, trust_env=False))
+
+    def apply(self, kind: type[Object], manifest: Mapping[str, Any]) -> None:
+        """Make an object as its manifest says, or change it to that (server-side apply)."""
+        name = manifest["metadata"]["name"]
+        with _errors(f"{kind.__name__} {name}"):
+            self.client.patch(
+                kind, name, dict(manifest), namespace=self.namespace, patch_type=PatchType.APPLY, force=True
+            )
+
+    def patch(self, kind: type[Object], name: str, change: Mapping[str, Any]) -> None:
+        """Merge a change into an object."""
+        with _errors(f"{kind.__name__} {name}"):
+            self.client.patch(kind, name, dict(change), namespace=self.namespace, patch_type=PatchType.MERGE)
+
+    def patch_status(self, name: str, change: Mapping[str, Any]) -> None:
+        """Merge a change into the status of a Cluster."""
+        path = f"/apis/postgresql.cnpg.io/v1/namespaces/{self.namespace}/clusters/{name}/status"
+        with _errors(f"the status of Cluster {name}"):
+            headers = {"Content-Type": PatchType.MERGE.value}
+            _checked(self._http.patch(path, json={"status": change}, headers=headers))
+
+    def get(self, kind: type[_Kind], name: str) -> _Kind | None:
+        """Return an object; None when there is none."""
+        try:
+            with _errors(f"{kind.__name__} {name}"):
+                return self.client.get(kind, name, namespace=self.namespace)
+        except _Missing:
+            return None
+
+    def find(self, kind: type[_Kind], labels: Mapping[str, str]) -> list[_Kind]:
+        """Return the objects that have all of these labels."""
+        with _errors(f"the list of {kind.__name__}"):
+            return list(self.client.list(kind, namespace=self.namespace, labels=dict(labels)))
+
+    def find_global(self, kind: type[_Global]) -> list[_Global]:
+        """Return all objects of a kind that is in no namespace."""
+        with _errors(f"the list of {kind.__name__}"):
+            return list(self.client.list(kind))
+
+    def delete(self, kind: type[Object], name: str, *, grace_seconds: int | None = None) -> None:
+        """Request the removal of an object, if it is there."""
+        try:
+            with _errors(f"{kind.__name__} {name}"):
+                self.client.delete(kind, name, namespace=self.namespace, grace_period=grace_seconds)
+        except _Missing:
+            return
+
+    def watch(self, kind: type[_Kind], labels: Mapping[str, Any], version: str | None) -> Iterator[tuple[str, _Kind]]:
+        """Yield the changes of objects after a version of their list, until the connection ends."""
+        with _errors(f"the watch of {kind.__name__}"):
+            yield from self.client.watch(
+                kind, namespace=self.namespace, labels=dict(labels), resource_version=version, server_timeout=300
+            )
+
+    def find_version(self, kind: type[_Kind], labels: Mapping[str, Any]) -> tuple[list[_Kind], str]:
+        """Return the objects with these labels, and the version of the list."""
+        with _errors(f"the list of {kind.__name__}"):
+            found = self.client.list(kind, namespace=self.namespace, labels=dict(labels))
+            objects = list(found)
+            return objects, found.resourceVersion
+
+    def version(self) -> str:
+        """Return the version of Kubernetes."""
+        with _errors("the version"):
+            return str(_checked(self._http.get("/version")).json()["gitVersion"])
+
+    def may(self, verb: str, group: str, resource: str) -> bool:
+        """Tell whether this client may do something with the objects of the namespace."""
+        plural, _, subresource = resource.partition("/")
+        attributes = {"namespace": self.namespace, "verb": verb, "group": group, "resource": plural}
+        if subresource:
+            attributes["subresource"] = subresource
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        with _errors("the rights of this client"):
+            answer = _checked(self._http.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", json=body))
+            return bool(answer.json().get("status", {}).get("allowed"))
+
+    def read_log(self, pod: str, *, tail_lines: int | None = None, since: str | None = None) -> list[str]:
+        """Return the lines that PostgreSQL's container has logged, oldest first."""
+        query = {"container": names.CONTAINER, "tailLines": tail_lines, "sinceTime": since}
+        sent = {name: value for name, value in query.items() if value is not None}
+        with _errors(f"the log of pod {pod}"):
+            return _checked(self._http.get(_ROOT.format(self.namespace, pod, "log"), params=sent)).text.splitlines()
+
+    def run(self, pod: str, command: Sequence[str], stdin: str = "", timeout_seconds: float = 60.0) -> str:
+        """Run a program in a pod to its end; return what it printed. Raises Unavailable when it fails."""
+        with _errors(f"{command[0]} in pod {pod}"):
+            answer = self.client.exec(
+                pod,
+                namespace=self.namespace,
+                container=names.CONTAINER,
+                command=list(command),
+                stdin=stdin,
+                stdout=True,
+                stderr=True,
+                timeout=timeout_seconds,
+            )
+        if answer.exit_code:
+            raise Unavailable(
+                "PROGRAM_FAILED", f"{command[0]} in pod {pod} ended with {answer.exit_code}", str(answer.stderr).strip()
+            )
+        return str(answer.stdout)
+
+    def channel(self, pod: str, command: Sequence[str]) -> AbstractContextManager[WebSocketSession]:
+        """Run a program in a pod with its input and output on a WebSocket; messages begin with their stream's number.
+
+        Raises httpx2's errors.
+        """
+        streams = {"container": names.CONTAINER, "stdin": "true", "stdout": "true", "stderr": "true"}
+        return self._http.websocket(
+            _ROOT.format(self.namespace, pod, "exec"),
+            params={"command": list(command), **streams},
+            subprotocols=_CHANNELS,
+            max_message_size_bytes=_MESSAGE_BYTES,
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.client.close()
+        self._http.close()
+
+
+class _Missing(Failed):
+    """There is no such object."""
+
+
+def open_api(kubeconfig: Path | None, namespace: str) -> Api:
+    """Open the cluster of a kubeconfig file; None: that of $KUBECONFIG, or the one that this process runs in.
+
+    Raises Invalid when none is found.
+    """
+    try:
+        found = KubeConfig.from_env() if kubeconfig is None else KubeConfig.from_file(str(kubeconfig))
+        config = found.get()
+        if config is None:
+            raise ConfigError("the file has no context")
+        return Api(config, namespace)
+    except (ConfigError, OSError) as error:
+        raise Invalid(
+            "INVALID_SETTING",
+            f"No cluster of Kubernetes can be opened: {error}",
+            "Set RAMET_KUBECONFIG to a kubeconfig file, or run Ramet in the cluster.",
+        ) from error
+
+
+def _checked(response: httpx2.Response) -> httpx2.Response:
+    if response.is_error:
+        raise ApiError(request=response.request, response=response)
+    return response
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        raise _refused(what, error) from error
+    except (httpx2.HTTPError, HTTPXWSException, LocalProtocolError, ValueError) as error:
+        raise Unavailable(
+            "KUBERNETES_UNREACHABLE", f"The API server of Kubernetes did not answer about {what}", str(error)
+        ) from error
+
+
+def _refused(what: str, error: ApiError) -> Failed | Unavailable:
+    code, reason = error.status.code or 500, str(error.status.message)
+    if code == 404:
+        return _Missing("KUBERNETES_NOT_FOUND", f"{what} is not in Kubernetes", reason)
+    if code == 403:
+        return Failed("KUBERNETES_FORBIDDEN", f"Kubernetes does not let Ramet change or read {what}", reason)
+    if code in (400, 422):
+        return Failed("KUBERNETES_REFUSED", f"Kubernetes refused {what}", reason)
+    return Unavailable("KUBERNETES_UNREACHABLE", f"Kubernetes cannot answer about {what} now", reason)

@@ -1,0 +1,103 @@
+"""What the parts of this backend share: the API server, what it was last heard to say, and the way into the servers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes import manifests, names
+from ramet.backends.kubernetes.api import Api
+from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.resources import Cluster, Pod, Service, Volume
+from ramet.backends.kubernetes.site import Site
+from ramet.backends.kubernetes.tunnel import Tunnels
+from ramet.backends.kubernetes.watch import Watched
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import Connection
+from ramet.errors import Failed, Unavailable
+
+_PSQL = ("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-f", "-")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace with its services."""
+
+    api: Api
+    site: Site
+    _cached: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def clusters(self) -> Watched[Cluster]:
+        """The Clusters of all services."""
+        return Watched(self.api, Cluster)
+
+    @cached_property
+    def pods(self) -> Watched[Pod]:
+        """The pods of all services."""
+        return Watched(self.api, Pod)
+
+    @cached_property
+    def tunnels(self) -> Tunnels:
+        """The ways to the servers' local sockets."""
+        return Tunnels(self.api, self.primary_of)
+
+    def primary_of(self, service_id: str) -> str:
+        """Return the name of the instance that can be written to, and of its volume."""
+        found = self.clusters.get(names.cluster_name(service_id))
+        return (found.status.current_primary if found else "") or names.volume_name(service_id)
+
+    def primary_pod(self, service_id: str) -> Pod | None:
+        """Return the primary's pod, if there is one."""
+        return self.pods.get(self.primary_of(service_id))
+
+    def paths(self, server: Server) -> ServicePaths:
+        """Return where this process reaches the server's local socket."""
+        return self.tunnels.paths(server.service_id, server.pg_major)
+
+    @contextmanager
+    def connect(self, server: Server) -> Iterator[Connection]:
+        """Connect to a server as the platform. Raises Unavailable when it does not serve."""
+        self.check_runs(server)
+        with connections.connect(self.paths(server)) as connection:
+            yield connection
+
+    def check_runs(self, server: Server) -> None:
+        """Raise Unavailable at once when the server's pod does not run: each connection would find that out slowly."""
+        pod = self.primary_pod(server.service_id)
+        if pod is None or not pod.runs:
+            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
+
+    def run_sql(self, service_id: str, text: str) -> str:
+        """Run SQL as the superuser of the operator, in the pod; return what it answers. Raises Unavailable."""
+        return self.api.run(self.primary_of(service_id), _PSQL, text).strip()
+
+    def cluster_of(self, service_id: str) -> Cluster | None:
+        """Return the Cluster of a service as it is now."""
+        return self.api.get(Cluster, names.cluster_name(service_id))
+
+    def volume_of(self, service_id: str) -> Volume:
+        """Return the primary's volume. Raises Failed when there is none."""
+        found = self.api.get(Volume, self.primary_of(service_id))
+        if found is None:
+            raise Failed("VOLUME_LOST", f"The volume of service {service_id} is lost", "It cannot be started.")
+        return found
+
+    def apply(self, server: Server, phase: Phase, *, first: bool = False, asleep: bool = False) -> None:
+        """Make the Cluster of a service and its endpoint, or change them to what they shall be."""
+        volume = self.api.get(Volume, self.primary_of(server.service_id))
+        size = None if volume is None else volume.requested
+        wanted = manifests.cluster(server, self.site, phase, first=first, asleep=asleep, volume_size=size)
+        self.api.apply(Cluster, wanted)
+        if server.port:
+            self.api.apply(Service, manifests.endpoint(server, self.site))
+
+    def close(self) -> None:
+        """End what runs in this process; the services are not touched."""
+        self.clusters.stop()
+        self.pods.stop()
+        self.tunnels.close()
+        self.api.close()

@@ -1,0 +1,63 @@
+"""The configuration of a server, as pure functions: what CloudNativePG adds around it stays its own.
+
+Its lines of pg_hba come before these: they let the system user of the pod in over the local socket, and replicas and
+poolers of the operator by certificate. The platform's role enters over that socket.
+"""
+
+from enum import StrEnum
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.sql.connections import PLATFORM_ROLE
+from ramet.model.service import ServiceType
+
+_MB_PER_GB = 1024
+_SHARED_SIZE_BUFFERS_MB = 64
+_CLOSED = "host all all all reject"
+_CONNECTIONS = {None: 50, 1: 50, 2: 100, 4: 200}
+_MOST_CONNECTIONS = 500
+
+
+class Phase(StrEnum):
+    """Whether clients may connect."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+
+
+def pg_hba(phase: Phase) -> list[str]:
+    """Return the rules for clients; the first match counts. Nobody is let in without TLS, or for replication."""
+    if phase is Phase.CLOSED:
+        return [_CLOSED]
+    return [
+        f"host all {PLATFORM_ROLE} all reject",
+        "host replication all all reject",
+        "hostssl all all all scram-sha-256",
+        _CLOSED,
+    ]
+
+
+def pg_ident() -> list[str]:
+    """Return who may enter over the local socket as the platform: the system user of the pod."""
+    return [f"local postgres {PLATFORM_ROLE}"]
+
+
+def parameters(server: Server, *, first: bool) -> dict[str, str]:
+    """Return the settings of a server; with `first` those that keep a fork's first start from acting elsewhere."""
+    memory_mb = None if server.size.memory_gbs is None else server.size.memory_gbs * _MB_PER_GB
+    connections = _CONNECTIONS.get(server.size.memory_gbs, _MOST_CONNECTIONS)
+    found = {
+        "effective_cache_size": f"{256 if memory_mb is None else memory_mb * 3 // 4}MB",
+        "max_connections": str(connections),
+        "max_slot_wal_keep_size": "4GB",
+        # Recovery would fetch WAL beyond its target, each segment by a program that takes seconds to start.
+        "recovery_prefetch": "off",
+        "shared_buffers": f"{_SHARED_SIZE_BUFFERS_MB if memory_mb is None else memory_mb // 4}MB",
+        "superuser_reserved_connections": "5",
+        "wal_level": server.wal_level.value,
+        "work_mem": f"{4 if memory_mb is None else max(4, memory_mb // 4 // connections)}MB",
+    }
+    if first:
+        found["max_logical_replication_workers"] = "0"
+        if server.service_type is ServiceType.TIMESERIESDB:
+            found["timescaledb.max_background_workers"] = "0"
+    return dict(sorted(found.items()))

@@ -1,0 +1,122 @@
+"""What a cluster has for services, and what is missing, in sentences."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.resources import Cluster, SnapshotClass, StorageClass
+from ramet.backends.kubernetes.site import OPERATOR
+from ramet.errors import Error, Failed
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_DEFAULT_SNAPSHOTS = "snapshot.storage.kubernetes.io/is-default-class"
+_CNPG, _SNAPSHOTS = "postgresql.cnpg.io", "snapshot.storage.k8s.io"
+# What Ramet does in its namespace, as (verb, group, resource).
+RIGHTS = (
+    *((verb, _CNPG, "clusters") for verb in ("get", "list", "watch", "create", "patch", "delete")),
+    ("patch", _CNPG, "clusters/status"),
+    *((verb, _CNPG, "poolers") for verb in ("get", "list", "create", "patch", "delete")),
+    *((verb, _SNAPSHOTS, "volumesnapshots") for verb in ("get", "list", "create", "patch", "delete")),
+    *((verb, "", "persistentvolumeclaims") for verb in ("get", "list", "create", "patch", "delete")),
+    *((verb, "", "services") for verb in ("get", "list", "create", "patch", "delete")),
+    *((verb, "", "secrets") for verb in ("list", "delete")),
+    *((verb, "", "pods") for verb in ("get", "list", "watch", "delete")),
+    *((verb, "networking.k8s.io", "networkpolicies") for verb in ("list", "create", "patch", "delete")),
+    ("get", "", "pods/exec"),
+    ("create", "", "pods/exec"),
+    ("get", "", "pods/log"),
+)
+
+
+def examine(place: Place) -> Sequence[tuple[str, str]]:
+    """Return what there is, as (title, sentence) rows; a problem is said in its row."""
+    rows: tuple[tuple[str, Callable[[Place], str]], ...] = (
+        ("kubernetes", _kubernetes),
+        ("rights", _rights),
+        ("operator", _operator),
+        ("storage", _storage),
+        ("snapshots", _snapshots),
+        ("images", _images),
+        ("endpoints", _endpoints),
+    )
+    return [(title, _said(place, examine_one)) for title, examine_one in rows]
+
+
+def _said(place: Place, examine_one: Callable[[Place], str]) -> str:
+    try:
+        return examine_one(place)
+    except Error as error:
+        return f"Cannot be examined: {error}."
+
+
+def _kubernetes(place: Place) -> str:
+    return f"{place.api.version()}, namespace {place.site.namespace}."
+
+
+def _rights(place: Place) -> str:
+    missing = [f"{verb} {resource}" for verb, group, resource in RIGHTS if not place.api.may(verb, group, resource)]
+    if missing:
+        return f"Missing in namespace {place.site.namespace}: {', '.join(missing)}. Grant them by a Role."
+    return "All that Ramet needs in its namespace."
+
+
+def _operator(place: Place) -> str:
+    try:
+        known = place.api.find(Cluster, {})
+    except Failed as error:
+        if error.code == "KUBERNETES_NOT_FOUND":
+            return f"CloudNativePG is not installed: Clusters are unknown here. Install release {OPERATOR}."
+        raise
+    return f"CloudNativePG is installed, with {len(known)} clusters here. Ramet is tested with release {OPERATOR}."
+
+
+def _storage(place: Place) -> str:
+    known = place.api.find_global(StorageClass)
+    wanted = place.site.storage_class
+    found = [one for one in known if one.metadata.name == wanted or (not wanted and _is_default(one))]
+    if not found:
+        what = f"storage class {wanted}" if wanted else "default storage class"
+        there = ", ".join(one.metadata.name for one in known) or "none"
+        return f"There is no {what}. Set RAMET_KUBERNETES_STORAGE_CLASS to one of these: {there}."
+    return f"Volumes of class {found[0].metadata.name}, by {found[0].provisioner}, of {place.site.volume_gbs} GiB."
+
+
+def _snapshots(place: Place) -> str:
+    try:
+        known = place.api.find_global(SnapshotClass)
+    except Failed as error:
+        if error.code == "KUBERNETES_NOT_FOUND":
+            return "VolumeSnapshots are unknown here, so nothing can be forked. Install the snapshot controller."
+        raise
+    wanted = place.site.snapshot_class
+    drivers = {one.provisioner for one in place.api.find_global(StorageClass) if _is_used(place, one)}
+    fitting = list(_fitting(known, wanted, drivers))
+    if not fitting:
+        names = ", ".join(f"{one.metadata.name} of {one.driver}" for one in known) or "none"
+        return f"No snapshot class fits the volumes, so nothing can be forked. There are: {names}."
+    return f"Forks begin with snapshots of class {fitting[0].metadata.name}, by {fitting[0].driver}."
+
+
+def _fitting(known: Sequence[SnapshotClass], wanted: str, drivers: set[str]) -> Iterator[SnapshotClass]:
+    for one in known:
+        is_chosen = one.metadata.name == wanted or (
+            not wanted and one.metadata.annotations.get(_DEFAULT_SNAPSHOTS) == "true"
+        )
+        if is_chosen and one.driver in drivers:
+            yield one
+
+
+def _is_used(place: Place, found: StorageClass) -> bool:
+    wanted = place.site.storage_class
+    return found.metadata.name == wanted if wanted else _is_default(found)
+
+
+def _is_default(found: StorageClass) -> bool:
+    return found.metadata.annotations.get(_DEFAULT_CLASS) == "true"
+
+
+def _images(place: Place) -> str:
+    return ", ".join(place.site.image_of(major) for major in sorted(place.site.majors)) + "."
+
+
+def _endpoints(place: Place) -> str:
+    return f"Clients reach services by Services of the kind {place.site.exposure}."

@@ -1,0 +1,156 @@
+"""The documents that Ramet applies: pure functions of a service and its site, held by golden files."""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes import configuration, names
+from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
+from ramet.model.service import ServiceType
+
+Manifest = Mapping[str, Any]
+_POSTGRES_PORT = 5432
+_SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
+# A failing probe ends a server: one that recovers much WAL needs an hour.
+_PROBES = {"startup": {"periodSeconds": 1, "failureThreshold": 3600}, "readiness": {"periodSeconds": 1}}
+
+
+def cluster(
+    server: Server,
+    site: Site,
+    phase: Phase,
+    *,
+    first: bool = False,
+    asleep: bool = False,
+    volume_size: str | None = None,
+) -> Manifest:
+    """Return the Cluster of a service: one instance on one volume, so that one snapshot has all of it at one moment.
+
+    With `first` it is that of a fork's first start. `asleep` stops its server. `volume_size` is that of a volume
+    that is there already.
+    """
+    annotations = {names.HIBERNATION: "on" if asleep else "off"}
+    if first:
+        annotations[names.FIRST_ANNOTATION] = "true"
+    own = _metadata(site, server.service_id, names.cluster_name(server.service_id), annotations)
+    return {
+        "apiVersion": "postgresql.cnpg.io/v1",
+        "kind": "Cluster",
+        "metadata": own,
+        "spec": {
+            "instances": 1,
+            "imageName": site.image_of(server.pg_major),
+            "imagePullPolicy": "IfNotPresent",
+            "inheritedMetadata": {"labels": names.labels_of(server.service_id)},
+            "enableSuperuserAccess": False,
+            "enablePDB": False,
+            "storage": _storage(site, volume_size),
+            # Of a fork only the names count: its volume is there, so nothing is initialized.
+            "bootstrap": {"initdb": {"database": DATABASE, "owner": PLATFORM_ROLE, "dataChecksums": True}},
+            "probes": _PROBES,
+            "smartShutdownTimeout": 1,
+            "stopDelay": 120,
+            "postgresql": {
+                "parameters": configuration.parameters(server, first=first),
+                "pg_hba": configuration.pg_hba(phase),
+                "pg_ident": configuration.pg_ident(),
+                **_libraries(server),
+            },
+            "managed": {"services": {"disabledDefaultServices": ["r", "ro"]}},
+            **_certificates(server),
+            **_resources(server),
+        },
+    }
+
+
+def endpoint(server: Server, site: Site) -> Manifest:
+    """Return the Service that clients connect to: it leads to the primary."""
+    port: dict[str, Any] = {"name": "postgres", "port": server.port, "targetPort": _POSTGRES_PORT}
+    annotations = {}
+    if site.exposure is Exposure.NODEPORT:
+        port |= {"port": _POSTGRES_PORT, "nodePort": server.port}
+    if site.exposure is Exposure.LOADBALANCER:
+        annotations["external-dns.alpha.kubernetes.io/hostname"] = server.host
+    kinds = {Exposure.NODEPORT: "NodePort", Exposure.LOADBALANCER: "LoadBalancer", Exposure.CLUSTER: "ClusterIP"}
+    name = names.cluster_name(server.service_id)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(site, server.service_id, name, annotations),
+        "spec": {
+            "type": kinds[site.exposure],
+            "selector": {names.CLUSTER_LABEL: name, names.ROLE_LABEL: "primary"},
+            "ports": [port],
+        },
+    }
+
+
+def snapshot(service_id: str, site: Site, name: str, volume: str, snapshot_id: str | None = None) -> Manifest:
+    """Return a VolumeSnapshot that belongs to `service_id`, of a volume that may be another one's."""
+    metadata = _metadata(site, service_id, name)
+    if snapshot_id is not None:
+        metadata["labels"][names.SNAPSHOT_LABEL] = snapshot_id
+    spec: dict[str, Any] = {"source": {"persistentVolumeClaimName": volume}}
+    if site.snapshot_class:
+        spec["volumeSnapshotClassName"] = site.snapshot_class
+    return {"apiVersion": f"{_SNAPSHOT_GROUP}/v1", "kind": "VolumeSnapshot", "metadata": metadata, "spec": spec}
+
+
+def adopted_volume(service_id: str, site: Site, snapshot_name: str, volume_size: str) -> Manifest:
+    """Return a volume that is made of a snapshot, with the marks by which the operator adopts it for a new Cluster.
+
+    Then no job copies or initializes anything (CloudNativePG 1.30, internal/controller/cluster_restore.go).
+    """
+    name = names.volume_name(service_id)
+    metadata = _metadata(site, service_id, name, {"cnpg.io/nodeSerial": "1", "cnpg.io/pvcStatus": "ready"})
+    metadata["labels"] |= {
+        names.CLUSTER_LABEL: names.cluster_name(service_id),
+        "cnpg.io/instanceName": name,
+        "cnpg.io/pvcRole": "PG_DATA",
+        names.ROLE_LABEL: "primary",
+        "role": "primary",
+    }
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": volume_size}},
+        "dataSource": {"apiGroup": _SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": snapshot_name},
+    }
+    if site.storage_class:
+        spec["storageClassName"] = site.storage_class
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def _metadata(site: Site, service_id: str, name: str, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "namespace": site.namespace, "labels": names.labels_of(service_id)}
+    return {**found, "annotations": dict(annotations)} if annotations else found
+
+
+def _storage(site: Site, volume_size: str | None) -> dict[str, str]:
+    size = volume_size or f"{site.volume_gbs}Gi"
+    return {"size": size, **({"storageClass": site.storage_class} if site.storage_class else {})}
+
+
+def _libraries(server: Server) -> dict[str, Any]:
+    if server.service_type is ServiceType.TIMESERIESDB:
+        return {"shared_preload_libraries": ["timescaledb"]}
+    return {}
+
+
+def _certificates(server: Server) -> dict[str, Any]:
+    """Return the name of the endpoint for the server's certificate, which cannot have addresses."""
+    try:
+        ipaddress.ip_address(server.host)
+    except ValueError:
+        return {"certificates": {"serverAltDNSNames": [server.host]}}
+    return {}
+
+
+def _resources(server: Server) -> dict[str, Any]:
+    size = server.size
+    if size.cpu_millis is None:
+        return {"resources": {"requests": {"cpu": "10m", "memory": "128Mi"}}}
+    wanted = {"cpu": f"{size.cpu_millis}m", "memory": f"{size.memory_gbs}Gi"}
+    return {"resources": {"requests": wanted, "limits": wanted}}

@@ -1,0 +1,33 @@
+"""Logical replication from the servers of this namespace."""
+
+from dataclasses import dataclass
+
+from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
+from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.local.replication import LIMIT, SLOTS
+from ramet.backends.local.sql import roles
+
+_MIB = 1024**2
+
+
+@dataclass(frozen=True)
+class KubernetesReplication:
+    """Slots and roles of running servers; obeys ramet.backends.interface.replication.Replication."""
+
+    place: Place
+
+    def slots(self, server: Server) -> ReplicationSlots:
+        """Return the slots that a running server reports; those of a stopped one are not known."""
+        cluster = self.place.cluster_of(server.service_id)
+        if cluster is None or cluster.is_asleep:
+            return ReplicationSlots(None, [])
+        with self.place.connect(server) as connection:
+            ((limit,),) = connection.execute(LIMIT).fetchall()
+            rows = connection.execute(SLOTS).fetchall()
+        return ReplicationSlots(None if limit < 0 else limit * _MIB, [ReplicationSlot(*row) for row in rows])
+
+    def permit(self, server: Server) -> None:
+        self.place.check_runs(server)
+        with self.place.connect(server) as connection, connection.transaction():
+            roles.set_admin_replication(connection, server.wal_level)

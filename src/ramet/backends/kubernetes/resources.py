@@ -1,0 +1,224 @@
+"""The few fields that are read of objects in Kubernetes."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from lightkube.core.resource import ApiInfo, GlobalResource, NamespacedResourceG, ResourceDef
+from msgspec import Struct, field
+
+_Struct = TypeVar("_Struct", bound=Struct)
+_VERBS = ["delete", "get", "list", "patch", "watch"]
+
+
+def _resource(group: str, version: str, kind: str, plural: str) -> Callable[[type[_Struct]], type[_Struct]]:
+    """Return a decorator that says under which name the API server has objects of a class."""
+
+    def name(found: type[_Struct]) -> type[_Struct]:
+        setattr(found, "_api_info", ApiInfo(ResourceDef(group, version, kind), plural, _VERBS))  # noqa: B010 - lightkube's
+        return found
+
+    return name
+
+
+class Metadata(Struct, frozen=True):
+    """The metadata of an object."""
+
+    name: str = ""
+    resourceVersion: str | None = None  # noqa: N815 - lightkube reads it by this name
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    deleted_at: str | None = field(name="deletionTimestamp", default=None)
+
+
+class Condition(Struct, frozen=True):
+    """A condition of an object."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class ClusterStatus(Struct, frozen=True, rename="camel"):
+    """What the operator says of a Cluster."""
+
+    phase: str = ""
+    phase_reason: str = ""
+    current_primary: str = ""
+    conditions: list[Condition] = []
+
+
+@_resource("postgresql.cnpg.io", "v1", "Cluster", "clusters")
+class Cluster(Struct, NamespacedResourceG, frozen=True):
+    """A Cluster of CloudNativePG."""
+
+    metadata: Metadata
+    status: ClusterStatus = ClusterStatus()
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it was asked to stop its server."""
+        return self.metadata.annotations.get("cnpg.io/hibernation") == "on"
+
+    @property
+    def is_hibernated(self) -> bool:
+        """Whether its server is stopped. Its phase does not say so."""
+        return any(one.type == "cnpg.io/hibernation" and one.status == "True" for one in self.status.conditions)
+
+
+class ContainerStatus(Struct, frozen=True, rename="camel"):
+    """The state of a container: under `running`, `waiting` or `terminated` is what is known of it."""
+
+    name: str
+    ready: bool = False
+    restart_count: int = 0
+    state: dict[str, dict[str, Any]] = {}
+
+
+class PodStatus(Struct, frozen=True, rename="camel"):
+    """The state of a pod."""
+
+    phase: str = ""
+    pod_ip: str = field(name="podIP", default="")
+    conditions: list[Condition] = []
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+
+
+@_resource("", "v1", "Pod", "pods")
+class Pod(Struct, NamespacedResourceG, frozen=True):
+    """A pod."""
+
+    metadata: Metadata
+    status: PodStatus = PodStatus()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether Services lead to it."""
+        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+
+    @property
+    def runs(self) -> bool:
+        """Whether its PostgreSQL container runs, so that programs can be run in it."""
+        found = [one for one in self.status.container_statuses if one.name == "postgres"]
+        return self.metadata.deleted_at is None and any("running" in one.state for one in found)
+
+    @property
+    def progress(self) -> str:
+        """How far its start is, with the reason that a container waits for."""
+        found = [*self.status.init_container_statuses, *self.status.container_statuses]
+        states = (f"{one.name} {_state(one)}" for one in found)
+        waits = (one.message for one in self.status.conditions if one.type == "PodScheduled" and one.message)
+        return f"{self.metadata.name} is {self.status.phase or 'new'}: " + ", ".join([*waits, *states])
+
+
+def _state(container: ContainerStatus) -> str:
+    for state, facts in container.state.items():
+        reason = facts.get("reason") or state
+        return f"{reason} ({facts['message']})" if facts.get("message") else str(reason)
+    return "new"
+
+
+class VolumeStatus(Struct, frozen=True):
+    """The state of a volume."""
+
+    phase: str = ""
+    capacity: dict[str, str] = {}
+
+
+@_resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+class Volume(Struct, NamespacedResourceG, frozen=True):
+    """A PersistentVolumeClaim."""
+
+    metadata: Metadata
+    spec: dict[str, Any] = {}
+    status: VolumeStatus = VolumeStatus()
+
+    @property
+    def requested(self) -> str | None:
+        """The size that was asked for, as Kubernetes writes it."""
+        found = self.spec.get("resources", {}).get("requests", {}).get("storage")
+        return None if found is None else str(found)
+
+
+class SnapshotError(Struct, frozen=True):
+    """Why a snapshot could not be taken."""
+
+    message: str = ""
+
+
+class SnapshotStatus(Struct, frozen=True, rename="camel"):
+    """The state of a snapshot."""
+
+    ready_to_use: bool | None = None
+    restore_size: str | int | None = None
+    error: SnapshotError | None = None
+
+
+@_resource("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots")
+class VolumeSnapshot(Struct, NamespacedResourceG, frozen=True):
+    """A snapshot of a volume."""
+
+    metadata: Metadata
+    status: SnapshotStatus = SnapshotStatus()
+
+
+@_resource("", "v1", "Service", "services")
+class Service(Struct, NamespacedResourceG, frozen=True):
+    """A Service."""
+
+    metadata: Metadata
+
+
+@_resource("", "v1", "Secret", "secrets")
+class SecretObject(Struct, NamespacedResourceG, frozen=True):
+    """A Secret; its contents are not read."""
+
+    metadata: Metadata
+
+
+@_resource("postgresql.cnpg.io", "v1", "Pooler", "poolers")
+class Pooler(Struct, NamespacedResourceG, frozen=True):
+    """A pooler of CloudNativePG."""
+
+    metadata: Metadata
+
+
+@_resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+class NetworkPolicy(Struct, NamespacedResourceG, frozen=True):
+    """A NetworkPolicy."""
+
+    metadata: Metadata
+
+
+@_resource("storage.k8s.io", "v1", "StorageClass", "storageclasses")
+class StorageClass(Struct, GlobalResource, frozen=True):
+    """A class of volumes."""
+
+    metadata: Metadata
+    provisioner: str = ""
+
+
+@_resource("snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass", "volumesnapshotclasses")
+class SnapshotClass(Struct, GlobalResource, frozen=True):
+    """A class of snapshots."""
+
+    metadata: Metadata
+    driver: str = ""
+
+
+class NodeStatus(Struct, frozen=True):
+    """What a node has for pods."""
+
+    allocatable: dict[str, str] = {}
+
+
+@_resource("", "v1", "Node", "nodes")
+class Node(Struct, GlobalResource, frozen=True):
+    """A node."""
+
+    metadata: Metadata
+    status: NodeStatus = NodeStatus()
+
+
+Object = Cluster | Pod | Volume | VolumeSnapshot | Service | SecretObject | Pooler | NetworkPolicy

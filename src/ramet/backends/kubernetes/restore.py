@@ -1,0 +1,189 @@
+"""Snapshots of volumes, and the forks that are made of them."""
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.kubernetes import manifests, names, snapshots
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.resources import Volume, VolumeSnapshot
+from ramet.backends.local.server.amcheck import read_all
+from ramet.backends.local.server.analyze import collect
+from ramet.backends.local.server.jobs import Jobs, cpu_count
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import row
+from ramet.backends.local.sql.each_database import in_each
+from ramet.backends.local.sql.tenant_code import Allowance
+from ramet.errors import Invalid, Unavailable
+from ramet.model.gaps import Gap
+from ramet.model.snapshot import Snapshot, in_wal_order
+from ramet.model.timestamps import rfc3339
+
+_SHOWN_TABLES = 100
+_ATOMIC = "The fork began with an atomic snapshot of the parent's only volume, from which PostgreSQL recovered."
+_NO_ARCHIVE = "no WAL is archived on Kubernetes yet: only the times of snapshots can be restored"
+_UNLOGGED = (
+    "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm') ORDER BY 1 LIMIT 100"
+)
+_WRITTEN = (
+    "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,"
+    " pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s::text::pg_lsn)::bigint"
+)
+
+
+@dataclass(frozen=True)
+class KubernetesRestore:
+    """Snapshots and forks; obeys ramet.backends.interface.restore.Restore."""
+
+    place: Place
+    jobs: Jobs = field(default_factory=lambda: Jobs(Path(tempfile.gettempdir(), "ramet-jobs.lock"), cpu_count()))
+
+    def check_fork(self, source: Source, as_of: datetime | None) -> None:
+        """Raise Invalid for a fork that needs archived WAL; whether there is room is the storage's business."""
+        if source.target is not None or source.base_backup_id is not None:
+            raise _no_past()
+
+    def capture(self, child: Server, source: Source) -> Capture | None:
+        """Make the fork's volume of a snapshot, and its Cluster, closed to clients.
+
+        The operator adopts the volume: nothing is copied, and the server's start is the recovery.
+        """
+        if source.target is not None or source.base_backup_id is not None:
+            raise _no_past()
+        volume = self.place.api.get(Volume, names.volume_name(child.service_id))
+        if volume is None:
+            self._make_volume(child, source)
+        self.place.apply(child, Phase.CLOSED, first=True)
+        return Capture(None, _noted(volume) or self._facts(child, source))
+
+    def _make_volume(self, child: Server, source: Source) -> None:
+        parent = source.parent
+        size = self.place.volume_of(parent.service_id).requested or f"{self.place.site.volume_gbs}Gi"
+        if source.snapshot_id is None:
+            name = names.seed_name(child.service_id)
+            snapshots.take(self.place, child.service_id, name, self.place.primary_of(parent.service_id))
+        else:
+            name = names.snapshot_name(parent.service_id, source.snapshot_id)
+            snapshots.await_taken(self.place, name)
+        wanted = manifests.adopted_volume(child.service_id, self.place.site, name, size)
+        self.place.api.apply(Volume, wanted)
+
+    def _facts(self, child: Server, source: Source) -> dict[str, Any]:
+        """Return what the fork begins with, and note it, for a second call."""
+        parent = source.parent
+        found = None
+        if source.snapshot_id is not None:
+            taken = self.place.api.get(VolumeSnapshot, names.snapshot_name(parent.service_id, source.snapshot_id))
+            found = snapshots.noted(taken) if taken is not None else None
+        if found is None:
+            found = snapshots.position(self.place, parent, paused=source.paused)
+        facts = {
+            "base_time": found.get("taken_at", rfc3339(datetime.now(UTC))),
+            "checks": [_ATOMIC],
+            "method": "volume snapshot",
+            **{key: found[key] for key in ("timeline", "start_lsn", "end_lsn", "size_bytes")},
+        }
+        note = {"metadata": {"annotations": {names.FACTS_ANNOTATION: json.dumps(facts, sort_keys=True)}}}
+        self.place.api.patch(Volume, names.volume_name(child.service_id), note)
+        return facts
+
+    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
+        """Leave it to the server's start, which recovers an image of a crashed server."""
+        return Recovery({})
+
+    def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
+        """Return the unlogged tables; and remove the snapshot that the fork was made from."""
+        self.place.check_runs(child)
+        paths = self.place.paths(child)
+        with connections.connect_inside(paths) as connection:
+            found = in_each(paths, connection, connections.tenant_databases(connection), _unlogged)
+        self.place.api.delete(VolumeSnapshot, names.seed_name(child.service_id))
+        return {
+            "unlogged_tables": [f"{name}.{table}" for name, each in found.items() for table in each][:_SHOWN_TABLES]
+        }
+
+    def analyze(self, server: Server, timeout_seconds: float) -> str | None:
+        return self._run(server, "analyze", partial(collect, self.place.paths(server), Allowance()), timeout_seconds)
+
+    def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
+        """Check every table and index; this installs the extension amcheck."""
+        return self._run(server, "amcheck", partial(read_all, self.place.paths(server), Allowance()), timeout_seconds)
+
+    def _run(self, server: Server, name: str, work: Callable[[], str], timeout_seconds: float) -> str | None:
+        paths = self.place.paths(server)
+        return self.jobs.run(paths, name, work, timeout_seconds)
+
+    def verify_archive(self, service_id: str, after: str) -> str | None:
+        """Have no archive of this process's own: the archiver's plugin keeps checksums."""
+        return None
+
+    def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        """Take a snapshot of the primary's volume, whether the server serves or not."""
+        name = names.snapshot_name(server.service_id, snapshot_id)
+        volume = self.place.volume_of(server.service_id).metadata.name
+        taken = snapshots.take(self.place, server.service_id, name, volume, snapshot_id)
+        facts = snapshots.noted(taken)
+        if facts is None:
+            found = snapshots.position(self.place, server, paused=paused)
+            facts = {**found, "taken_at": rfc3339(datetime.now(UTC))}
+            snapshots.note(self.place, name, facts)
+        own = {key: facts[key] for key in ("start_lsn", "end_lsn", "timeline", "next_xid", "size_bytes")}
+        return SnapshotFacts(taken_at=datetime.fromisoformat(facts["taken_at"]), **own)
+
+    def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
+        """Find every snapshot as quick to fork as the others."""
+        return None
+
+    def discard_preparation(self, service_id: str, snapshot_id: str) -> None:
+        """Remove nothing."""
+
+    def delete_snapshot(self, service_id: str, snapshot_id: str) -> None:
+        self.place.api.delete(VolumeSnapshot, names.snapshot_name(service_id, snapshot_id))
+
+    def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
+        found = self.place.api.find(VolumeSnapshot, names.labels_of(service_id))
+        ids = frozenset(one.metadata.labels.get(names.SNAPSHOT_LABEL, "") for one in found) - {""}
+        return ids if ids or self.place.cluster_of(service_id) is not None else None
+
+    def discard_wal(self, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
+        """Discard nothing: the archive's retention does."""
+        return 0
+
+    def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
+        """Return the times between snapshots."""
+        times = [one.taken_at for one in in_wal_order(snapshots)]
+        found = [Gap(one, then, _NO_ARCHIVE) for one, then in pairwise(times)]
+        return [*found, *(Gap(last, None, _NO_ARCHIVE) for last in times[-1:])]
+
+    def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
+        try:
+            with self.place.connect(server) as connection:
+                next_xid, written_bytes = row(connection, _WRITTEN, snapshot.end_lsn)
+        except Unavailable:
+            return None
+        return 0 if next_xid == snapshot.next_xid else max(1, written_bytes)
+
+
+def _noted(volume: Volume | None) -> dict[str, Any] | None:
+    text = None if volume is None else volume.metadata.annotations.get(names.FACTS_ANNOTATION)
+    return None if text is None else dict(json.loads(text))
+
+
+def _unlogged(connection: connections.Connection) -> list[str]:
+    return [str(name) for (name,) in connection.execute(_UNLOGGED).fetchall()]
+
+
+def _no_past() -> Invalid:
+    return Invalid(
+        "TARGET_NOT_ON_KUBERNETES",
+        "The backend for Kubernetes restores the times of snapshots only",
+        "Fork with NOW or LAST_SNAPSHOT, or choose a target_time at which a snapshot was taken.",
+    )

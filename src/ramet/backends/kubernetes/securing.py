@@ -1,0 +1,56 @@
+"""A server's own credentials: those of a new one, and those of a fork, which then acts on nothing outside."""
+
+from typing import Any
+
+from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.local.sql import connections, neutralization, read_only_access, roles
+from ramet.backends.local.sql.closing_settings import reset_closing_settings
+from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
+from ramet.machine.installation import extension_of
+from ramet.model.service import ServiceType
+
+# The operator makes the platform's role as the owner of the first database, which is replaced by a tenants' one.
+_TAKE_OVER = f"""
+ALTER ROLE {PLATFORM_ROLE} SUPERUSER CREATEDB CREATEROLE REPLICATION BYPASSRLS LOGIN;
+SELECT format('DROP DATABASE %I', datname) FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba
+WHERE datname = '{DATABASE}' AND rolname = '{PLATFORM_ROLE}' \\gexec
+"""  # noqa: S608 - all of it is ours
+_DROP_SLOTS = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
+
+
+def secure_new(place: Place, server: Server) -> None:
+    """Create the admin, the tenants' database and its extensions; may run again."""
+    place.run_sql(server.service_id, _TAKE_OVER)
+    roles.bootstrap(place.paths(server), server.verifier, _extensions(place, server.service_type), server.wal_level)
+
+
+def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, Any]:
+    """Give a fork new passwords for all login roles, and with `neutralize` disable what acts on the outside world.
+
+    The replication slots of its parent are dropped: they survive the adoption of a volume, and would retain WAL.
+    """
+    paths = place.paths(server)
+    with connections.connect_inside(paths) as connection:
+        surroundings = neutralization.inspect(connection)
+        found = neutralization.findings(surroundings)
+        found |= neutralization.end_prepared(paths, connection, surroundings, every=neutralize)
+        found |= neutralization.neutralize(paths, connection, surroundings) if neutralize else {}
+        with connection.transaction():
+            found["subscriptions"] = neutralization.detach_subscriptions(connection, surroundings)
+            found |= neutralization.drop_own_subscriptions(connection, found["subscriptions"])
+            found["settings_removed"] = reset_closing_settings(connection)
+            if neutralize:
+                neutralization.disable_telemetry(connection)
+            found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level)
+        connection.execute(_DROP_SLOTS)
+        is_current = connection.info.dbname == DATABASE and read_only_access.is_current(connection)
+    if not is_current:
+        read_only_access.renew(paths)
+    return found
+
+
+def _extensions(place: Place, service_type: ServiceType) -> tuple[str, ...]:
+    own = extension_of(service_type)
+    wanted = [own, "vector" if service_type is ServiceType.TIMESERIESDB else None]
+    return tuple(dict.fromkeys(name for name in wanted if name is not None and name in place.site.extensions))

@@ -1,0 +1,200 @@
+"""The life of servers, each a Cluster of CloudNativePG."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
+from ramet.backends.kubernetes import names, removal, securing, waking
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.poolers import KubernetesPoolers
+from ramet.backends.kubernetes.resources import Cluster, Pod, Volume
+from ramet.backends.local.sql import connections, extensions, read_only_access, roles
+from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
+from ramet.errors import Error, Failed, Unavailable
+from ramet.model.passwords import Secret
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 0.1
+_OPEN_SECONDS = 60.0
+_ROLES_SECONDS = 30.0
+_IS_PRIMARY = "SELECT NOT pg_is_in_recovery()"
+_READ_ONLY = "default_transaction_read_only"
+_END_WRITERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    " AND usename IS DISTINCT FROM %s AND pid <> pg_backend_pid() AND backend_xid IS NOT NULL"
+)
+
+
+@dataclass(frozen=True)
+class KubernetesServers:
+    """Servers in pods; obeys ramet.backends.interface.servers.Servers."""
+
+    place: Place
+    poolers: KubernetesPoolers
+    read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
+    _checked_at: dict[str, float] = field(default_factory=dict)
+
+    def initialize(self, server: Server) -> None:
+        """Make the Cluster; the operator makes its volume, and starts the server at once, closed to clients."""
+        if self.place.cluster_of(server.service_id) is None:
+            self.place.apply(server, Phase.CLOSED)
+
+    def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
+        """Start the server, closed to clients or open, unless it was started."""
+        cluster = self.place.cluster_of(server.service_id)
+        if cluster is None and not (first and self._has_volume(server.service_id)):
+            raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost", "It cannot be started.")
+        if cluster is None or cluster.is_asleep:
+            self.place.apply(server, Phase.OPEN if clients else Phase.CLOSED, first=first)
+
+    def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
+        """Watch a starting server: it is ready as soon as PostgreSQL answers in its pod and can be written to."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            pod = self.place.primary_pod(server.service_id)
+            with contextlib.suppress(Unavailable):  # it has just begun, or recovers
+                if pod is not None and pod.runs and self.place.run_sql(server.service_id, _IS_PRIMARY) == "t":
+                    return Readiness(True)
+            if time.monotonic() >= deadline:
+                return Readiness(False, self._progress(server.service_id, pod))
+            time.sleep(_LOOK_SECONDS)
+
+    def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
+        """Give the server its own credentials; return what was neutralized, for the report."""
+        self.place.check_runs(server)
+        if is_new:
+            securing.secure_new(self.place, server)
+            return {}
+        return securing.secure_fork(self.place, server, neutralize=neutralize)
+
+    def open(self, server: Server) -> None:
+        """Let clients in; return when the server asks them for a password over TLS, and its endpoint leads to it."""
+        cluster = self.place.cluster_of(server.service_id)
+        first = cluster is not None and names.FIRST_ANNOTATION in cluster.metadata.annotations
+        self.place.apply(server, Phase.OPEN, first=first)
+        self._await_open(server)
+        if server.pooler_port is not None:
+            try:
+                self.poolers.start([server], server.pooler_port)
+            except Error as error:
+                _log.warning("service %s serves without its pooler: %s", server.service_id, error)
+
+    def resize(self, server: Server) -> bool:
+        """Return False: the operator replaces the pod, so that the server is stopped and started with its new size."""
+        return False
+
+    def stop(self, server: Server) -> None:
+        """Stop the server cleanly, and its pooler before."""
+        self.poolers.stop(server.service_id)
+        waking.stop(self.place, server)
+
+    def destroy(self, service_id: str) -> None:
+        """Remove all that the service has in the namespace. Raises Unavailable while some of it is still there."""
+        removal.destroy(self.place, service_id)
+        self._checked_at.pop(service_id, None)
+
+    def upgrade(self, server: Server) -> bool:
+        """Give a serving server that an earlier release made what this one gives to new ones."""
+        self.place.check_runs(server)
+        return read_only_access.renew(self.place.paths(server))
+
+    def set_password(self, server: Server, verifier: Secret) -> None:
+        self.place.check_runs(server)
+        roles.set_admin_verifier(self.place.paths(server), verifier, server.wal_level)
+
+    def has_password(self, server: Server, password: Secret) -> bool:
+        try:
+            self.place.check_runs(server)
+        except Unavailable:
+            return False
+        return roles.admin_has(self.place.paths(server), password)
+
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+        self.place.check_runs(server)
+        return extensions.update(self.place.paths(server), name)
+
+    def inspect(self, server: Server) -> Observation:
+        """Tell what the watches say: the API server is not asked for that."""
+        cluster = self.place.clusters.get(names.cluster_name(server.service_id))
+        if cluster is None:
+            return Observation(False, f"The Cluster of service {server.service_id} is gone.")
+        pod = self.place.primary_pod(server.service_id)
+        if pod is not None and pod.is_ready and pod.metadata.deleted_at is None:
+            return Observation(True)
+        return Observation(False, self._progress(server.service_id, pod))
+
+    def set_read_only(self, server: Server, *, read_only: bool) -> None:
+        """Make new transactions read-only and end those that write, or lift that; wait until it is in force."""
+        self.place.check_runs(server)
+        value = "on" if read_only else "off"
+        change = {"spec": {"postgresql": {"parameters": {_READ_ONLY: value if read_only else None}}}}
+        self.place.api.patch(Cluster, names.cluster_name(server.service_id), change)
+        deadline = time.monotonic() + _OPEN_SECONDS
+        query = "SELECT setting FROM pg_file_settings WHERE name = %s AND applied ORDER BY seqno DESC LIMIT 1"
+        with self.place.connect(server) as connection:
+            while (connection.execute(query, (_READ_ONLY,)).fetchone() or ("off",))[0] != value:
+                if time.monotonic() > deadline:
+                    raise Unavailable("SETTING_LATE", f"Service {server.service_id} does not take {_READ_ONLY}={value}")
+                time.sleep(_LOOK_SECONDS)
+            connection.execute("SELECT pg_reload_conf()")
+            if read_only:
+                connection.execute(_END_WRITERS, (connections.PLATFORM_ROLE,))
+
+    def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
+        """Take their rights to write from read-only roles, twice a minute; logs are the cluster's business."""
+        due = self._checked_at.get(server.service_id, 0.0)
+        pod = self.place.primary_pod(server.service_id)
+        if time.monotonic() >= due and pod is not None and pod.runs:
+            self._checked_at[server.service_id] = time.monotonic() + _ROLES_SECONDS
+            paths = self.place.paths(server)
+            (paths.data / "pg_wal").mkdir(exist_ok=True)
+            (paths.data / "pg_wal" / "looked").touch()  # it is looked at again only after WAL was written
+            self.read_only_roles.enforce(paths)
+        return Maintenance()
+
+    def _has_volume(self, service_id: str) -> bool:
+        return self.place.api.get(Volume, names.volume_name(service_id)) is not None
+
+    def _progress(self, service_id: str, pod: Pod | None) -> str:
+        if pod is not None:
+            return f"Pod {pod.progress}."
+        others = [one.progress for one in self.place.pods.of_service(service_id)]
+        cluster = self.place.clusters.get(names.cluster_name(service_id))
+        if cluster is not None and cluster.is_asleep:
+            return "Its server is stopped."
+        phase = "" if cluster is None else f"{cluster.status.phase} {cluster.status.phase_reason}".strip()
+        return f"Its server is not running: {'; '.join([phase, *others]).strip('; ') or 'the operator has not begun'}."
+
+    def _await_open(self, server: Server) -> None:
+        """Wait until the server asks a client for its password, and Services lead to its pod."""
+        deadline = time.monotonic() + _OPEN_SECONDS
+        while not (self._is_ready(server) and self._asks_password(server)):
+            if time.monotonic() > deadline:
+                raise Failed(
+                    "ENDPOINT_NOT_SWITCHED",
+                    f"The endpoint of service {server.service_id} does not answer clients",
+                    self._progress(server.service_id, self.place.primary_pod(server.service_id)),
+                )
+            time.sleep(_LOOK_SECONDS)
+
+    def _is_ready(self, server: Server) -> bool:
+        pod = self.place.primary_pod(server.service_id)
+        return pod is not None and pod.is_ready
+
+    def _asks_password(self, server: Server) -> bool:
+        """Try to log in without a password, from the pod to its own address, where no policy of a network counts."""
+        pod = self.place.primary_pod(server.service_id)
+        if pod is None or not pod.runs:
+            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
+        where = f"host={pod.status.pod_ip} user={connections.ADMIN_ROLE} dbname={connections.DATABASE} sslmode=require"
+        try:
+            self.place.api.run(pod.metadata.name, ["psql", "-wXAtc", "SELECT 1", f"{where} connect_timeout=5"])
+        except Unavailable as error:
+            return "no password supplied" in error.details
+        return False

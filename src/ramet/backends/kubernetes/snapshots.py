@@ -1,0 +1,62 @@
+"""Snapshots of volumes, and what is noted of what they contain."""
+
+import json
+import time
+from typing import Any
+
+from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes import manifests, names, waking
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.resources import VolumeSnapshot
+from ramet.errors import Failed, Unavailable
+
+_TAKE_SECONDS = 120.0
+_LOOK_SECONDS = 0.05
+
+
+def take(place: Place, owner_id: str, name: str, volume: str, snapshot_id: str | None = None) -> VolumeSnapshot:
+    """Take a snapshot of a volume, or find the one that an earlier call took; return it when it can be used.
+
+    A snapshot is atomic, and a server is on one volume: the image is what a power failure at that moment would leave.
+    Raises Unavailable while the storage has not completed it.
+    """
+    if place.api.get(VolumeSnapshot, name) is None:
+        place.api.apply(VolumeSnapshot, manifests.snapshot(owner_id, place.site, name, volume, snapshot_id))
+    return await_taken(place, name)
+
+
+def await_taken(place: Place, name: str) -> VolumeSnapshot:
+    """Return a snapshot when it can be used. Raises Failed when it is gone, Unavailable while it is not complete."""
+    deadline = time.monotonic() + _TAKE_SECONDS
+    while True:
+        found = place.api.get(VolumeSnapshot, name)
+        if found is None:
+            raise Failed("SNAPSHOT_LOST", f"The VolumeSnapshot {name} is gone", "Fork from another snapshot.")
+        if found.status.ready_to_use:
+            return found
+        if time.monotonic() > deadline:
+            reason = found.status.error.message if found.status.error else "The storage driver has not answered."
+            raise Unavailable("SNAPSHOT_LATE", f"The VolumeSnapshot {name} is not complete", reason)
+        time.sleep(_LOOK_SECONDS)
+
+
+def position(place: Place, server: Server, *, paused: bool) -> dict[str, Any]:
+    """Return where the WAL of a server is; of one that does not serve, where it was last known to be."""
+    if not paused:
+        try:
+            return waking.position_of(place, server)
+        except Unavailable:
+            pass
+    return waking.last_position_of(place, server)
+
+
+def note(place: Place, name: str, facts: dict[str, Any]) -> None:
+    """Note with a snapshot what it contains."""
+    annotations = {names.FACTS_ANNOTATION: json.dumps(facts, sort_keys=True)}
+    place.api.patch(VolumeSnapshot, name, {"metadata": {"annotations": annotations}})
+
+
+def noted(snapshot: VolumeSnapshot) -> dict[str, Any] | None:
+    """Return what was noted with a snapshot; None before that."""
+    text = snapshot.metadata.annotations.get(names.FACTS_ANNOTATION)
+    return None if text is None else dict(json.loads(text))

@@ -1,0 +1,107 @@
+"""What the API server last said of all objects of a kind: kept up to date by one watch, so that nobody polls."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from ramet.backends.kubernetes import names
+from ramet.backends.kubernetes.api import Api
+from ramet.backends.kubernetes.resources import Cluster, Pod
+from ramet.errors import Error, Unseen
+
+_log = logging.getLogger(__name__)
+_Kind = TypeVar("_Kind", Cluster, Pod)
+_FIRST_LIST_SECONDS = 10.0
+_STALE_SECONDS = 30.0
+_RETRY_SECONDS = 1.0
+_OURS: Mapping[str, None] = {names.SERVICE_LABEL: None}  # objects that have the label, with any value
+
+
+class Watched(Generic[_Kind]):
+    """The objects of a kind that belong to services. The watch begins with the first question."""
+
+    def __init__(self, api: Api, kind: type[_Kind]) -> None:
+        self._api = api
+        self._kind: type[_Kind] = kind
+        self._objects: dict[str, _Kind] = {}
+        self._changed = threading.Condition()
+        self._version: str | None = None
+        self._lost_at: float | None = time.monotonic()
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+
+    def get(self, name: str) -> _Kind | None:
+        """Return an object; None when there is none. Raises Unseen while the API server cannot be asked."""
+        self._check()
+        return self._objects.get(name)
+
+    def of_service(self, service_id: str) -> list[_Kind]:
+        """Return the objects of a service. Raises Unseen while the API server cannot be asked."""
+        self._check()
+        with self._changed:
+            known = list(self._objects.values())
+        found = [one for one in known if one.metadata.labels.get(names.SERVICE_LABEL) == service_id]
+        return sorted(found, key=lambda one: one.metadata.name)
+
+    def wait_until(self, is_so: Callable[[], bool], timeout_seconds: float) -> bool:
+        """Wait until changes have made something so; False when they have not within that time."""
+        deadline = time.monotonic() + timeout_seconds
+        while not is_so():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            with self._changed:
+                self._changed.wait(min(left, 0.1))
+        return True
+
+    def stop(self) -> None:
+        """End the watch with its next event."""
+        self._stopped.set()
+
+    def _check(self) -> None:
+        with self._changed:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._follow, name=f"watch-{self._kind.__name__}", daemon=True)
+                self._thread.start()
+        if self._version is None:
+            self.wait_until(lambda: self._version is not None, _FIRST_LIST_SECONDS)
+        lost_at = self._lost_at
+        if self._version is None or (lost_at is not None and time.monotonic() - lost_at > _STALE_SECONDS):
+            raise Unseen("KUBERNETES_UNREACHABLE", "The API server of Kubernetes cannot be asked now")
+
+    def _follow(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._list()
+                for event, found in self._api.watch(self._kind, _OURS, self._version):
+                    self._take(event, found)
+                    if self._stopped.is_set():
+                        return
+            except Error as error:
+                self._lost(error)
+            except Exception as error:  # noqa: BLE001 - the thread must survive whatever an answer holds
+                self._lost(error)
+
+    def _lost(self, error: Exception) -> None:
+        if self._lost_at is None and not self._stopped.is_set():
+            self._lost_at = time.monotonic()
+            _log.warning("the watch of %s has ended: %s", self._kind.__name__, error)
+        self._stopped.wait(_RETRY_SECONDS)
+
+    def _list(self) -> None:
+        found, version = self._api.find_version(self._kind, _OURS)
+        with self._changed:
+            self._objects = {one.metadata.name: one for one in found}
+            self._version, self._lost_at = version, None
+            self._changed.notify_all()
+
+    def _take(self, event: str, found: _Kind) -> None:
+        with self._changed:
+            if event == "DELETED":
+                self._objects.pop(found.metadata.name, None)
+            elif event in ("ADDED", "MODIFIED"):
+                self._objects[found.metadata.name] = found
+            self._lost_at = None
+            self._changed.notify_all()

@@ -1,0 +1,369 @@
+"""A small API server in memory, with an operator that does at once what CloudNativePG does in seconds.
+
+It knows objects by kind and name, server-side apply and merge patches, lists by label, watches, and programs that are
+run in pods: the relay of connections is run on this host, and `answer` says what the others print.
+"""
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import Cluster, Context, User
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Message, Ping
+
+from ramet.backends.kubernetes.api import Api
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.site import Site
+
+NAMESPACE = "services"
+_PATH = re.compile(r"/apis?/(?:[^/]+/)?v1/(?:namespaces/[^/]+/)?([a-z]+)(?:/([^/]+))?(?:/([a-z]+))?")
+_KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+HEALTHY = "Cluster in healthy state"
+Answer = Callable[[str, list[str], str], tuple[str, str, int]]
+
+
+def merged(old: Any, change: Any) -> Any:
+    """Return an object with a merge patch."""
+    if not isinstance(change, Mapping):
+        return change
+    found = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in change.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merged(found.get(key), value)
+    return found
+
+
+class FakeCluster:
+    """The objects, and what was asked."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.requests: list[tuple[str, str]] = []
+        self.refused: dict[str, int] = {}
+        self.phase = HEALTHY
+        self.answer: Answer = lambda pod, command, stdin: ("", "", 0)
+        self.changed = threading.Condition()
+        self._events: list[tuple[int, str, str, dict[str, Any]]] = []
+        self._versions = itertools.count(1)
+        self.closing = False
+
+    def put(self, plural: str, found: dict[str, Any]) -> dict[str, Any]:
+        """Store an object, tell the watches, and let the operator act."""
+        with self.changed:
+            key = (plural, found["metadata"]["name"])
+            event = "MODIFIED" if key in self.objects else "ADDED"
+            found["metadata"]["resourceVersion"] = str(version := next(self._versions))
+            self.objects[key] = found
+            self._events.append((version, event, plural, json.loads(json.dumps(found))))
+            self.changed.notify_all()
+        self._operate(plural, found)
+        return found
+
+    def remove(self, plural: str, name: str) -> bool:
+        """Remove an object, and what the operator removes with it."""
+        with self.changed:
+            found = self.objects.pop((plural, name), None)
+            if found is None:
+                return False
+            self._events.append((next(self._versions), "DELETED", plural, found))
+            self.changed.notify_all()
+        if plural == "clusters":
+            for kind, other in [key for key in self.objects if key[1] == f"{name}-1"]:
+                self.remove(kind, other)
+        return True
+
+    def version(self) -> int:
+        """Return the version of the last change."""
+        return self._events[-1][0] if self._events else 0
+
+    def events_after(self, version: int, plural: str) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
+        """Return what has happened to objects of a kind since a version, and the version of now."""
+        with self.changed:
+            if not any(one[0] > version for one in self._events):
+                self.changed.wait(0.1)
+            found = [(event, one) for at, event, kind, one in self._events if at > version and kind == plural]
+            return max([version, *(one[0] for one in self._events)]), found
+
+    def _operate(self, plural: str, found: dict[str, Any]) -> None:
+        name = found["metadata"]["name"]
+        if plural == "volumesnapshots" and "status" not in found:
+            self.put(plural, {**found, "status": {"readyToUse": True}})
+        if plural == "clusters":
+            self._operate_cluster(name, found)
+
+    def _operate_cluster(self, name: str, found: dict[str, Any]) -> None:
+        status = found.get("status", {})
+        conditions = status.get("conditions", [])
+        begun = any(one["type"] == "cnpg.io/hibernation" for one in conditions)
+        labels = found["metadata"]["labels"]
+        if found["metadata"]["annotations"].get("cnpg.io/hibernation") == "on":
+            if (self.phase == HEALTHY or begun) and ("pods", f"{name}-1") in self.objects:
+                self.remove("pods", f"{name}-1")
+                asleep = [{"type": "cnpg.io/hibernation", "status": "True", "reason": "Hibernated"}]
+                self.put("clusters", {**found, "status": {**status, "conditions": asleep}})
+            return
+        if ("persistentvolumeclaims", f"{name}-1") not in self.objects:
+            size = found["spec"]["storage"]["size"]
+            spec = {"resources": {"requests": {"storage": size}}}
+            self.put("persistentvolumeclaims", {"metadata": {"name": f"{name}-1", "labels": labels}, "spec": spec})
+        if ("pods", f"{name}-1") not in self.objects:
+            pod = {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()}
+            self.put("pods", pod)
+        wanted = {"phase": self.phase, "currentPrimary": f"{name}-1"}
+        if {key: status.get(key) for key in wanted} != wanted or begun:
+            self.put("clusters", {**found, "status": {**status, **wanted, "conditions": []}})
+
+
+def running_pod() -> dict[str, Any]:
+    """Return the status of a pod whose server serves."""
+    return {
+        "phase": "Running",
+        "podIP": "10.0.0.7",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"name": "postgres", "ready": True, "state": {"running": {}}}],
+    }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers requests; `server.cluster` has the objects."""
+
+    protocol_version = "HTTP/1.1"
+    server: "_Server"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Stay silent."""
+
+    def do_GET(self) -> None:
+        plural, name, action, query = self._asked()
+        if action == "exec":
+            _Exec(self, name, query).run()
+        elif "watch" in query:
+            self._watch(plural, query)
+        elif action == "log":
+            text = self.server.cluster.answer(name, ["log"], "")
+            self._send(200, text[0].encode())
+        elif name:
+            found = self.server.cluster.objects.get((plural, name))
+            self._json(404, _status(404, f"{plural} {name} not found")) if found is None else self._json(200, found)
+        elif plural:
+            with self.server.cluster.changed:
+                items = [one for kind, one in self._labelled(plural, query)]
+                version = self.server.cluster.version()
+            self._json(200, {"items": items, "metadata": {"resourceVersion": str(version)}})
+        else:
+            self._json(200, {"gitVersion": "v1.34.4"})
+
+    def do_POST(self) -> None:
+        self._body()
+        self._json(201, {"status": {"allowed": True}})
+
+    def do_PATCH(self) -> None:
+        plural, name, _, _ = self._asked()
+        body = self._body()
+        code = self.server.cluster.refused.get(plural)
+        if code is not None:
+            self._json(code, _status(code, f"admission webhook denied {name}"))
+            return
+        old = self.server.cluster.objects.get((plural, name), {})
+        if "apply-patch" in str(self.headers["Content-Type"]):
+            kept = {key: old[key] for key in ("status",) if key in old}
+            found = {**body, **kept}
+        else:
+            found = merged(old, body)
+        self._json(200, self.server.cluster.put(plural, found))
+
+    def do_DELETE(self) -> None:
+        plural, name, _, _ = self._asked()
+        self._body()
+        is_there = self.server.cluster.remove(plural, name)
+        self._json(200, {"status": "Success"}) if is_there else self._json(404, _status(404, "not found"))
+
+    def _asked(self) -> tuple[str, str, str, dict[str, list[str]]]:
+        url = urlsplit(self.path)
+        found = _PATH.fullmatch(url.path)
+        plural, name, action = found.groups(default="") if found else ("", "", "")
+        self.server.cluster.requests.append((self.command, url.path))
+        return plural, name, action, parse_qs(url.query)
+
+    def _labelled(self, plural: str, query: dict[str, list[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        for (kind, name), one in list(self.server.cluster.objects.items()):
+            if kind == plural and _has(one, query.get("labelSelector", [""])[0]):
+                yield name, one
+
+    def _watch(self, plural: str, query: dict[str, list[str]]) -> None:
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        version = int(query["resourceVersion"][0])
+        while not self.server.cluster.closing:
+            version, events = self.server.cluster.events_after(version, plural)
+            for event, one in events:
+                if _has(one, query.get("labelSelector", [""])[0]):
+                    self.wfile.write(json.dumps({"type": event, "object": one}).encode() + b"\n")
+            self.wfile.flush()
+        self.close_connection = True
+
+    def _body(self) -> dict[str, Any]:
+        text = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        return dict(json.loads(text)) if text else {}
+
+    def _json(self, code: int, found: Mapping[str, Any]) -> None:
+        self._send(code, json.dumps(found).encode())
+
+    def _send(self, code: int, text: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+
+class _Exec:
+    """One program that is run in a pod, over a WebSocket."""
+
+    def __init__(self, handler: _Handler, pod: str, query: dict[str, list[str]]) -> None:
+        self._handler = handler
+        self._pod = pod
+        self._command = query["command"]
+        self._has_input = query.get("stdin") == ["true"]
+        self._socket = Connection(ConnectionType.SERVER)
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Accept the WebSocket, run the program, and send its end."""
+        key = str(self._handler.headers["Sec-WebSocket-Key"]).encode()
+        self._handler.send_response(101)
+        self._handler.send_header("Upgrade", "websocket")
+        self._handler.send_header("Connection", "Upgrade")
+        accept = base64.b64encode(hashlib.sha1(key + _KEY, usedforsecurity=False).digest())
+        self._handler.send_header("Sec-WebSocket-Accept", accept.decode())
+        self._handler.send_header("Sec-WebSocket-Protocol", "v5.channel.k8s.io")
+        self._handler.end_headers()
+        self._handler.close_connection = True
+        with suppress(OSError):
+            if self._command[0] == "perl":
+                self._end(self._run_here())
+            else:
+                self._answer(*self._handler.server.cluster.answer(self._pod, self._command, self._input()))
+            self._write(self._socket.send(CloseConnection(code=1000)))
+
+    def _input(self) -> str:
+        """Return all that the program gets to read."""
+        return b"".join(self._messages()).decode() if self._has_input else ""
+
+    def _answer(self, out: str, errors: str, code: int) -> None:
+        self._write(self._socket.send(Message(b"\1" + out.encode())))
+        self._write(self._socket.send(Message(b"\2" + errors.encode())))
+        self._end(code)
+
+    def _run_here(self) -> int:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as program:
+            assert program.stdin is not None
+            outputs = [
+                threading.Thread(target=self._pass, args=one) for one in ((1, program.stdout), (2, program.stderr))
+            ]
+            for thread in outputs:
+                thread.start()
+            threading.Thread(target=self._feed, args=(program.stdin,), daemon=True).start()
+            for thread in outputs:
+                thread.join()
+            return program.wait()
+
+    def _pass(self, channel: int, stream: Any) -> None:
+        with suppress(OSError):
+            while data := stream.read(65536):
+                self._write(self._socket.send(Message(bytes([channel]) + data)))
+
+    def _feed(self, stream: Any) -> None:
+        """Give the program its input, until the client ends it or goes."""
+        with suppress(OSError, ValueError):
+            for part in self._messages():
+                stream.write(part)
+            stream.close()
+
+    def _messages(self) -> Iterator[bytes]:
+        """Yield what the client sends to the program, until it ends that or goes."""
+        part = b""
+        while data := self._handler.connection.recv(65536):
+            self._socket.receive_data(data)
+            for event in self._socket.events():
+                if isinstance(event, BytesMessage):
+                    part += bytes(event.data)
+                    if event.message_finished:
+                        if part[0] == 255:
+                            return
+                        yield part[1:]
+                        part = b""
+                elif isinstance(event, Ping):
+                    self._write(self._socket.send(event.response()))
+                elif isinstance(event, CloseConnection):
+                    return
+
+    def _end(self, code: int) -> None:
+        success = {"status": "Success"}
+        causes = {"causes": [{"reason": "ExitCode", "message": str(code)}]}
+        failure = {"status": "Failure", "reason": "NonZeroExitCode", "message": "it failed", "details": causes}
+        self._write(self._socket.send(Message(b"\3" + json.dumps(failure if code else success).encode())))
+
+    def _write(self, data: bytes) -> None:
+        with self._lock:
+            self._handler.connection.sendall(data)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    cluster: FakeCluster
+
+
+def _has(found: Mapping[str, Any], selector: str) -> bool:
+    labels = found["metadata"].get("labels", {})
+    wanted = [one.partition("=") for one in selector.split(",") if one]
+    return all(key in labels and (not equals or labels[key] == value) for key, equals, value in wanted)
+
+
+def _status(code: int, message: str) -> Mapping[str, Any]:
+    return {"kind": "Status", "status": "Failure", "code": code, "message": message}
+
+
+@contextmanager
+def api_server() -> Iterator[tuple[FakeCluster, Api]]:
+    """Run an API server, and give a client of it."""
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.cluster = FakeCluster()
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    api = Api(SingleConfig("test", Context("test"), Cluster(server=address), User()), NAMESPACE)
+    try:
+        yield server.cluster, api
+    finally:
+        server.cluster.closing = True
+        api.close()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def in_cluster(**changes: Any) -> Iterator[tuple[FakeCluster, Place]]:
+    """Run an API server, and give a namespace of it."""
+    with api_server() as (found, api):
+        place = Place(api, Site(NAMESPACE, **changes))
+        try:
+            yield found, place
+        finally:
+            place.close()

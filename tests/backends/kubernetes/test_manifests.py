@@ -1,0 +1,87 @@
+"""The manifests as pure functions, held by golden files; RAMET_UPDATE_GOLDEN=1 rewrites them."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ramet.backends.kubernetes import manifests
+from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.manifests import Manifest
+from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.model.service import ServiceType
+from ramet.model.size import Size
+from ramet.model.wal_level import WalLevel
+from tests.backends.kubernetes.servers import SHARED
+
+GOLDEN = Path(__file__).parent / "golden"
+SITE = Site("services")
+OTHER_SITE = Site("services", "registry.test/postgresql:{major}", (15,), "fast", "fast-snapshots", 20)
+LARGE = replace(SHARED, size=Size(2000, 8), pg_major=15, wal_level=WalLevel.LOGICAL, host="10.1.2.3")
+TIMESCALE = replace(SHARED, service_type=ServiceType.TIMESERIESDB)
+
+MANIFESTS = {
+    "new": manifests.cluster(SHARED, SITE, Phase.CLOSED),
+    "open": manifests.cluster(LARGE, OTHER_SITE, Phase.OPEN, volume_size="30Gi"),
+    "fork": manifests.cluster(TIMESCALE, SITE, Phase.CLOSED, first=True, volume_size="10Gi"),
+    "asleep": manifests.cluster(SHARED, SITE, Phase.CLOSED, asleep=True),
+    "endpoint": manifests.endpoint(SHARED, SITE),
+    "endpoint-nodeport": manifests.endpoint(replace(SHARED, port=30001), Site("services", exposure=Exposure.NODEPORT)),
+    "endpoint-loadbalancer": manifests.endpoint(SHARED, Site("services", exposure=Exposure.LOADBALANCER)),
+    "snapshot": manifests.snapshot("abcdefghij", OTHER_SITE, "ramet-abcdefghij-s1", "ramet-abcdefghij-1", "s1"),
+    "seed": manifests.snapshot("forkfork12", SITE, "ramet-forkfork12-seed", "ramet-abcdefghij-1"),
+    "adopted-volume": manifests.adopted_volume("forkfork12", OTHER_SITE, "ramet-forkfork12-seed", "30Gi"),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_manifest_is_the_golden_one(name: str) -> None:
+    golden, text = GOLDEN / f"{name}.yaml", yaml.safe_dump(dict(MANIFESTS[name]), sort_keys=True, width=120)
+    if os.environ.get("RAMET_UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert golden.read_text() == text
+
+
+def test_no_golden_file_is_left_over() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == set(MANIFESTS)
+
+
+def clusters() -> list[Manifest]:
+    return [one for one in MANIFESTS.values() if one["kind"] == "Cluster"]
+
+
+def test_a_cluster_is_on_one_volume_without_which_a_snapshot_is_not_atomic() -> None:
+    for one in clusters():
+        assert "walStorage" not in one["spec"]
+        assert "tablespaces" not in one["spec"]
+
+
+def test_a_closed_server_lets_nobody_in() -> None:
+    for name in ("new", "fork", "asleep"):
+        assert MANIFESTS[name]["spec"]["postgresql"]["pg_hba"] == ["host all all all reject"]
+
+
+def test_an_open_server_lets_nobody_in_without_tls_nor_as_the_platform() -> None:
+    rules = MANIFESTS["open"]["spec"]["postgresql"]["pg_hba"]
+    assert [rule for rule in rules if not rule.endswith("reject")] == ["hostssl all all all scram-sha-256"]
+    assert rules.index("host all ramet all reject") < rules.index("hostssl all all all scram-sha-256")
+
+
+def test_recovery_fetches_no_wal_beyond_its_target() -> None:
+    assert {one["spec"]["postgresql"]["parameters"]["recovery_prefetch"] for one in clusters()} == {"off"}
+
+
+def test_no_subscription_runs_at_the_first_start_of_a_fork() -> None:
+    settings = MANIFESTS["fork"]["spec"]["postgresql"]["parameters"]
+    assert (settings["max_logical_replication_workers"], settings["timescaledb.max_background_workers"]) == ("0", "0")
+    assert "max_logical_replication_workers" not in MANIFESTS["new"]["spec"]["postgresql"]["parameters"]
+
+
+def test_a_fork_names_no_snapshot_that_retention_could_delete() -> None:
+    assert set(MANIFESTS["fork"]["spec"]["bootstrap"]) == {"initdb"}
+
+
+def test_no_secret_is_in_a_manifest() -> None:
+    assert "not in any manifest" not in yaml.safe_dump([dict(one) for one in MANIFESTS.values()])

@@ -1,0 +1,200 @@
+"""The life of servers, over an API server in memory: what is applied, in which order, and what is left."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.backends.interface.values import Source
+from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.errors import Failed, Invalid, Unavailable
+from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.servers import SHARED
+
+FORK = replace(SHARED, service_id="forkfork12", port=15433)
+NAME = "ramet-abcdefghij"
+
+
+@pytest.fixture
+def made() -> Iterator[tuple[FakeCluster, KubernetesBackend]]:
+    with in_cluster() as (found, place):
+        yield found, KubernetesBackend(place)
+
+
+def answers(found: FakeCluster, *said: str, errors: str = "", code: int = 0) -> None:
+    """Let programs in pods print this, one after another; the last one from then on."""
+    left = list(said)
+
+    def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
+        return (left.pop(0) if len(left) > 1 else left[0]), errors, code
+
+    found.answer = answer
+
+
+def cluster_of(found: FakeCluster, name: str = NAME) -> dict[str, Any]:
+    return found.objects[("clusters", name)]
+
+
+def test_a_new_server_is_closed_from_the_first_manifest_on(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    for _ in range(2):
+        backend.servers.initialize(SHARED)
+        backend.servers.start(SHARED)
+    assert cluster_of(found)["spec"]["postgresql"]["pg_hba"] == ["host all all all reject"]
+    assert found.objects[("services", NAME)]["spec"]["ports"][0]["port"] == 15432
+
+
+def test_a_server_is_ready_as_soon_as_postgresql_can_be_written_to(
+    made: tuple[FakeCluster, KubernetesBackend],
+) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    answers(found, "f\n", "f\n", "t\n")
+    eventually(lambda: backend.servers.await_ready(SHARED, 0).ready)
+
+
+def test_what_a_start_waits_for_is_said(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    pod = found.objects[("pods", f"{NAME}-1")]
+    statuses = [{"name": "postgres", "state": waiting}]
+    found.put("pods", {**pod, "status": {"phase": "Pending", "containerStatuses": statuses}})
+    eventually(lambda: "ImagePullBackOff (no such image)" in backend.servers.await_ready(SHARED, 0).progress)
+    assert not backend.servers.inspect(SHARED).serving
+
+
+def test_a_server_is_open_when_it_asks_for_a_password_over_tls(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    asked: list[list[str]] = []
+
+    def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
+        asked.append(command)
+        return "", "FATAL: pg_hba" if len(asked) == 1 else "fe_sendauth: no password supplied", 2
+
+    found.answer = answer
+    backend.servers.open(SHARED)
+    assert len(asked) == 2
+    assert "sslmode=require" in asked[0][-1]
+    assert cluster_of(found)["spec"]["postgresql"]["pg_hba"][-2:] == [
+        "hostssl all all all scram-sha-256",
+        "host all all all reject",
+    ]
+
+
+@pytest.mark.parametrize("phase", ["Cluster in healthy state", "Setting up primary"])
+def test_a_server_is_stopped_whether_its_cluster_is_healthy_or_not(
+    made: tuple[FakeCluster, KubernetesBackend], phase: str
+) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    assert backend.servers.inspect(SHARED).serving
+    found.phase = phase
+    found.put("clusters", {**cluster_of(found), "status": {"phase": phase, "conditions": []}})
+    answers(found, "", errors="no perl here", code=127)
+    for _ in range(2):
+        backend.servers.stop(SHARED)
+    assert ("pods", f"{NAME}-1") not in found.objects
+    seen = backend.servers.inspect(SHARED)
+    assert (seen.serving, seen.reason) == (False, "Its server is stopped.")
+    with pytest.raises(Unavailable):
+        backend.servers.set_password(SHARED, SHARED.verifier)
+
+
+def test_a_stopped_server_starts_closed_or_open(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    answers(found, "", errors="no perl here", code=127)
+    backend.servers.initialize(SHARED)
+    for clients, rules in ((False, 1), (True, 4)):
+        backend.servers.stop(SHARED)
+        backend.servers.start(SHARED, clients=clients)
+        assert len(cluster_of(found)["spec"]["postgresql"]["pg_hba"]) == rules
+        assert ("pods", f"{NAME}-1") in found.objects
+
+
+def test_a_server_without_a_volume_cannot_be_started(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    _, backend = made
+    for first in (False, True):
+        with pytest.raises(Failed) as failed:
+            backend.servers.start(SHARED, first=first)
+        assert failed.value.code == "VOLUME_LOST"
+
+
+def test_nothing_of_a_destroyed_service_is_left(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    answers(found, "", errors="no perl here", code=127)
+    backend.servers.initialize(SHARED)
+    backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
+    backend.servers.initialize(FORK)
+    for _ in range(2):
+        backend.servers.destroy(SHARED.service_id)
+    assert {name.split("-")[1] for _, name in found.objects} == {FORK.service_id}
+    assert backend.restore.snapshot_ids(SHARED.service_id) is None
+
+
+def test_a_fork_of_now_adopts_a_volume_made_of_a_snapshot(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    answers(found, "", errors="no perl here", code=127)
+    backend.servers.initialize(SHARED)
+    captured = [backend.restore.capture(FORK, Source(SHARED)) for _ in range(2)]
+    assert captured[0] == captured[1]
+    volume = found.objects[("persistentvolumeclaims", "ramet-forkfork12-1")]
+    assert volume["spec"]["dataSource"]["name"] == "ramet-forkfork12-seed"
+    assert volume["spec"]["resources"]["requests"]["storage"] == "10Gi"
+    assert volume["metadata"]["annotations"]["cnpg.io/nodeSerial"] == "1"
+    fork = cluster_of(found, "ramet-forkfork12")
+    assert fork["spec"]["postgresql"]["pg_hba"] == ["host all all all reject"]
+    assert fork["spec"]["postgresql"]["parameters"]["max_logical_replication_workers"] == "0"
+    written = [path for verb, path in found.requests if verb == "PATCH" and "forkfork12" in path]
+    kinds = list(dict.fromkeys(path.split("/")[-2] for path in written))
+    assert kinds == ["volumesnapshots", "persistentvolumeclaims", "clusters", "services"]
+
+
+def test_a_fork_of_a_snapshot_is_made_of_that(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    answers(found, "", errors="no perl here", code=127)
+    backend.servers.initialize(SHARED)
+    facts = backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
+    assert facts == backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
+    assert backend.restore.snapshot_ids(SHARED.service_id) == frozenset({"snapshot01"})
+    backend.restore.capture(FORK, Source(SHARED, snapshot_id="snapshot01"))
+    volume = found.objects[("persistentvolumeclaims", "ramet-forkfork12-1")]
+    assert volume["spec"]["dataSource"]["name"] == "ramet-abcdefghij-snapshot01"
+    backend.restore.delete_snapshot(SHARED.service_id, "snapshot01")
+    with pytest.raises(Failed) as lost:
+        backend.restore.capture(replace(FORK, service_id="otherother"), Source(SHARED, snapshot_id="snapshot01"))
+    assert lost.value.code == "SNAPSHOT_LOST"
+
+
+def test_what_kubernetes_refuses_is_said_with_its_reason(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    found.refused = {"clusters": 422}
+    with pytest.raises(Failed, match="admission webhook denied") as refused:
+        backend.servers.initialize(SHARED)
+    assert refused.value.code == "KUBERNETES_REFUSED"
+    found.refused = {"clusters": 503}
+    with pytest.raises(Unavailable):
+        backend.servers.initialize(SHARED)
+
+
+def test_the_health_of_servers_costs_no_request(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    eventually(lambda: backend.servers.inspect(SHARED).serving)
+    backend.servers.inspect(SHARED)
+    eventually(lambda: sum("watch" in path or verb == "GET" for verb, path in found.requests) >= 4)
+    asked = len(found.requests)
+    for _ in range(100):
+        assert backend.servers.inspect(SHARED).serving
+    assert len(found.requests) == asked
+
+
+def test_what_this_backend_lacks_is_refused_with_a_remedy(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    _, backend = made
+    with pytest.raises(Invalid, match="The backend for Kubernetes has no"):
+        backend.sources.seal(SHARED.verifier)
+    with pytest.raises(Invalid, match="The backend for Kubernetes has no"):
+        backend.replicas.check_room(SHARED)

@@ -1,0 +1,93 @@
+"""Connections through a program in a pod, over a WebSocket."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.backends.kubernetes.tunnel import Tunnels
+from tests.backends.kubernetes.api_server import api_server
+
+
+@contextmanager
+def echo(path: Path) -> Iterator[None]:
+    """Serve connections that send back what they receive, and hang up at its end."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve(accepted: socket.socket) -> None:
+            with accepted:
+                while data := accepted.recv(65536):
+                    accepted.sendall(data)
+
+        def accept() -> None:
+            while True:
+                try:
+                    accepted, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=serve, args=(accepted,), daemon=True).start()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.fixture
+def tunnels() -> Iterator[Tunnels]:
+    with TemporaryDirectory() as directory, api_server() as (_, api), echo(Path(directory, "s")):
+        found = Tunnels(api, lambda service_id: f"{service_id}-1", f"{directory}/s")
+        yield found
+        found.close()
+
+
+def received(connection: socket.socket, length: int) -> bytes:
+    found = b""
+    while len(found) < length and (data := connection.recv(65536)):
+        found += data
+    return found
+
+
+def connected(tunnels: Tunnels, service_id: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(30)
+    connection.connect(str(tunnels.paths(service_id, 15).sockets / ".s.PGSQL.5432"))
+    return connection
+
+
+def test_bytes_go_through_in_both_directions_and_in_order(tunnels: Tunnels) -> None:
+    sent = os.urandom(1_000_000)
+    with connected(tunnels, "abcdefghij") as connection:
+        threading.Thread(target=connection.sendall, args=(sent,)).start()
+        assert received(connection, len(sent)) == sent
+
+
+def test_several_connections_do_not_mix(tunnels: Tunnels) -> None:
+    with connected(tunnels, "abcdefghij") as one, connected(tunnels, "klmnopqrst") as other:
+        one.sendall(b"one")
+        other.sendall(b"other")
+        assert (received(other, 5), received(one, 3)) == (b"other", b"one")
+
+
+def test_a_connection_ends_when_the_server_cannot_be_reached(tunnels: Tunnels) -> None:
+    tunnels._server_socket = "/nowhere"
+    with connected(tunnels, "abcdefghij") as connection:
+        assert connection.recv(1) == b""
+
+
+def test_only_this_user_can_enter_and_nothing_is_left(tunnels: Tunnels) -> None:
+    paths = tunnels.paths("abcdefghij", 15)
+    assert paths.root.parent.stat().st_mode & 0o777 == 0o700
+    tunnels.forget("abcdefghij")
+    assert not paths.root.exists()
+    tunnels.close()
+    eventually(lambda: not paths.root.parent.exists())

@@ -1,0 +1,50 @@
+"""What the API server last said, kept up to date by a watch."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.backends.kubernetes.cluster import Place
+from tests.backends.kubernetes.api_server import FakeCluster, in_cluster, running_pod
+
+
+@pytest.fixture
+def cluster() -> Iterator[tuple[FakeCluster, Place]]:
+    with in_cluster() as found:
+        yield found
+
+
+def pod(name: str, service_id: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"ramet/service": service_id}}, "status": running_pod()}
+
+
+def test_changes_are_seen_without_asking_again(cluster: tuple[FakeCluster, Place]) -> None:
+    found, place = cluster
+    found.put("pods", pod("one", "abcdefghij"))
+    assert place.pods.get("one") is not None
+    asked = len(found.requests)
+    found.put("pods", pod("two", "abcdefghij"))
+    eventually(lambda: [one.metadata.name for one in place.pods.of_service("abcdefghij")] == ["one", "two"])
+    found.remove("pods", "one")
+    eventually(lambda: place.pods.get("one") is None)
+    assert len(found.requests) <= asked + 1  # the watch itself may have begun later
+
+
+def test_objects_of_others_are_not_seen(cluster: tuple[FakeCluster, Place]) -> None:
+    found, place = cluster
+    found.put("pods", {"metadata": {"name": "other", "labels": {"app": "other"}}, "status": running_pod()})
+    found.put("pods", pod("one", "abcdefghij"))
+    assert place.pods.get("one") is not None
+    assert place.pods.get("other") is None
+
+
+def test_an_answer_that_ends_a_watch_begins_another(cluster: tuple[FakeCluster, Place]) -> None:
+    found, place = cluster
+    found.put("pods", pod("one", "abcdefghij"))
+    assert place.pods.get("one") is not None
+    found.put("pods", {"metadata": {"name": "one", "labels": {"ramet/service": "abcdefghij"}}, "status": "no status"})
+    found.put("pods", pod("one", "abcdefghij"))
+    found.put("pods", pod("two", "abcdefghij"))
+    eventually(lambda: place.pods.get("two") is not None)
