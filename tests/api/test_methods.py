@@ -34,7 +34,7 @@ def test_options_names_every_method_of_each_path_of_the_interface(world: World) 
     paths = world.client.get(f"{BASE_PATH}/openapi.json").json()["paths"]
     names = {"project_id": world.tenant.project.id, "service_id": "a", "snapshot_id": "b", "replica_set_id": "c"}
     for path, operations in paths.items():
-        filled = path.format(**names, vpc_id="1", peering_id="2", upgrade_id="d")
+        filled = path.format(**names, vpc_id="1", peering_id="2", upgrade_id="d", restore_id="e")
         answer = ask(world, "OPTIONS", filled if filled.startswith(BASE_PATH) else BASE_PATH + filled)
         named = set(answer.headers["allow"].split(", "))
         wanted = {method.upper() for method in operations if method.isalpha()} - {"PARAMETERS"}

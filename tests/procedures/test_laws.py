@@ -38,6 +38,7 @@ from ramet.model.wal_level import WalLevel
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
+from ramet.restores.verbs import RestoreRequest, restore_service
 from ramet.store import services
 from ramet.store.tables import hold
 from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
@@ -101,6 +102,15 @@ def submit_promote_logical(world: World, parent: str) -> str:
     made = submit_follow_logical(world, parent)
     world.worker.run_until_idle()
     return promote_service(world.plane, world.project.id, made, lsn=None, drain=False, neutralize=False).id
+
+
+def submit_restore(world: World, parent: str) -> str:
+    world.backend.commit(parent, "row")
+    taken = restore.take_snapshot(world.plane, world.project.id, parent, "good")
+    world.worker.run_until_idle()
+    world.backend.commit(parent, "mistake")
+    restore_service(world.plane, world.project.id, parent, RestoreRequest(snapshot=taken.id))
+    return parent
 
 
 def submit_stop(world: World, parent: str) -> str:
@@ -189,6 +199,12 @@ def submit_delete_set(world: World, parent: str) -> str:
     return made
 
 
+def submit_rebuild_set(world: World, parent: str) -> str:
+    made = active_set(world, parent)
+    submit_restore(world, parent)
+    return made
+
+
 def submit_set_pooler(world: World, parent: str) -> str:
     made = active_set(world, parent)
     replica_verbs.enable_pooler(world.plane, world.project.id, parent, made)
@@ -204,6 +220,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "promote": (submit_promote, Status.READY),
     "follow_logical": (submit_follow_logical, Status.READY),
     "promote_logical": (submit_promote_logical, Status.READY),
+    "restore": (submit_restore, Status.READY),
     "stop": (submit_stop, Status.PAUSED),
     "start": (submit_start, Status.READY),
     "restart": (submit_restart, Status.READY),
@@ -212,6 +229,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "create_replicas": (submit_replica_set, Status.READY),
     "resize_replicas": (submit_resize_set, Status.READY),
     "restart_replicas": (submit_restart_set, Status.READY),
+    "rebuild_replicas": (submit_rebuild_set, Status.READY),
     "delete_replicas": (submit_delete_set, None),
     "replica_pooler": (submit_set_pooler, Status.READY),
     "resize": (submit_resize, Status.READY),

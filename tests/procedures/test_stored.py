@@ -80,6 +80,9 @@ def volume_of(kept: dict[str, Any]) -> Volume:
         balancer_port=kept["balancer_port"],
         pg_major=kept.get("pg_major"),
         is_prepared=kept.get("is_prepared", False),
+        has_data=kept.get("has_data", True),
+        timeline=kept.get("timeline", 1),
+        last_timeline=kept.get("last_timeline", 1),
     )
 
 

@@ -30,6 +30,7 @@ from ramet.api.routes.poolers import poolers_router
 from ramet.api.routes.replica_sets import replicas_router
 from ramet.api.routes.replication import replication_router
 from ramet.api.routes.restore import restore_router
+from ramet.api.routes.restores import restores_router
 from ramet.api.routes.services import services_router
 from ramet.api.routes.upgrades import upgrades_router
 from ramet.api.routes.vpcs import vpcs_router
@@ -45,6 +46,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     upgrades_router,
     following_router,
     restore_router,
+    restores_router,
     archive_router,
     deleted_router,
     poolers_router,

@@ -15,6 +15,7 @@ from ramet.client.observation import Observation
 from ramet.client.replica_sets import ReplicaSets
 from ramet.client.replication import Replications
 from ramet.client.restore import Restore
+from ramet.client.restores import RestoresInPlace
 from ramet.client.services import Services
 from ramet.client.upgrades import MajorUpgrades
 from ramet.client.vpcs import Vpcs
@@ -33,6 +34,7 @@ class Client(
     Followers,
     MajorUpgrades,
     Restore,
+    RestoresInPlace,
     Archives,
     Observation,
     ReplicaSets,

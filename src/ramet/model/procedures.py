@@ -26,6 +26,7 @@ class ProcedureName(StrEnum):
     PROMOTE = "promote"
     FOLLOW_LOGICAL = "follow_logical"
     PROMOTE_LOGICAL = "promote_logical"
+    RESTORE = "restore"
     STOP = "stop"
     START = "start"
     RESTART = "restart"
@@ -37,6 +38,7 @@ class ProcedureName(StrEnum):
     CREATE_REPLICAS = "create_replicas"
     RESIZE_REPLICAS = "resize_replicas"
     RESTART_REPLICAS = "restart_replicas"
+    REBUILD_REPLICAS = "rebuild_replicas"
     DELETE_REPLICAS = "delete_replicas"
     REPLICA_POOLER = "replica_pooler"
     SNAPSHOT = "snapshot"
@@ -242,6 +244,28 @@ _SPECS = (
         deadline_seconds=3600.0,
     ),
     Spec(
+        ProcedureName.RESTORE,
+        "Restore in place",
+        {
+            "capture": "Copy the wanted state",
+            "recover": "Recover to the restore point",
+            "depart": "Begin a new timeline",
+            "boot": "Start the copy",
+            "secure": "Set its credentials",
+            "close": "Stop the copy",
+            "claim": "Wait until the service can be replaced",
+            "settle": "Wait for other operations",
+            "stop": "Stop the server",
+            "set_aside": "Set the present data aside",
+            "take_over": "Take the restored data over",
+            "serve": _BOOT,
+            "open": _OPEN,
+            "clear": "Remove what is not needed any more",
+        },
+        Status.UPGRADING,
+        deadline_seconds=3600.0,
+    ),
+    Spec(
         ProcedureName.STOP,
         "Pause",
         {"settle": "Wait for other operations", "stop": "Stop the server"},
@@ -328,6 +352,13 @@ _SPECS = (
         Status.UNSTABLE,
         ReplicaSetStatus.ERROR,
         is_low_priority=True,
+    ),
+    Spec(
+        ProcedureName.REBUILD_REPLICAS,
+        "Rebuild replicas",
+        {"discard": "Remove their data", "replicate": "Copy the service's data", **_SET_SERVES},
+        Status.CONFIGURING,
+        ReplicaSetStatus.CREATING,
     ),
     Spec(
         ProcedureName.DELETE_REPLICAS,

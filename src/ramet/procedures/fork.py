@@ -19,6 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.backends.interface.values import Capture, Server
 from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
@@ -50,32 +51,38 @@ class Fork(Creation):
     undo_capture = Creation.destroy
 
     def capture(self, work: Work[ForkState]) -> Outcome:
-        if work.state.base_backup_id is not None:
-            return self._capture_archived(work)
-        base = self._base(work)
-        if isinstance(base, Wait):
-            return base
-        target = work.state.target
-        source = source_of(self.tools.service(work.state.parent_id), base.id if base else None, target)
-        captured = self.tools.backend.restore.capture(self.tools.server(work), source)
-        if captured is None:
-            return Wait(0.1, "the parent's server is not serving")
+        found = self.captured(work, self.tools.server(work))
+        if isinstance(found, Wait):
+            return found
+        captured, base = found
 
         def record(tx: sa.Connection) -> None:
             release_holds(tx, work)
-            if base is not None and target is None:
+            if base is not None and work.state.target is None:
                 services.update_service(tx, work.subject, origin_snapshot_id=base.id, data_time=base.taken_at)
 
         return Next("recover", replace(work.state, capture=captured), changes=record)
 
-    def _capture_archived(self, work: Work[ForkState]) -> Outcome:
-        parent, server = self.tools.service(work.state.parent_id), self.tools.server(work)
+    def captured(self, work: Work[ForkState], server: Server) -> tuple[Capture, Snapshot | None] | Wait:
+        """Copy what was asked for into the volume of `server`; return the base snapshot with it, None without one."""
+        if work.state.base_backup_id is not None:
+            return self._captured_archived(work, server)
+        base = self._base(work)
+        if isinstance(base, Wait):
+            return base
+        parent = self.tools.service(work.state.parent_id)
+        source = source_of(parent, base.id if base else None, work.state.target)
+        captured = self.tools.backend.restore.capture(server, source)
+        return Wait(0.1, "the parent's server is not serving") if captured is None else (captured, base)
+
+    def _captured_archived(self, work: Work[ForkState], server: Server) -> tuple[Capture, None] | Wait:
+        parent = self.tools.service(work.state.parent_id)
         source = source_of(parent, None, work.state.target, work.state.base_backup_id)
         progress = self.tools.backend.archive.fetch(server, source, PATIENCE_SECONDS)
         if progress is not None:
             return Wait(0, progress)
         captured = self.tools.backend.restore.capture(server, source)
-        return Wait(0.1) if captured is None else Next("recover", replace(work.state, capture=captured))
+        return Wait(0.1) if captured is None else (captured, None)
 
     def _base(self, work: Work[ForkState]) -> Snapshot | Wait | None:
         """Return the snapshot to start from; None for a fork of now; a Wait while it is being taken.

@@ -6,6 +6,8 @@
     resize_replicas   stop         no server runs for a short time            -
                       boot, publish as above, with the new size               -
     restart_replicas  boot, publish as above                                  -
+    rebuild_replicas  discard      no volumes: the service's data was replaced  -
+                      replicate, boot, publish as above                       -
     delete_replicas   destroy      no endpoint, servers and volumes           - (the data is gone)
 
 Each holds the service: it is not stopped, started or deleted before they end.
@@ -62,11 +64,8 @@ class _Replicas(Steps):
         return servers_of_set(replica_set, self.tools.service(replica_set.service_id))
 
 
-class CreateReplicas(_Replicas):
-    """The steps of `create_replicas`."""
-
-    name = ProcedureName.CREATE_REPLICAS
-    undo_replicate = _Replicas.destroy_all
+class _NewReplicas(_Replicas):
+    """What the procedures share that copy the service's data."""
 
     def replicate(self, work: Work[Restartable]) -> Outcome:
         if not all(self.tools.backend.replicas.create(server) for server in self._servers(work)):
@@ -80,6 +79,13 @@ class CreateReplicas(_Replicas):
         if isinstance(booted, Next) and not all(inspect(server).follows for server in self._servers(work)):
             return Wait(0.02, "no WAL is streamed yet")
         return booted
+
+
+class CreateReplicas(_NewReplicas):
+    """The steps of `create_replicas`."""
+
+    name = ProcedureName.CREATE_REPLICAS
+    undo_replicate = _Replicas.destroy_all
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         _finish(tx, work, failed_at=self.tools.clock(), failure=error)
@@ -105,6 +111,19 @@ class RestartReplicas(_Replicas):
     """The steps of `restart_replicas`."""
 
     name = ProcedureName.RESTART_REPLICAS
+
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        _finish(tx, work, down_reason=error)
+
+
+class RebuildReplicas(_NewReplicas):
+    """The steps of `rebuild_replicas`."""
+
+    name = ProcedureName.REBUILD_REPLICAS
+
+    def discard(self, work: Work[Restartable]) -> Outcome:
+        self.destroy_all(work)
+        return Next("replicate")
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         _finish(tx, work, down_reason=error)

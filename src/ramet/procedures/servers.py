@@ -26,6 +26,7 @@ from ramet.procedures.state import (
     OneSnapshotState,
     RecoveryState,
     Restartable,
+    RestoreState,
     SnapshotState,
 )
 from ramet.store import operations, services
@@ -138,7 +139,7 @@ def source_of(
     return Source(server_of(parent), parent.paused, snapshot_id, target, base_backup_id)
 
 
-def await_settled(tools: Tools, work: Work[Interrupting]) -> Wait | None:
+def await_settled(tools: Tools, work: Work[Interrupting] | Work[RestoreState]) -> Wait | None:
     """Return a Wait while the operation that this one interrupts is under way, or others copy from the service."""
     interrupted = work.state.interrupted
     with tools.store.read() as tx:

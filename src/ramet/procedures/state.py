@@ -15,7 +15,7 @@ from ramet.backends.interface.values import Capture
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
-from ramet.model.snapshot import SnapshotKind
+from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.upgrade import Survey, UpgradeFacts
 from ramet.model.wal_level import WalLevel
 from ramet.operations.procedure import NoState
@@ -132,6 +132,36 @@ class UpgradeState(Interrupting, frozen=True, kw_only=True):
     is_open: bool = False
 
 
+class RestoreState(ForkState, frozen=True, kw_only=True):
+    """Of a restore in place; `parent_id` is the service that the wanted state is taken from.
+
+    `verb` says what was asked for: restore, reset or rewind. `keeps_roles`: the state is one of the service itself, so
+    roles that it does not have now keep their passwords. `copy_id` names the throw-away server that is made beside the
+    service, `snapshot_id` the snapshot that is taken of it. `previous_id` gets the data of before, as a service with
+    the name `previous_name` at one of the `free_ports`; without a name that data is removed.
+    `target_text` is the caller's time; `key` is a digest of the caller's Idempotency-Key.
+    `was_down`: its server did not run. With `is_open` clients may have been let in, so that nothing is undone.
+    """
+
+    verb: str
+    keeps_roles: bool
+    copy_id: str
+    snapshot_id: str
+    previous_id: str
+    pg_major: int
+    previous_name: str | None = None
+    free_ports: tuple[int, ...] = ()
+    target_text: str | None = None
+    key: str | None = None
+    data_time: datetime | None = None
+    snapshot: Snapshot | None = None
+    interrupted: str | None = None
+    was_down: bool = False
+    stopped_at: datetime | None = None
+    stopped_seconds: float | None = None
+    is_open: bool = False
+
+
 class RecoverState(RecoveryState, frozen=True, kw_only=True):
     """`base_backup_id` is a base backup of the archive; `paused`: the lost service was, and is paused afterwards."""
 
@@ -214,6 +244,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.PROMOTE: PromoteState,
     ProcedureName.FOLLOW_LOGICAL: ImportState,
     ProcedureName.PROMOTE_LOGICAL: PromoteState,
+    ProcedureName.RESTORE: RestoreState,
     ProcedureName.STOP: Interrupting,
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,
@@ -225,6 +256,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.CREATE_REPLICAS: Restartable,
     ProcedureName.RESIZE_REPLICAS: ResizeReplicasState,
     ProcedureName.RESTART_REPLICAS: Restartable,
+    ProcedureName.REBUILD_REPLICAS: Restartable,
     ProcedureName.DELETE_REPLICAS: DeleteReplicasState,
     ProcedureName.REPLICA_POOLER: PoolerState,
     ProcedureName.SNAPSHOT: SnapshotState,

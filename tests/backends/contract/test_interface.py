@@ -9,6 +9,7 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
+from ramet.backends.interface.replacements import Replacements
 from ramet.backends.interface.replicas import Replicas
 from ramet.backends.interface.replication import Replication
 from ramet.backends.interface.restore import Restore
@@ -29,6 +30,7 @@ PROTOCOLS = (
     Upgrades,
     Followers,
     Subscriptions,
+    Replacements,
 )
 MOST_METHODS = 15
 
@@ -60,6 +62,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
                 "upgrades",
                 "followers",
                 "subscriptions",
+                "replacements",
             ),
             PROTOCOLS,
             strict=True,

@@ -11,6 +11,7 @@ from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
+from ramet.backends.interface.replacements import Replacements
 from ramet.backends.interface.replicas import Replicas
 from ramet.backends.interface.replication import Replication
 from ramet.backends.interface.restore import Restore
@@ -30,6 +31,10 @@ class Backend(Protocol):
     @property
     def restore(self) -> Restore:
         """Snapshots, archived WAL, and the forks that are made of them."""
+
+    @property
+    def replacements(self) -> Replacements:
+        """Other data for a service at its own endpoint."""
 
     @property
     def replicas(self) -> Replicas:

@@ -15,6 +15,8 @@ from ramet.model.service import ServiceType
 from ramet.model.upgrade import Statement, Survey, UpgradeFacts
 from ramet.model.upstream import Following
 
+_RESTORES = "restores in place, resets and rewinds: fork the service instead"
+
 
 def refuse(what: str) -> NoReturn:
     """Raise Invalid for what this backend lacks."""
@@ -179,3 +181,37 @@ class NoReplicas:
 
     def balancer_serves(self, service_id: str) -> bool:
         return False
+
+
+class NoReplacements:
+    """No restores in place; obeys ramet.backends.interface.replacements.Replacements."""
+
+    def check(self) -> None:
+        refuse(_RESTORES)
+
+    def reserve_timeline(self, copy: Server, service_id: str) -> None:
+        refuse(_RESTORES)
+
+    def leave_timeline(self, copy: Server, service_id: str, timeout_seconds: float) -> str | None:
+        refuse(_RESTORES)
+
+    def secure(self, copy: Server, *, rotate: bool, neutralize: bool) -> dict[str, Any]:
+        refuse(_RESTORES)
+
+    def close(self, copy: Server) -> None:
+        refuse(_RESTORES)
+
+    def flush(self, server: Server) -> None:
+        refuse(_RESTORES)
+
+    def release(self, server: Server, copy: Server) -> None:
+        refuse(_RESTORES)
+
+    def move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str] = ()) -> None:
+        refuse(_RESTORES)
+
+    def adopt(self, server: Server, copy: Server) -> None:
+        refuse(_RESTORES)
+
+    def open(self, server: Server) -> None:
+        refuse(_RESTORES)

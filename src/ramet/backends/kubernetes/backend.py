@@ -5,6 +5,7 @@ from pathlib import Path
 from ramet.backends.kubernetes.absent import (
     NoArchive,
     NoFollowers,
+    NoReplacements,
     NoReplicas,
     NoSources,
     NoSubscriptions,
@@ -29,6 +30,7 @@ class KubernetesBackend:
         self.servers = KubernetesServers(place, self.poolers)
         self.restore = KubernetesRestore(place)
         self.replicas = NoReplicas()
+        self.replacements = NoReplacements()
         self.archive = NoArchive()
         self.sources = NoSources()
         self.subscriptions = NoSubscriptions()

@@ -16,6 +16,7 @@ from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.machine import LocalHost
 from ramet.backends.local.off_host.archive import LocalArchive, installation_id
 from ramet.backends.local.pooler.pooler import Poolers
+from ramet.backends.local.replacements import LocalReplacements
 from ramet.backends.local.replica import LocalReplicas
 from ramet.backends.local.replication import LocalReplication
 from ramet.backends.local.restore.restore import LocalRestore
@@ -51,6 +52,7 @@ class LocalBackend:
     poolers = _part(lambda it: Poolers(it.instances))
     servers = _part(lambda it: LocalServers(it.instances, it.pool.driver, it.poolers))
     restore = _part(lambda it: LocalRestore(it.instances, it.pool))
+    replacements = _part(lambda it: LocalReplacements(it.instances, it.pool.driver, it.servers))
     replicas = _part(lambda it: LocalReplicas(it.instances, it.pool))
     sources = _part(lambda it: LocalSources(it.instances, it.pool, it.vault))
     subscriptions = _part(lambda it: LocalSubscriptions(it.instances, it.vault))

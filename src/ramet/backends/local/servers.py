@@ -118,8 +118,12 @@ class LocalServers:
         copied as it is. A replica may crash: what it has not written yet it gets from its primary again. Raises
         Unavailable while it takes longer than usual; call it again to keep waiting.
         """
-        paths, is_primary = self.instances.paths(server.service_id), not server.is_standby
         self.poolers.stop_all(server.service_id)
+        self.halt(server)
+
+    def halt(self, server: Server, before: Callable[[], None] = lambda: None) -> None:
+        """Stop a server as `stop` does, but not its pooler. `before` is called when its clients are turned away."""
+        paths, is_primary = self.instances.paths(server.service_id), not server.is_standby
         if is_primary and postgres.running(paths) is None and not self._is_clean(server, paths):
             self.start(server)
             self._await(server, lambda: self.instances.await_ready(server, _LOOK_SECONDS).ready)
@@ -127,6 +131,7 @@ class LocalServers:
             with contextlib.suppress(Unavailable):  # it is on its way down already
                 self.instances.close(server)
                 sessions.end_all(paths, _SESSIONS_SECONDS)
+                before()
         self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
         if is_primary and not self._is_clean(server, paths):
             raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed as it stopped")

@@ -10,6 +10,7 @@ from ramet.backends.memory.archive import MemoryArchive
 from ramet.backends.memory.followers import MemoryFollowers
 from ramet.backends.memory.host import MemoryHost
 from ramet.backends.memory.poolers import MemoryPoolers
+from ramet.backends.memory.replacements import MemoryReplacements
 from ramet.backends.memory.replicas import MemoryReplicas
 from ramet.backends.memory.replication import MemoryReplication
 from ramet.backends.memory.restore import MemoryRestore
@@ -36,6 +37,7 @@ class MemoryBackend(Memory):
         self.replication = MemoryReplication(self)
         self.upgrades = MemoryUpgrades(self)
         self.followers = MemoryFollowers(self)
+        self.replacements = MemoryReplacements(self)
         self.host = MemoryHost(self)
 
     def commit(self, service_id: str, value: str) -> Row:

@@ -29,9 +29,8 @@ class MemoryRestore(MemoryPart):
             if child.service_id not in self._memory.volumes:
                 self._memory.volumes[child.service_id] = Volume(rows=_rows_of(parent, source), damage=parent.damage)
             rows = self._memory.volumes[child.service_id].rows
-            return Capture(
-                source.target, {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows) + parent.backups)}
-            )
+            facts = {"rows": len(rows), "timeline": parent.timeline, "end_lsn": _lsn(len(rows) + parent.backups)}
+            return Capture(source.target, facts)
 
     def _capture_fetched(self, child: Server, source: Source) -> Capture:
         """Take the rows that were fetched from the archive."""
@@ -79,7 +78,7 @@ class MemoryRestore(MemoryPart):
             rows = volume.snapshots.setdefault(snapshot_id, tuple(volume.rows))
             volume.backups += 1  # each writes its own WAL
             lsn = _lsn(len(rows) + volume.backups)
-            return SnapshotFacts(self._memory.clock(), lsn, lsn, 1, len(rows), len(rows) * ROW_BYTES)
+            return SnapshotFacts(self._memory.clock(), lsn, lsn, volume.timeline, len(rows), len(rows) * ROW_BYTES)
 
     def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
         """Find every snapshot quick to fork."""
@@ -119,7 +118,8 @@ def _downloaded(source: Source, rows: Sequence[Row]) -> dict[str, Any]:
 
 def _rows_of(parent: Volume, source: Source) -> list[Row]:
     if source.target is not None:
-        return [row for row in parent.rows if row.committed_at <= source.target]
+        held = next((rows for until, rows in parent.past if source.target < until), parent.rows)
+        return [row for row in held if row.committed_at <= source.target]
     if source.snapshot_id is not None:
         return list(parent.snapshots[source.snapshot_id])
     return list(parent.rows)

@@ -89,7 +89,7 @@ class MemoryServers(MemoryPart):
     def inspect(self, server: Server) -> Observation:
         """Tell whether a server is running."""
         volume = self._memory.volumes.get(server.service_id)
-        if volume is None:
+        if volume is None or not volume.has_data:
             return Observation(False, "Its volume is lost.")
         return Observation(volume.running, "" if volume.running else "Its server is not running.", volume.follows)
 

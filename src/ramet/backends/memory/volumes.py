@@ -25,7 +25,11 @@ class Row:
 
 @dataclass
 class Volume:
-    """What a service has on this imaginary host."""
+    """What a service has on this imaginary host.
+
+    `past` are the rows that it had until a time at which they were replaced. Without `has_data` only its snapshots and
+    its past are here.
+    """
 
     rows: list[Row] = field(default_factory=list)
     snapshots: dict[str, tuple[Row, ...]] = field(default_factory=dict)
@@ -52,6 +56,11 @@ class Volume:
     replicates: bool = False
     pg_major: int | None = None
     is_prepared: bool = False
+    has_data: bool = True
+    timeline: int = 1
+    last_timeline: int = 1
+    past: list[tuple[datetime, tuple[Row, ...]]] = field(default_factory=list)
+    noted: Secret | None = None
 
 
 class Memory:
@@ -70,7 +79,7 @@ class Memory:
 
     def volume(self, service_id: str) -> Volume:
         volume = self.volumes.get(service_id)
-        if volume is None:
+        if volume is None or not volume.has_data:
             raise Failed("VOLUME_LOST", f"The volume of service {service_id} is lost")
         return volume
 

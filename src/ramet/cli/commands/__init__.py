@@ -13,6 +13,7 @@ from ramet.cli.ui.exit_codes import run
 # A module is imported when one of its commands is used: `ramet service list` needs no server code.
 _SERVICE_COMMANDS = {
     "archive": "commands.archive:show_archive",
+    "checkpoint": "commands.restores:checkpoint",
     "create": "commands.creations:create_service",
     "delete": "commands.services:delete_service",
     "follow": "commands.following:follow_service",
@@ -29,7 +30,11 @@ _SERVICE_COMMANDS = {
     "replica": "commands.replica_sets:replica_group",
     "replication": "commands.replication:show_replication",
     "report": "commands.fork_reports:show_report",
+    "reset": "commands.restores:reset",
     "resize": "commands.service_changes:resize",
+    "restore": "commands.restores:restore",
+    "restores": "commands.restores:list_restores",
+    "rewind": "commands.restores:rewind",
     "set-environment": "commands.service_changes:set_environment",
     "set-wal-level": "commands.replication:set_wal_level",
     "snapshot": "commands.restore:take_snapshot",

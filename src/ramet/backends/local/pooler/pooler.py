@@ -91,6 +91,14 @@ class Poolers:
         with looking_at(f"the {self.kind} of service {service_id}"):
             return self._daemon(service_id).running() is not None
 
+    def pause(self, service_id: str) -> None:
+        """Let the clients of a service's pooler wait: their next transaction begins after `resume`. May run again."""
+        self._daemon(service_id).pause()
+
+    def resume(self, service_id: str) -> None:
+        """Let the clients of a service's pooler go on. May run again."""
+        self._daemon(service_id).resume()
+
     def stop(self, service_id: str) -> None:
         """Stop the pooler of a service with its sessions, and remove its files; no pooler is no error."""
         daemon = self._daemon(service_id)

@@ -55,6 +55,14 @@ class Daemon:
         """Make the program read its configuration again, if it runs."""
         self._signal(signal.SIGHUP, 0)
 
+    def pause(self) -> None:
+        """Make a PgBouncer let its clients wait, if it runs."""
+        self._signal(signal.SIGUSR1, 0)
+
+    def resume(self) -> None:
+        """Make a PgBouncer serve its clients again, if it runs."""
+        self._signal(signal.SIGUSR2, 0)
+
     def end(self, timeout_seconds: float) -> bool:
         """Terminate the program; True when no process works in its directory any more. May run again."""
         if not self.home.is_dir():

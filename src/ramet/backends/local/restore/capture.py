@@ -20,7 +20,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import fetched, snapshots, standby_copy, warm_copy
 from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
-from ramet.backends.local.restore.point_in_time import TO_THE_END, RollForward
+from ramet.backends.local.restore.point_in_time import TO_THE_END, RollForward, extent_of
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.connections import row
@@ -116,7 +116,7 @@ class Capturing:
         place = fetched.place_of(self.instances.layout, child.service_id, source.parent.service_id)
         state, base_id, target = place.complete(), source.base_backup_id or "", source.target
         installation = self.instances.installations.of(source.parent.pg_major)
-        extent = fetched.extent_of(place, snapshots.base_of(place.parent, base_id).segments[-1])
+        extent = extent_of(place.parent.archive, snapshots.base_of(place.parent, base_id).segments[-1])
         rolling = RollForward(
             self.driver, installation, place.parent, base_id, target or _THE_END, paused=False, down=True, extent=extent
         )

@@ -11,9 +11,7 @@ import msgspec
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import Layout, ServicePaths
-from ramet.backends.local.restore.point_in_time import Extent
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.wal.segment import Segment, segments_in
 from ramet.errors import Failed, Unavailable
 
 _DIRECTORY = "fetched"
@@ -121,14 +119,6 @@ def discard(driver: Driver, layout: Layout, child_id: str) -> None:
             driver.remove_tree(root)
     except TimeoutError as error:
         raise Unavailable("DOWNLOAD_ENDING", f"The download for service {child_id} has not ended yet") from error
-
-
-def extent_of(place: Place, first: Segment) -> Extent:
-    """Return which WAL was downloaded, beginning with the last segment of the base backup, which contains it too."""
-    there, last = set(segments_in(place.parent.archive)), first
-    while (following := Segment(last.timeline, last.number + 1)) in there:
-        last = following
-    return Extent(last, following if any(segment > following for segment in there) else None)
 
 
 def facts_of(state: State) -> dict[str, Any]:

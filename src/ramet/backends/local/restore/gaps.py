@@ -4,6 +4,8 @@ The content of segments is read only next to a gap; `wal.digests` and each captu
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 
 from ramet.backends.local.host.paths import ServicePaths
@@ -15,30 +17,46 @@ from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_at,
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot, in_wal_order
 
+_ANY_LATER = 1 << 32
+
 
 def gaps(
     driver: Driver, paths: ServicePaths, pg_waldump: str, known: Sequence[Snapshot], damaged: Mapping[str, str]
 ) -> list[Gap]:
-    """Return the gaps after the oldest of the snapshots `known`; `damaged` has the reason for each damaged segment."""
-    bases = in_wal_order(known)
-    if not bases:
-        return []
-    first = segment_at(bases[0].timeline, bases[0].start_lsn)
-    there = _there(paths, first.timeline, damaged)
-    for base in bases:
-        there.update(range(_first(base).number, segment_before(base.timeline, base.end_lsn).number + 1))
-    return [_gap(driver, paths, pg_waldump, bases, hole, damaged) for hole in _holes(first, there)]
+    """Return the gaps after the oldest of the snapshots `known`; `damaged` has the reason for each damaged segment.
+
+    Where the data of the service was replaced, another timeline begins, whose WAL need not continue the one before.
+    """
+    stretches = _stretches(paths, in_wal_order(known))
+    ends = [following[0].taken_at for following in stretches[1:]]
+    found = []
+    for number, bases in enumerate(stretches):
+        first = segment_at(bases[0].timeline, bases[0].start_lsn)
+        until = stretches[number + 1][0].timeline if number + 1 < len(stretches) else None
+        there = _there(paths, range(first.timeline, until or _ANY_LATER), damaged)
+        for base in bases:
+            there.update(range(_first(base).number, segment_before(base.timeline, base.end_lsn).number + 1))
+        stretch = (bases, ends[number] if number < len(ends) else None)
+        found += [_gap(driver, paths, pg_waldump, stretch, hole, damaged) for hole in _holes(first, there)]
+    return found
+
+
+def _stretches(paths: ServicePaths, bases: Sequence[Snapshot]) -> list[list[Snapshot]]:
+    """Return the snapshots in groups whose WAL is one line: all those of a standby, else those of each timeline."""
+    found = [list(group) for _, group in groupby(bases, key=lambda base: base.timeline)]
+    is_one_line = len(found) > 1 and snapshots.base_of(paths, bases[0].id).of_standby
+    return [list(bases)] if is_one_line else found
 
 
 def _gap(
     driver: Driver,
     paths: ServicePaths,
     pg_waldump: str,
-    bases: Sequence[Snapshot],
+    stretch: tuple[Sequence[Snapshot], datetime | None],
     hole: tuple[Segment, Segment],
     damaged: Mapping[str, str],
 ) -> Gap:
-    missing, last_missing = hole
+    (bases, ends_at), (missing, last_missing) = stretch, hole
     before = [base for base in bases if _first(base).number <= missing.number][-1]
     after = [base for base in bases if _first(base).number > last_missing.number]
     base = snapshots.base_of(paths, before.id)
@@ -47,7 +65,7 @@ def _gap(
     reached = last_reachable(reader, base, missing)
     return Gap(
         begins_at=before.taken_at if reached is None else max(reached, before.taken_at),
-        ends_at=after[0].taken_at if after else None,
+        ends_at=after[0].taken_at if after else ends_at,
         reason=f"WAL segment {missing.name} {damaged.get(missing.name, 'is missing')}",
     )
 
@@ -56,14 +74,14 @@ def _first(base: Snapshot) -> Segment:
     return segment_at(base.timeline, base.start_lsn)
 
 
-def _there(paths: ServicePaths, timeline: int, damaged: Mapping[str, str]) -> set[int]:
+def _there(paths: ServicePaths, timelines: range, damaged: Mapping[str, str]) -> set[int]:
     numbers = set()
     for directory in live_and_archived(paths):
         for path in _files(directory):
             if directory == paths.archive and path.name in damaged:
                 continue
             segment = segment_named(path.name)
-            if segment is not None and segment.timeline >= timeline and _is_whole(path):
+            if segment is not None and segment.timeline in timelines and _is_whole(path):
                 numbers.add(segment.number)
     return numbers
 

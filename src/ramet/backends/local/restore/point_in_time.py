@@ -1,7 +1,7 @@
 """Point-in-time recovery: copy a snapshot, and the WAL from it to the recovery target, into a fork."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from ramet.backends.local.volumes.driver import Driver, Exclusions
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.digests import recorded_files
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
-from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, segments_in
 from ramet.errors import Failed
 from ramet.machine.installation import Installation
 from ramet.model.timestamps import rfc3339
@@ -52,6 +52,14 @@ class Extent:
 
     last: Segment
     missing: Segment | None
+
+
+def extent_of(archive: Path, first: Segment) -> Extent:
+    """Return which WAL of a timeline an archive has after `first`, the last segment of a base backup, which has it."""
+    there, last = {one for one in segments_in(archive) if one.timeline == first.timeline}, first
+    while (following := Segment(last.timeline, last.number + 1)) in there:
+        last = following
+    return Extent(last, following if any(segment > following for segment in there) else None)
 
 
 @dataclass(frozen=True)
@@ -78,8 +86,10 @@ class RollForward:
 
         Raises Unavailable when the parent should run and does not accept connections.
         """
-        bases = snapshots.in_wal_order(self.parent)
         base = snapshots.base_of(self.parent, self.snapshot_id)
+        if self._has_left(base.facts.timeline):
+            return self._of_earlier_timeline(base).into(data)
+        bases = self._bases(base)
         reader = WalReader(self._source(bases, base), self.installation.program("pg_waldump"))
         clock = Stopwatch()
         try:
@@ -90,6 +100,22 @@ class RollForward:
             return self._fill(data, end, reader.source, clock)
         except BrokenChain as broken:
             raise self._with_remedy(broken, base, reader) from broken
+
+    def _has_left(self, timeline: int) -> bool:
+        """Tell whether the parent's data was replaced since a base backup: it is on another timeline then."""
+        return self.extent is None and not self.is_standby and self._control_data().timeline != timeline
+
+    def _of_earlier_timeline(self, base: Base) -> "RollForward":
+        """Return the same for a parent of which the archive has all WAL of that timeline: nobody writes any more."""
+        extent = extent_of(self.parent.archive, base.segments[-1])
+        return replace(self, paused=False, down=True, extent=extent)
+
+    def _bases(self, chosen: Base) -> list[tuple[str, Base]]:
+        """Return the snapshots whose WAL is that of the chosen one, in its order."""
+        found = snapshots.in_wal_order(self.parent)
+        if self.is_standby:
+            return found
+        return [(name, base) for name, base in found if base.facts.timeline == chosen.facts.timeline]
 
     def _source(self, bases: Sequence[tuple[str, Base]], first: Base) -> WalSource:
         with_wal = [name for name, base in bases if base.facts.wal_order >= first.facts.wal_order]

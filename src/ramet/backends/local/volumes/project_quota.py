@@ -51,6 +51,13 @@ class ProjectQuotas(Quotas):
             set_project(place.exempt, 0, inherited=False)
         set_project(place.root, project, inherited=True)
 
+    def adopt(self, place: Place, tree: Path) -> None:
+        """Assign a directory of another service to the project: only then can it be renamed into this one."""
+        project = project_of(place.root.name)
+        for path, is_directory in _tree(tree, place.exempt):
+            set_project(path, project, inherited=is_directory)
+        set_project(tree, project, inherited=True)
+
     def apply(self, place: Place) -> None:
         """Set the limit of the service's project."""
         self.enclose(place)

@@ -23,6 +23,9 @@ class Quotas:
     def enclose(self, place: Place) -> None:
         """Count all files in the directories of a service, whose server does not run, for that service."""
 
+    def adopt(self, place: Place, tree: Path) -> None:
+        """Count a directory of another service for this one, into whose directories it will be renamed."""
+
     def apply(self, place: Place) -> None:
         """Set the limit of a service whose data directory exists and whose server does not run; may run again."""
 

@@ -1,1 +1,0 @@
-"""A whole one-node Kubernetes with CloudNativePG on this machine, for tests; script/kubernetes runs it."""

@@ -1,0 +1,55 @@
+"""Replacing the data of a service by a copy that was made beside it: same id, endpoint and credentials."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ramet.backends.interface.values import Server
+
+
+class Replacements(Protocol):
+    """The copy that will be a service, and the exchange of the data."""
+
+    def check(self) -> None:
+        """Raise Invalid, with the reason, where the data of a service cannot be replaced."""
+
+    def reserve_timeline(self, copy: Server, service_id: str) -> None:
+        """Let the recovery of captured data begin no timeline that the service has had; before it is recovered."""
+
+    def leave_timeline(self, copy: Server, service_id: str, timeout_seconds: float) -> str | None:
+        """Bring recovered data to a timeline that the service has never had; watch for at most `timeout_seconds`.
+
+        None when that is done, else a text that changes with the progress. So WAL that the service writes from then on
+        never has the name of WAL that it has written before, and its snapshots and archived WAL stay usable.
+        """
+
+    def secure(self, copy: Server, *, rotate: bool, neutralize: bool) -> dict[str, Any]:
+        """Complete a running copy, closed to clients; return what was neutralized. None of its jobs runs.
+
+        With `rotate` all login roles get new passwords, as in a fork.
+        """
+
+    def close(self, copy: Server) -> None:
+        """Stop a running copy cleanly; what it has of WAL of earlier timelines is never archived."""
+
+    def flush(self, server: Server) -> None:
+        """Write what a serving server has in memory only, so that it stops quickly; one that is down stays so."""
+
+    def release(self, server: Server, copy: Server) -> None:
+        """Stop a server for its replacement: note the passwords of its roles beside the copy, and archive all its WAL.
+
+        Clients of its pooler wait, as far as that is possible; others lose their sessions. It is stopped cleanly unless
+        it does not start any more.
+        """
+
+    def move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str] = ()) -> None:
+        """Give the data of a server that does not run to another one that has none, with some of its snapshots.
+
+        Its other snapshots and its archived WAL stay. Nothing happens when `source` has no data, or `target` has some:
+        that was done before.
+        """
+
+    def adopt(self, server: Server, copy: Server) -> None:
+        """Give the roles of a running server, closed to clients, the passwords that `release` has noted."""
+
+    def open(self, server: Server) -> None:
+        """Let clients in, and those of its pooler go on."""

@@ -1,0 +1,157 @@
+"""Replacing the data directory of a service by one that was made beside it."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process import postgres
+from ramet.backends.local.restore import snapshots, timelines
+from ramet.backends.local.restore.capture import check_boot
+from ramet.backends.local.restore.single_user import SingleUser
+from ramet.backends.local.server.configuration import Phase
+from ramet.backends.local.server.instances import Instances, place_of
+from ramet.backends.local.servers import LocalServers
+from ramet.backends.local.sql import carried_passwords, connections
+from ramet.backends.local.sql.connections import PLATFORM_ROLE
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
+from ramet.backends.local.wal.segment import segment_named
+from ramet.errors import Failed, Unavailable
+from ramet.machine.waiting import wait_until
+
+_log = logging.getLogger(__name__)
+_STOP_SECONDS = 120.0
+_LOOK_SECONDS = 0.5
+_TRANSACTIONS_SECONDS = 2.0
+_PAUSE_SECONDS = 0.01
+_LOG = "timeline.log"
+
+
+@dataclass(frozen=True)
+class LocalReplacements:
+    """Copies that take a service over; obeys ramet.backends.interface.replacements.Replacements."""
+
+    instances: Instances
+    driver: Driver
+    servers: LocalServers
+
+    def check(self) -> None:
+        """Allow every replacement."""
+
+    def reserve_timeline(self, copy: Server, service_id: str) -> None:
+        program = self._pg_controldata(copy)
+        timelines.reserve(self._paths(copy).data, self._last_timeline(copy, service_id), program)
+
+    def leave_timeline(self, copy: Server, service_id: str, timeout_seconds: float) -> str | None:
+        paths = self._paths(copy)
+        check_boot(paths)
+        self.instances.write_configuration(copy, Phase.CLOSED)
+        installation = self.instances.installations.of(copy.pg_major)
+        place = SingleUser(paths.data, paths.config_file, paths.log / _LOG, installation, self.instances.account)
+        last = self._last_timeline(copy, service_id)
+        found = timelines.leave(place, last, self._pg_controldata(copy), timeout_seconds)
+        if isinstance(found, str):
+            return found
+        timelines.seal(paths.data, found.timeline)
+        return None
+
+    def secure(self, copy: Server, *, rotate: bool, neutralize: bool) -> dict[str, Any]:
+        return self.instances.secure(copy, is_new=False, neutralize=neutralize, rotates_all=rotate)
+
+    def close(self, copy: Server) -> None:
+        paths = self._paths(copy)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while not self.instances.stop(copy, _LOOK_SECONDS):
+            if time.monotonic() > deadline:
+                raise Unavailable("SERVER_STOPPING", f"The server of service {copy.service_id} is still stopping")
+        if paths.data.is_dir():
+            timelines.seal(paths.data, read_control_data(self._pg_controldata(copy), paths.data).timeline)
+
+    def flush(self, server: Server) -> None:
+        try:
+            with connections.connect(self._paths(server), statement_timeout="0") as connection:
+                connection.execute("CHECKPOINT")
+        except (psycopg.Error, Unavailable) as error:
+            _log.info("service %s is stopped without a checkpoint before: %s", server.service_id, error)
+
+    def release(self, server: Server, copy: Server) -> None:
+        """Stop the server; its pooler waits, but not for transactions that take longer than a few seconds."""
+        paths = self._paths(server)
+        if server.pooler_port is not None and postgres.is_ready(paths):
+            self.servers.poolers.pause(server.service_id)
+            wait_until(lambda: not _pooled_transactions(paths), _TRANSACTIONS_SECONDS, _PAUSE_SECONDS)
+        try:
+            self.servers.halt(server, lambda: carried_passwords.note(paths, self._paths(copy)))
+        except Failed as error:  # its data is kept as it is
+            _log.warning("service %s is replaced, and could not be stopped cleanly: %s", server.service_id, error)
+        self._archive_rest(paths)
+
+    def move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str] = ()) -> None:
+        """Rename the data directory, which is one act, after the snapshots."""
+        giver, taker = self._paths(source), self._paths(target)
+        if not giver.data.is_dir() or taker.data.exists():
+            return
+        if postgres.running(giver) is not None:
+            raise Unavailable("SERVER_ENDING", f"The server of service {source.service_id} is still shutting down")
+        self.instances.make_directories(target)
+        for snapshot_id in snapshot_ids:
+            kept = snapshots.directory_of(giver, snapshot_id)
+            if kept.is_dir():
+                kept.rename(snapshots.directory_of(taker, snapshot_id))
+        self._add_histories(giver, taker)
+        self.instances.quotas.adopt(place_of(taker), giver.data)
+        giver.data.rename(taker.data)
+        for directory in (taker.snapshots, taker.root, giver.snapshots, giver.root):
+            files.flush(directory)
+
+    def adopt(self, server: Server, copy: Server) -> None:
+        carried_passwords.apply(self._paths(server), self._paths(copy))
+
+    def open(self, server: Server) -> None:
+        self.instances.open(server)
+        self.servers.poolers.resume(server.service_id)
+        self.servers.open(server)
+
+    def _add_histories(self, giver: ServicePaths, taker: ServicePaths) -> None:
+        """Let the archive that the data will be archived in have the histories of its timelines."""
+        for history in giver.archive.glob("*.history"):
+            if not (taker.archive / history.name).exists():
+                files.write(taker.archive / history.name, history.read_bytes(), durable=True)
+
+    def _archive_rest(self, paths: ServicePaths) -> None:
+        """Copy into the archive what the archiver has left, so that the WAL of the timeline that ends is complete."""
+        wal = paths.data / WAL_DIRECTORY
+        for status in (wal / STATUS_DIRECTORY).glob("*.ready"):
+            if segment_named(status.stem) is not None and not (paths.archive / status.stem).exists():
+                self.driver.clone_file(wal / status.stem, paths.archive / status.stem)
+        files.flush(paths.archive)
+
+    def _last_timeline(self, copy: Server, service_id: str) -> int:
+        return timelines.newest(self.instances.paths(service_id), self._pg_controldata(copy))
+
+    def _pg_controldata(self, server: Server) -> str:
+        return self.instances.installations.of(server.pg_major).program("pg_controldata")
+
+    def _paths(self, server: Server) -> ServicePaths:
+        return self.instances.paths(server.service_id)
+
+
+def _pooled_transactions(paths: ServicePaths) -> int:
+    """Return how many sessions of the private socket, other than the platform's, are within a transaction."""
+    query = (
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND client_addr IS NULL"
+        " AND usename IS DISTINCT FROM %s AND state <> 'idle'"
+    )
+    try:
+        with connections.connect(paths) as connection:
+            return int(connection.execute(query, (PLATFORM_ROLE,)).fetchall()[0][0])
+    except (psycopg.Error, Unavailable):
+        return 0

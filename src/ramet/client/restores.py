@@ -1,0 +1,110 @@
+"""Restores in place: restore, reset, checkpoint and rewind."""
+
+import time
+from collections.abc import Callable
+
+from ramet.api.schemas.restore import Snapshot, SnapshotStatus
+from ramet.api.schemas.restores import Restore, Restores
+from ramet.client.connection import Connection, given
+from ramet.client.errors import TimedOut
+from ramet.model.fork import ForkStrategy
+from ramet.model.status import OperationStatus
+
+_PAUSE_SECONDS = 0.05
+
+
+class RestoresInPlace(Connection):
+    """The operations on restores in place."""
+
+    def restore_service(
+        self,
+        service_id: str,
+        *,
+        target_time: str | None = None,
+        snapshot: str | None = None,
+        from_service_id: str | None = None,
+        keep_previous: bool = True,
+        confirm: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Restore:
+        """Give a service the data of a time, of a snapshot, or of another service, at its own endpoint.
+
+        `confirm` is the name of the service, which a PROD service needs. The state before is kept, as a paused service,
+        unless `keep_previous` is False.
+        """
+        body = given(target_time=target_time, snapshot=snapshot, from_service_id=from_service_id, confirm=confirm)
+        body["keep_previous"] = keep_previous
+        return self.call("POST", self.path(service_id, "restores"), Restore, body, idempotency_key)
+
+    def reset_service(
+        self,
+        service_id: str,
+        strategy: ForkStrategy = ForkStrategy.NOW,
+        *,
+        target_time: str | None = None,
+        keep_previous: bool = False,
+        confirm: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Restore:
+        """Make a fork a fresh copy of its parent, at its own endpoint."""
+        body = given(fork_strategy=strategy, target_time=target_time, confirm=confirm)
+        body["keep_previous"] = keep_previous
+        return self.call("POST", self.path(service_id, "reset"), Restore, body, idempotency_key)
+
+    def create_checkpoint(self, service_id: str, name: str) -> Snapshot:
+        """Request a snapshot that the service can be rewound to; it becomes AVAILABLE shortly after."""
+        return self.call("POST", self.path(service_id, "checkpoints"), Snapshot, {"name": name})
+
+    def rewind_service(
+        self,
+        service_id: str,
+        name: str,
+        *,
+        keep_previous: bool = False,
+        confirm: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Restore:
+        """Return a service to its newest checkpoint with that name."""
+        body = given(name=name, confirm=confirm)
+        body["keep_previous"] = keep_previous
+        return self.call("POST", self.path(service_id, "rewind"), Restore, body, idempotency_key)
+
+    def list_restores(self, service_id: str) -> Restores:
+        """Return the restores in place of a service, newest first."""
+        return self.call("GET", self.path(service_id, "restores"), Restores)
+
+    def get_restore(self, service_id: str, restore_id: str) -> Restore:
+        """Return how far a restore in place is."""
+        return self.call("GET", self.path(service_id, "restores", restore_id), Restore)
+
+    def wait_restored(
+        self,
+        service_id: str,
+        restore_id: str,
+        timeout_seconds: float = 3600.0,
+        seen: Callable[[Restore], None] = lambda _: None,
+    ) -> Restore:
+        """Wait until a restore in place is over, well or not. Raises TimedOut; `seen` gets each response."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            found = self.get_restore(service_id, restore_id)
+            seen(found)
+            if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED):
+                return found
+            _check_time(deadline, f"Restore {restore_id} is not over after {timeout_seconds:g} s")
+
+    def wait_checkpoint(self, service_id: str, snapshot_id: str, timeout_seconds: float = 600.0) -> Snapshot:
+        """Wait until a checkpoint, or any manual snapshot, can be used. Raises TimedOut, also when it has failed."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            listed = self.call("GET", self.path(service_id, "snapshots"), list[Snapshot])
+            found = next((one for one in listed if one.id == snapshot_id), None)
+            if found is not None and found.status is SnapshotStatus.AVAILABLE:
+                return found
+            _check_time(deadline, f"Snapshot {snapshot_id} is not AVAILABLE after {timeout_seconds:g} s")
+
+
+def _check_time(deadline: float, message: str) -> None:
+    if time.monotonic() > deadline:
+        raise TimedOut("WAIT_TIMED_OUT", message, "See the operations of the service.")
+    time.sleep(_PAUSE_SECONDS)

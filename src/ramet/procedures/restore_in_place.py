@@ -1,0 +1,292 @@
+"""Restore a service in place: its data is replaced by a copy that was made and proven beside it.
+
+step       leaves behind or does                                          undo
+capture    a copy of the wanted state, independent of where it is from    destroy
+recover    that state, cleanly stopped                                    (destroy)
+depart     the same on a timeline that the service has never had          (destroy)
+boot       a server of the copy, which no client can reach                (destroy)
+secure     roles as a fork has them, or as they were                      (destroy)
+close      it is stopped, and a snapshot of it taken                      (destroy)
+claim      the service is UPGRADING; a row for the state before           -
+settle     waits for forks that copy from the service                     -
+stop       its server is down; clients of its pooler wait                 start it again
+set_aside  the data belongs to the state before                           it returns
+take_over  the service has the restored data, with its first snapshot     it is the copy's again
+serve      a server at the endpoint, with the passwords of before         (take_over)
+open       READY; the state before is a paused service, if it is kept     -
+clear      nothing of the copy; no state before that is not kept          -
+
+Until `claim` the service serves, and may be changed; what speaks against the replacement then ends it. Its snapshots
+and its archived WAL stay with it, so that its restore window goes on. Nothing is undone once clients may have been let
+in. Read replicas are made again.
+"""
+
+from dataclasses import asdict
+from dataclasses import replace as with_values
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.backends.interface.values import Server
+from ramet.errors import Failed, Unavailable
+from ramet.model.environment import Environment
+from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service, is_down, status_of
+from ramet.model.size import Size
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.status import Status
+from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
+from ramet.procedures.fork import Fork
+from ramet.procedures.replicas import stop_replicas, submit_for_set
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Steps,
+    await_settled,
+    boot,
+    finish,
+    recover,
+    release_holds,
+    retry_if_server_killed,
+    server_of,
+)
+from ramet.procedures.spec import submit
+from ramet.procedures.state import Restartable, RestoreState
+from ramet.store import replica_sets, services, snapshots
+
+_PAUSE_SECONDS = 0.05
+_SMALLEST = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
+
+
+class RestoreInPlace(Steps):
+    """The steps of `restore`."""
+
+    name = ProcedureName.RESTORE
+
+    def capture(self, work: Work[RestoreState]) -> Outcome:
+        found = Fork(self.tools).captured(work, self._copy(work))
+        if isinstance(found, Wait):
+            return found
+        captured, base = found
+        self.tools.backend.replacements.reserve_timeline(self._copy(work), work.subject)
+        data_time = base.taken_at if base is not None and work.state.target is None else None
+        state = replace(work.state, capture=captured, base_id=base.id if base else None, data_time=data_time)
+        return Next("recover", state, changes=lambda tx: release_holds(tx, work))
+
+    def recover(self, work: Work[RestoreState]) -> Outcome:
+        found = recover(self.tools, work, self._copy(work))
+        return Next("depart", found.state) if isinstance(found, Next) and found.step == "boot" else found
+
+    def depart(self, work: Work[RestoreState]) -> Outcome:
+        copy, leave = self._copy(work), self.tools.backend.replacements.leave_timeline
+        progress = retry_if_server_killed(work, lambda: leave(copy, work.subject, PATIENCE_SECONDS))
+        if isinstance(progress, Next):
+            return progress
+        return Next("boot") if progress is None else Wait(0, progress)
+
+    def boot(self, work: Work[RestoreState]) -> Outcome:
+        return boot(self.tools, work, self._copy(work), first=True) or Next("secure")
+
+    def secure(self, work: Work[RestoreState]) -> Outcome:
+        copy, state, secure = self._copy(work), work.state, self.tools.backend.replacements.secure
+        found = retry_if_server_killed(
+            work, lambda: secure(copy, rotate=not state.keeps_roles, neutralize=state.quiet), again="boot"
+        )
+        return found if isinstance(found, Next) else Next("close", replace(state, neutralised=found))
+
+    def close(self, work: Work[RestoreState]) -> Outcome:
+        copy, snapshot_id = self._copy(work), work.state.snapshot_id
+        self.tools.backend.replacements.close(copy)
+        facts = self.tools.backend.restore.take_snapshot(copy, snapshot_id, paused=True)
+        if facts is None:
+            return Wait(_PAUSE_SECONDS, "a snapshot of the copy")
+        taken = Snapshot(snapshot_id, work.subject, SnapshotKind.SCHEDULED, **asdict(facts))
+        return Next("claim", replace(work.state, snapshot=taken))
+
+    def claim(self, work: Work[RestoreState]) -> Outcome:
+        """Claim the service, unless something has made that impossible since the restore was accepted."""
+        service = self.tools.service(work.subject)
+        if _check(service, work.state):
+            return Wait(_PAUSE_SECONDS, f"service {service.id} is {status_of(service)}")
+
+        def record(tx: sa.Connection) -> None:
+            current = services.get_service(tx, work.subject, lock=True)
+            if current is None or _check(current, work.state):
+                raise Unavailable("SERVICE_BUSY", f"Service {work.subject} has just begun to change")
+            if work.state.previous_name is not None:
+                self._insert_previous(tx, work, current)
+            services.update_service(tx, work.subject, operation_id=work.operation_id)
+
+        return Next("settle", replace(work.state, was_down=is_down(service)), changes=record)
+
+    def settle(self, work: Work[RestoreState]) -> Outcome:
+        waiting = await_settled(self.tools, work)
+        if waiting is not None:
+            return waiting
+        if not work.state.was_down:
+            self.tools.backend.replacements.flush(self.tools.server(work))
+        stop_replicas(self.tools, work.subject)
+        return Next("stop", replace(work.state, stopped_at=self.tools.clock()))
+
+    def stop(self, work: Work[RestoreState]) -> Outcome:
+        self.tools.backend.replacements.release(self.tools.server(work), self._copy(work))
+        return Next("set_aside")
+
+    def set_aside(self, work: Work[RestoreState]) -> Outcome:
+        self.tools.backend.replacements.move_data(self.tools.server(work), self._previous(work))
+        return Next("take_over")
+
+    def take_over(self, work: Work[RestoreState]) -> Outcome:
+        state, server = work.state, self.tools.server(work)
+        if state.snapshot is None:
+            raise AssertionError("BUG: the snapshot is taken before")
+        self.tools.backend.replacements.move_data(self._copy(work), server, [state.snapshot_id])
+        # Before this time the service had its earlier data: a fork as of such a time begins with an earlier snapshot.
+        taken = with_values(state.snapshot, taken_at=self.tools.clock())
+        return Next("serve", changes=lambda tx: snapshots.insert_snapshot(tx, taken))
+
+    def serve(self, work: Work[RestoreState]) -> Outcome:
+        server, copy = self.tools.server(work), self._copy(work)
+        booting = boot(self.tools, work, server)
+        if booting is not None:
+            return booting
+        adopt = self.tools.backend.replacements.adopt
+        killed = retry_if_server_killed(work, lambda: adopt(server, copy))
+        return killed or Next("open", replace(work.state, is_open=True))
+
+    def open(self, work: Work[RestoreState]) -> Outcome:
+        server = self.tools.server(work)
+        self.tools.backend.servers.start(server)
+        if not self.tools.backend.servers.await_ready(server, PATIENCE_SECONDS).ready:
+            return Wait(0, "starting")
+        self.tools.backend.replacements.open(server)
+        took = (self.tools.clock() - (work.state.stopped_at or self.tools.clock())).total_seconds()
+        state = replace(work.state, stopped_seconds=round(max(0.0, took), 3))
+        return Next("clear", state, changes=lambda tx: self._opened(tx, work))
+
+    def clear(self, work: Work[RestoreState]) -> Outcome:
+        self.undo_capture(work)
+        return Done()
+
+    def _opened(self, tx: sa.Connection, work: Work[RestoreState]) -> None:
+        drilled = {"last_verified_at": None, "drilled_at": None, "drill_failure": None}
+        finish(tx, work, down_reason=None, **drilled, **_fork_columns(work.state))
+        now, previous_id = self.tools.clock(), work.state.previous_id
+        services.finish_operation(tx, previous_id, work.operation_id, paused=True, ready_at=now)
+        submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
+        for each in replica_sets.live_sets(tx, work.subject):
+            if each.activity is None and each.ready_at is not None:
+                submit_for_set(tx, each, ProcedureName.REBUILD_REPLICAS, Restartable())
+
+    def _insert_previous(self, tx: sa.Connection, work: Work[RestoreState], service: Service) -> None:
+        """Add the row of the service that gets the state before; it shows the same status during the exchange."""
+        state, used = work.state, services.used_ports(tx)
+        port = next((port for port in state.free_ports if port not in used), None)
+        if port is None:
+            raise Failed("NO_FREE_PORT", "Every port that was free for the state before is in use", "Restore again.")
+        before = Service(
+            id=state.previous_id,
+            project_id=service.project_id,
+            name=state.previous_name or service.name,
+            region_code=service.region_code,
+            service_type=service.service_type,
+            environment=service.environment,
+            size=service.size,
+            volume_type=service.volume_type,
+            host=service.host,
+            port=port,
+            pg_major=service.pg_major,
+            created_at=self.tools.clock(),
+            verifier=service.verifier,
+            origin=service.origin,
+            settings=service.settings,
+        )
+        services.insert_service(tx, before)
+        services.update_service(tx, before.id, operation_id=work.operation_id, report=service.report)
+
+    def undo_set_aside(self, work: Work[RestoreState]) -> None:
+        """Give the service its own data again."""
+        if not work.state.is_open:
+            self.tools.backend.replacements.move_data(self._previous(work), self.tools.server(work))
+
+    def undo_take_over(self, work: Work[RestoreState]) -> None:
+        """Give the copy what the service has got."""
+        if not work.state.is_open:
+            server, copy = self.tools.server(work), self._copy(work)
+            self.tools.backend.replacements.close(server)
+            self.tools.backend.replacements.move_data(server, copy, [work.state.snapshot_id])
+
+    def undo_stop(self, work: Work[RestoreState]) -> None:
+        """Let the service serve as before, unless it was down."""
+        if work.state.is_open or work.state.was_down:
+            return
+        server, servers = self.tools.server(work), self.tools.backend.servers
+        servers.start(server)
+        if not servers.await_ready(server, 10 * PATIENCE_SECONDS).ready:
+            raise Unavailable("SERVER_STARTING", f"The server of service {work.subject} is still starting")
+        self.tools.backend.replacements.open(server)
+
+    def undo_capture(self, work: Work[RestoreState]) -> None:
+        """Remove what is left of the copy, and of the state before unless that is a service now."""
+        self.tools.backend.servers.destroy(work.state.copy_id)
+        if not work.state.is_open or work.state.previous_name is None:
+            self.tools.backend.servers.destroy(work.state.previous_id)
+
+    def on_undoing(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        release_holds(tx, work)
+
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        release_holds(tx, work)
+        reason = f"It could not be opened after its restore: {error}" if work.state.is_open else None
+        was = services.get_service(tx, work.subject)
+        finish(tx, work, down_reason=reason if reason or was is None else was.down_reason)
+        if work.state.is_open:
+            services.release_claims(tx, work.operation_id, paused=True, ready_at=self.tools.clock())
+        else:
+            snapshots.delete_unheld(tx, work.subject, [work.state.snapshot_id], work.operation_id)
+            services.release_claims(tx, work.operation_id, deleted_at=self.tools.clock())
+
+    def _copy(self, work: Work[RestoreState]) -> Server:
+        """Return the throw-away server: of the smallest size, and without a port."""
+        service = self.tools.service(work.subject)
+        return server_of(replace(service, id=work.state.copy_id, pg_major=work.state.pg_major, **_SMALLEST))
+
+    def _previous(self, work: Work[RestoreState]) -> Server:
+        return with_values(self.tools.server(work), service_id=work.state.previous_id, port=0, pooler_port=None)
+
+
+def check_replaceable(service: Service) -> None:
+    """Raise Failed when the data of a service must not be replaced, whatever its state."""
+    if service.deleted_at is not None or service.failed_at is not None:
+        raise Failed("INVALID_STATE", f"Service {service.id} was deleted before it could be restored")
+    if service.upstream is not None:
+        raise Failed("FOLLOWS_SOURCE", f"Service {service.id} follows a database elsewhere by now")
+
+
+def _check(service: Service, state: RestoreState) -> bool:
+    """Tell whether a service is busy. Raises Failed when it was changed so that it must not be replaced."""
+    check_replaceable(service)
+    if service.pg_major != state.pg_major:
+        raise Failed("UPGRADED", f"Service {service.id} runs PostgreSQL {service.pg_major} by now", "Restore again.")
+    if service.activity is not None:
+        return True
+    if service.paused:
+        raise Failed("INVALID_STATE", f"Service {service.id} was paused before it could be restored", "Start it first.")
+    return status_of(service) is not Status.READY and not is_down(service)
+
+
+def _fork_columns(state: RestoreState) -> dict[str, Any]:
+    """Return what changes in the row of a fork that was reset: it is a fresh copy of its parent."""
+    if state.verb != "reset":
+        return {}
+    return {
+        "fork_strategy": state.strategy.value,
+        "fork_target_time": state.target_text,
+        "origin_snapshot_id": state.base_id,
+        "data_time": state.data_time,
+        "report": {
+            "capture": state.captured().facts,
+            "recovery": state.recovery,
+            "neutralised": state.neutralised,
+        },
+    }

@@ -1,0 +1,310 @@
+"""The verbs over restores in place: restore, reset, checkpoint and rewind, and how a restore went."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import asdict
+
+from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
+from ramet.control.idempotency import remember, replay
+from ramet.control.lookup import check_writable, find_service, wrong_state
+from ramet.control.plane import Plane
+from ramet.control.ports import free_ports
+from ramet.control.requests import ForkRequest
+from ramet.control.restore import PendingSnapshot, take_snapshot
+from ramet.errors import Invalid, NotFound, WrongState
+from ramet.ids import is_id, new_id
+from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import SPECS, ProcedureName
+from ramet.model.service import NAME_LIMIT, Service, check_name, is_down, status_of
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.status import OperationStatus, Status
+from ramet.procedures.spec import submit
+from ramet.procedures.state import RestoreState
+from ramet.store import operations, services, snapshots
+
+_VERB_RESTORE, _VERB_RESET, _VERB_REWIND = "restore", "reset", "rewind"
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    """A restore in place. Exactly one of the first three says which state: a time, a snapshot, or a service as of now.
+
+    `snapshot` is the id or the name of a snapshot of the service. `keeps`: the state before remains, as a paused
+    service. `confirm` is the service's name, which a PROD service needs.
+    """
+
+    target_time: str | None = None
+    snapshot: str | None = None
+    from_service_id: str | None = None
+    keeps: bool = True
+    confirm: str | None = None
+
+
+@dataclass(frozen=True)
+class ResetRequest:
+    """The reset of a fork: a fresh copy of its parent, as of now, of its last snapshot, or of a past time."""
+
+    strategy: ForkStrategy = ForkStrategy.NOW
+    target_time: str | None = None
+    keeps: bool = False
+    confirm: str | None = None
+
+
+@dataclass(frozen=True)
+class RewindRequest:
+    """The return of a service to a checkpoint: to the newest snapshot with that name."""
+
+    name: str
+    keeps: bool = False
+    confirm: str | None = None
+
+
+@dataclass(frozen=True)
+class Restore:
+    """A restore in place, and how far it is. `step` is the title of a step; `source_id` is the service of the state."""
+
+    id: str
+    service_id: str
+    verb: str
+    status: OperationStatus
+    step: str | None
+    progress: str
+    error: str | None
+    started_at: datetime
+    finished_at: datetime | None
+    source_id: str
+    target_time: datetime | None
+    snapshot_id: str | None
+    previous_service_id: str | None
+    stopped_seconds: float | None
+
+
+def restore_service(
+    plane: Plane, project_id: str, service_id: str, request: RestoreRequest, idempotency_key: str | None = None
+) -> Restore:
+    """Accept that a service gets an earlier state of its own, or the present one of another service."""
+    given = [one for one in (request.target_time, request.snapshot, request.from_service_id) if one is not None]
+    if len(given) != 1:
+        raise Invalid(
+            "INVALID_RESTORE_POINT",
+            f"Exactly one of target_time, snapshot and from_service_id is needed (got {len(given)})",
+            "Send target_time as RFC 3339, a snapshot's id or name, or the id of the service to take the data from.",
+        )
+    if request.from_service_id is not None:
+        source_id, wanted = request.from_service_id, ForkRequest(ForkStrategy.NOW)
+    elif request.snapshot is not None:
+        source_id = service_id
+        found = _snapshot_of(plane, project_id, service_id, request.snapshot)
+        wanted = ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=found.id)
+    else:
+        source_id, wanted = service_id, ForkRequest(ForkStrategy.PITR, target_time=request.target_time)
+    return _accept(plane, project_id, service_id, source_id, wanted, request, _VERB_RESTORE, idempotency_key)
+
+
+def reset_service(
+    plane: Plane, project_id: str, service_id: str, request: ResetRequest, idempotency_key: str | None = None
+) -> Restore:
+    """Accept that a fork becomes a fresh copy of its parent, at its own endpoint."""
+    with plane.store.read() as tx:
+        origin = find_service(plane, tx, project_id, service_id).origin
+    if origin is None:
+        raise Invalid(
+            "NOT_A_FORK", f"Service {service_id} is not a fork, so that it has no parent", "Restore it instead."
+        )
+    wanted = ForkRequest(request.strategy, target_time=request.target_time)
+    return _accept(plane, project_id, service_id, origin.service_id, wanted, request, _VERB_RESET, idempotency_key)
+
+
+def rewind_service(
+    plane: Plane, project_id: str, service_id: str, request: RewindRequest, idempotency_key: str | None = None
+) -> Restore:
+    """Accept that a service returns to a checkpoint."""
+    found = _snapshot_of(plane, project_id, service_id, request.name)
+    wanted = ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=found.id)
+    return _accept(plane, project_id, service_id, service_id, wanted, request, _VERB_REWIND, idempotency_key)
+
+
+def create_checkpoint(plane: Plane, project_id: str, service_id: str, name: str) -> PendingSnapshot:
+    """Accept a snapshot to which the service can be rewound by its name; it stays until it is deleted."""
+    return take_snapshot(plane, project_id, service_id, check_name(name))
+
+
+def list_restores(plane: Plane, project_id: str, service_id: str) -> list[Restore]:
+    """Return the restores in place of a service, newest first, as long as its history keeps them."""
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
+        return [_shown(one) for one in _restores_of(tx, service.id)]
+
+
+def get_restore(plane: Plane, project_id: str, service_id: str, restore_id: str) -> Restore:
+    """Return one restore of a service. Raises NotFound."""
+    found = next((one for one in list_restores(plane, project_id, service_id) if one.id == restore_id), None)
+    if found is None:
+        raise NotFound("RESTORE_NOT_FOUND", f"service {service_id} has no restore {restore_id[:64]!r}")
+    return found
+
+
+def _accept(
+    plane: Plane,
+    project_id: str,
+    service_id: str,
+    source_id: str,
+    wanted: ForkRequest,
+    request: RestoreRequest | ResetRequest | RewindRequest,
+    verb: str,
+    key: str | None,
+) -> Restore:
+    """Check a restore against the store and the host, then accept it in one transaction."""
+    asked = (service_id, request)
+    with plane.store.read() as tx:
+        if (earlier := _earlier(plane, tx, project_id, key, asked)) is not None:
+            return earlier
+        service = find_service(plane, tx, project_id, service_id)
+        _check(tx, service, verb, request.confirm)
+    plane.backend.replacements.check()
+    plan = plan_fork(plane, project_id, source_id, wanted)
+    _check_source(service, plan)
+    ports = free_ports(plane) if request.keeps else []
+    with plane.store.write() as tx:
+        if (earlier := _earlier(plane, tx, project_id, key, asked)) is not None:
+            return earlier
+        plan = recheck(plane, tx, plan, wanted)
+        current = find_service(plane, tx, project_id, service_id, lock=True)
+        _check(tx, current, verb, request.confirm)
+        state = RestoreState(
+            **asdict(state_of(tx, plan, wanted)),
+            verb=verb,
+            keeps_roles=_is_own_state(tx, current, source_id),
+            copy_id=new_id(),
+            snapshot_id=new_id(),
+            previous_id=new_id(),
+            pg_major=current.pg_major,
+            previous_name=_previous_name(current, plane.clock()) if request.keeps else None,
+            free_ports=tuple(ports),
+            target_text=wanted.target_time,
+            key=None if key is None else _digest(key),
+        )
+        state = msgspec.structs.replace(state, quiet=_is_neutralized(current, keeps_roles=state.keeps_roles))
+        operation_id = submit(tx, ProcedureName.RESTORE, current.id, state)
+        if not plan.point.from_archive:
+            services.add_hold(tx, source_id, operation_id)
+        remember(plane, tx, project_id, key, asked, current.id)
+        accepted = operations.get(tx, operation_id)
+    plane.wake()
+    if accepted is None:
+        raise AssertionError("BUG: the operation was just submitted")
+    return _shown(accepted)
+
+
+def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) -> None:
+    """Raise when the data of a service must not be replaced now."""
+    check_writable(service, verb)
+    if service.activity is not None or (status_of(service) is not Status.READY and not is_down(service)):
+        raise wrong_state(service, verb, (Status.READY,))
+    if operations.under_way(tx, service.id, ProcedureName.RESTORE):
+        raise WrongState(
+            "RESTORE_UNDER_WAY", f"A restore of service {service.id} is under way", "Wait until it is finished."
+        )
+    if service.environment is Environment.PROD and confirm != service.name:
+        raise Invalid(
+            "CONFIRMATION_REQUIRED",
+            f"Service {service.id} is a PROD service, and {verb} replaces its data",
+            f"Send confirm with its name: {service.name!r}.",
+        )
+
+
+def _check_source(service: Service, plan: ForkPlan) -> None:
+    """Raise Invalid for data that the service cannot have at its endpoint."""
+    source = plan.parent
+    if source.pg_major != service.pg_major or source.service_type is not service.service_type:
+        raise Invalid(
+            "OTHER_KIND_OF_SERVICE",
+            f"Service {source.id} is {source.service_type} with PostgreSQL {source.pg_major}, and service"
+            f" {service.id} is {service.service_type} with PostgreSQL {service.pg_major}",
+            "Take the data from a service of the same type and version, or fork that one instead.",
+        )
+    if source.upstream is not None:
+        raise Invalid(
+            "FOLLOWS_SOURCE",
+            f"Service {source.id} follows {source.upstream}: its data becomes a service of its own only by a fork",
+            "Fork it, and take the data from the fork.",
+        )
+
+
+def _is_own_state(tx: sa.Connection, service: Service, source_id: str) -> bool:
+    """Tell whether a state is one of the service itself, or what an earlier restore has replaced in it."""
+    before = (one.state.get("previous_id") for one in _restores_of(tx, service.id))
+    return source_id == service.id or source_id in before
+
+
+def _is_neutralized(service: Service, *, keeps_roles: bool) -> bool:
+    """Tell whether what acts on the outside world is disabled: as in a fork, where the data is that of another one."""
+    return not keeps_roles and service.environment is Environment.DEV
+
+
+def _snapshot_of(plane: Plane, project_id: str, service_id: str, wanted: str) -> Snapshot:
+    """Return the snapshot of a service with that id, or else the newest one with that name. Raises Invalid."""
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
+        known = snapshots.list_snapshots(tx, service.id)
+    named = [one for one in known if one.name == wanted and one.kind is SnapshotKind.MANUAL]
+    by_id = [one for one in known if is_id(wanted) and one.id == wanted]
+    found = by_id or sorted(named, key=lambda one: one.taken_at)
+    if not found:
+        raise Invalid(
+            "SNAPSHOT_NOT_FOUND",
+            f"Service {service.id} has no snapshot with the id or the name {wanted[:64]!r}",
+            "GET .../snapshots lists its snapshots; one that is CREATING can be used when it is AVAILABLE.",
+        )
+    return found[-1]
+
+
+def _previous_name(service: Service, now: datetime) -> str:
+    suffix = f"-before-restore-{now:%Y%m%d-%H%M%S}"
+    return service.name[: NAME_LIMIT - len(suffix)] + suffix
+
+
+def _earlier(
+    plane: Plane, tx: sa.Connection, project_id: str, key: str | None, asked: tuple[str, Any]
+) -> Restore | None:
+    """Return the restore that an earlier request with the same key has begun."""
+    replayed = replay(plane, tx, project_id, key, asked)
+    if replayed is None or key is None:
+        return None
+    found = _restores_of(tx, replayed.service.id)
+    return next((_shown(one) for one in found if one.state.get("key") == _digest(key)), None)
+
+
+def _restores_of(tx: sa.Connection, service_id: str) -> list[operations.Operation]:
+    return [one for one in operations.of_subject(tx, service_id) if one.procedure == ProcedureName.RESTORE]
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def _shown(found: operations.Operation) -> Restore:
+    state = msgspec.convert(found.state, RestoreState)
+    is_over, is_kept = found.finished_at is not None, state.is_open and state.previous_name is not None
+    return Restore(
+        id=found.id,
+        service_id=found.subject,
+        verb=state.verb,
+        status=OperationStatus(found.status),
+        step=None if is_over else SPECS[found.procedure].steps.get(found.step),
+        progress=found.progress,
+        error=found.error,
+        started_at=found.created_at,
+        finished_at=found.finished_at,
+        source_id=state.parent_id,
+        target_time=state.target,
+        snapshot_id=state.base_id,
+        previous_service_id=state.previous_id if is_kept else None,
+        stopped_seconds=state.stopped_seconds,
+    )

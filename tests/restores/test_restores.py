@@ -1,0 +1,327 @@
+"""Restores in place over the memory backend: what the service has then, what remains, and what is refused."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.control import replica_sets
+from ramet.control.duties.health import Health
+from ramet.control.poolers import enable_pooler
+from ramet.control.replica_sets import ReplicaSetRequest
+from ramet.control.requests import ForkRequest
+from ramet.control.services import (
+    delete_service,
+    get_service,
+    list_services,
+    set_environment,
+    start_service,
+    stop_service,
+    update_password,
+)
+from ramet.errors import Invalid, WrongState
+from ramet.ids import new_id
+from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
+from ramet.model.passwords import Secret
+from ramet.model.service import Service, status_of
+from ramet.model.status import OperationStatus, Status
+from ramet.model.timestamps import rfc3339
+from ramet.operations.worker import Worker
+from ramet.procedures.servers import server_of
+from ramet.restores import verbs
+from ramet.restores.verbs import ResetRequest, Restore, RestoreRequest, RewindRequest
+from ramet.store import services, snapshots
+from tests import procedure_laws as laws
+from tests.worlds import World, make_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = make_world(tmp_path, MemoryBackend())
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def shop(world: World) -> Service:
+    made = world.create()
+    world.backend.commit(made.id, "one")
+    return made
+
+
+def now(world: World) -> str:
+    return rfc3339(world.backend.clock())
+
+
+def seen(world: World, service_id: str) -> Service:
+    return get_service(world.plane, world.project.id, service_id)
+
+
+def restore(world: World, service: Service, request: RestoreRequest, key: str | None = None) -> Restore:
+    begun = verbs.restore_service(world.plane, world.project.id, service.id, request, key)
+    world.worker.run_until_idle()
+    return verbs.get_restore(world.plane, world.project.id, service.id, begun.id)
+
+
+def reset(world: World, service: Service, request: ResetRequest) -> Restore:
+    begun = verbs.reset_service(world.plane, world.project.id, service.id, request)
+    world.worker.run_until_idle()
+    return verbs.get_restore(world.plane, world.project.id, service.id, begun.id)
+
+
+def rewind(world: World, service: Service, name: str) -> Restore:
+    begun = verbs.rewind_service(world.plane, world.project.id, service.id, RewindRequest(name))
+    world.worker.run_until_idle()
+    return verbs.get_restore(world.plane, world.project.id, service.id, begun.id)
+
+
+def checkpoint(world: World, service: Service, name: str) -> None:
+    verbs.create_checkpoint(world.plane, world.project.id, service.id, name)
+    world.worker.run_until_idle()
+
+
+def fork_at(world: World, service: Service, target_time: str) -> list[str]:
+    made = world.fork(service, ForkRequest(ForkStrategy.PITR, target_time=target_time))
+    return world.backend.values(made.id)
+
+
+def test_the_service_has_the_data_of_a_time_at_its_own_endpoint(world: World, shop: Service) -> None:
+    before = now(world)
+    world.backend.commit(shop.id, "mistake")
+    found = restore(world, shop, RestoreRequest(target_time=before))
+    after = seen(world, shop.id)
+    assert (found.status, found.error, found.verb) == (OperationStatus.SUCCEEDED, None, "restore")
+    assert found.stopped_seconds is not None
+    assert (after.id, after.port, status_of(after)) == (shop.id, shop.port, Status.READY)
+    assert world.backend.values(shop.id) == ["one"]
+    assert world.leftovers() == []
+
+
+def test_what_was_replaced_is_a_paused_service_from_which_the_restore_is_undone(world: World, shop: Service) -> None:
+    before = now(world)
+    world.backend.commit(shop.id, "later")
+    found = restore(world, shop, RestoreRequest(target_time=before))
+    previous = seen(world, str(found.previous_service_id))
+    assert previous.name.startswith("shop-before-restore-")
+    assert status_of(previous) is Status.PAUSED
+    world.backend.commit(shop.id, "lost by the undo")
+    restore(world, shop, RestoreRequest(from_service_id=previous.id))
+    assert world.backend.values(shop.id) == ["one", "later"]
+    start_service(world.plane, world.project.id, previous.id)
+    world.worker.run_until_idle()
+    assert world.backend.values(previous.id) == ["one", "later"]
+
+
+def test_times_before_and_after_a_restore_can_both_be_forked(world: World, shop: Service) -> None:
+    first = now(world)
+    world.backend.commit(shop.id, "two")
+    second = now(world)
+    restore(world, shop, RestoreRequest(target_time=first))
+    world.backend.commit(shop.id, "three")
+    third = now(world)
+    restore(world, shop, RestoreRequest(target_time=second, keeps=False))
+    assert world.backend.values(shop.id) == ["one", "two"]
+    assert [fork_at(world, shop, time) for time in (first, second, third)] == [
+        ["one"],
+        ["one", "two"],
+        ["one", "three"],
+    ]
+
+
+def test_the_password_of_now_stays_in_force(world: World, shop: Service) -> None:
+    before = now(world)
+    update_password(world.plane, world.project.id, shop.id, Secret("of today"))
+    restore(world, shop, RestoreRequest(target_time=before))
+    assert world.backend.servers.has_password(server_of(shop), Secret("of today"))
+
+
+def test_a_restore_from_another_service_keeps_both(world: World, shop: Service) -> None:
+    other = world.create("other")
+    world.backend.commit(other.id, "of other")
+    restore(world, shop, RestoreRequest(from_service_id=other.id))
+    assert world.backend.values(shop.id) == world.backend.values(other.id) == ["of other"]
+
+
+def test_a_reset_fork_is_a_fresh_copy_and_its_own_forks_are_untouched(world: World, shop: Service) -> None:
+    fork = world.fork(shop)
+    world.backend.commit(fork.id, "tried")
+    grandchild = world.fork(fork)
+    world.backend.commit(shop.id, "two")
+    found = reset(world, fork, ResetRequest())
+    after = seen(world, fork.id)
+    assert (after.port, found.previous_service_id) == (fork.port, None)
+    assert world.backend.values(fork.id) == ["one", "two"]
+    assert world.backend.values(grandchild.id) == ["one", "tried"]
+    assert {one.id for one in list_services(world.plane, world.project.id)} == {shop.id, fork.id, grandchild.id}
+    assert world.leftovers() == []
+
+
+@pytest.mark.parametrize("strategy", [ForkStrategy.LAST_SNAPSHOT, ForkStrategy.PITR])
+def test_a_fork_can_be_reset_to_earlier_states_of_its_parent(
+    world: World, shop: Service, strategy: ForkStrategy
+) -> None:
+    fork = world.fork(shop)
+    checkpoint(world, shop, "newest")
+    target = now(world) if strategy is ForkStrategy.PITR else None
+    world.backend.commit(shop.id, "two")
+    reset(world, fork, ResetRequest(strategy, target_time=target))
+    assert world.backend.values(fork.id) == ["one"]
+    origin = seen(world, fork.id).origin
+    assert origin is not None
+    assert (origin.strategy, origin.target_time) == (strategy, target)
+
+
+def test_only_a_fork_can_be_reset(world: World, shop: Service) -> None:
+    with pytest.raises(Invalid, match="is not a fork"):
+        reset(world, shop, ResetRequest())
+
+
+def test_a_fork_is_rewound_as_often_as_one_likes(world: World, shop: Service) -> None:
+    fork = world.fork(shop)
+    checkpoint(world, fork, "start")
+    for number in range(5):
+        world.backend.commit(fork.id, f"try {number}")
+        found = rewind(world, fork, "start")
+        assert (found.error, world.backend.values(fork.id)) == (None, ["one"])
+    assert {one.id for one in list_services(world.plane, world.project.id)} == {shop.id, fork.id}
+    assert world.leftovers() == []
+
+
+def test_a_checkpoint_with_a_name_of_before_is_the_one_that_counts(world: World, shop: Service) -> None:
+    checkpoint(world, shop, "good")
+    world.backend.commit(shop.id, "two")
+    checkpoint(world, shop, "good")
+    world.backend.commit(shop.id, "three")
+    rewind(world, shop, "good")
+    assert world.backend.values(shop.id) == ["one", "two"]
+
+
+def test_an_unknown_checkpoint_is_named(world: World, shop: Service) -> None:
+    with pytest.raises(Invalid, match="no snapshot with the id or the name 'never'"):
+        rewind(world, shop, "never")
+
+
+def test_exactly_one_state_is_asked_for(world: World, shop: Service) -> None:
+    for request in (RestoreRequest(), RestoreRequest(target_time=now(world), snapshot="a")):
+        with pytest.raises(Invalid, match="Exactly one of"):
+            restore(world, shop, request)
+
+
+def test_prod_needs_its_name(world: World, shop: Service) -> None:
+    set_environment(world.plane, world.project.id, shop.id, Environment.PROD)
+    before = now(world)
+    for confirm in (None, "other"):
+        with pytest.raises(Invalid, match="is a PROD service") as refused:
+            restore(world, shop, RestoreRequest(target_time=before, confirm=confirm))
+        assert "'shop'" in str(refused.value.details)
+    assert restore(world, shop, RestoreRequest(target_time=before, confirm="shop")).error is None
+
+
+def test_a_repeated_request_with_the_same_key_is_the_same_restore(world: World, shop: Service) -> None:
+    request = RestoreRequest(target_time=now(world))
+    first, again = restore(world, shop, request, "key"), restore(world, shop, request, "key")
+    assert first.id == again.id
+    assert len(verbs.list_restores(world.plane, world.project.id, shop.id)) == 1
+    with pytest.raises(Invalid, match="was used for"):
+        restore(world, shop, RestoreRequest(target_time=now(world)), "key")
+
+
+def test_a_second_restore_waits_for_the_first(world: World, shop: Service) -> None:
+    request = RestoreRequest(target_time=now(world))
+    verbs.restore_service(world.plane, world.project.id, shop.id, request)
+    assert status_of(seen(world, shop.id)) is Status.READY
+    with pytest.raises(WrongState, match="is under way"):
+        verbs.restore_service(world.plane, world.project.id, shop.id, request)
+
+
+def test_a_paused_service_is_started_first(world: World, shop: Service) -> None:
+    before = now(world)
+    stop_service(world.plane, world.project.id, shop.id)
+    world.worker.run_until_idle()
+    with pytest.raises(WrongState, match="is PAUSED"):
+        restore(world, shop, RestoreRequest(target_time=before))
+
+
+def test_a_service_of_another_version_is_no_source(world: World, shop: Service) -> None:
+    other = world.create("other")
+    with world.store.write() as tx:
+        services.update_service(tx, other.id, pg_major=15)
+    with pytest.raises(Invalid, match="with PostgreSQL 15"):
+        restore(world, shop, RestoreRequest(from_service_id=other.id))
+
+
+def test_a_service_that_was_deleted_meanwhile_stays_deleted(world: World, shop: Service) -> None:
+    verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=now(world)))
+    delete_service(world.plane, world.project.id, shop.id)
+    world.worker.run_until_idle()
+    assert list_services(world.plane, world.project.id) == []
+    assert world.backend.volumes == {}
+
+
+def test_a_service_that_is_down_can_be_restored(world: World, shop: Service) -> None:
+    before = now(world)
+    world.backend.crash(shop.id)
+    with world.store.write() as tx:
+        services.update_service(tx, shop.id, down_reason="Its server is not running.")
+    world.backend.volume(shop.id).running = True  # forks read it while the control plane believes that it is down
+    found = restore(world, shop, RestoreRequest(target_time=before))
+    assert (found.error, status_of(seen(world, shop.id))) == (None, Status.READY)
+
+
+def test_replicas_show_the_restored_rows(world: World, shop: Service) -> None:
+    request = ReplicaSetRequest("reports", 2, 500, 2)
+    made = replica_sets.create_set(world.plane, world.project.id, shop.id, request)
+    world.worker.run_until_idle()
+    before = now(world)
+    world.backend.commit(shop.id, "mistake")
+    restore(world, shop, RestoreRequest(target_time=before))
+    Health(world.plane).inspect()
+    world.worker.run_until_idle()
+    assert [world.backend.values(node.id) for node in made.nodes] == [["one"], ["one"]]
+    assert status_of(seen(world, made.id)) is Status.READY
+
+
+def test_the_pooler_stays(world: World, shop: Service) -> None:
+    enable_pooler(world.plane, world.project.id, shop.id)
+    world.worker.run_until_idle()
+    port = seen(world, shop.id).pooler_port
+    found = restore(world, shop, RestoreRequest(target_time=now(world)))
+    assert seen(world, shop.id).pooler_port == world.backend.volume(shop.id).pooler_port == port is not None
+    assert seen(world, str(found.previous_service_id)).pooler_port is None
+
+
+STEPS = ["capture", "recover", "boot", "claim", "settle", "stop", "set_aside", "take_over", "serve"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_failure_at_a_step_changes_nothing(world: World, shop: Service, step: str, after: bool) -> None:
+    before = now(world)
+    world.backend.commit(shop.id, "later")
+    with world.store.read() as tx:
+        known = {one.id for one in snapshots.list_snapshots(tx, shop.id)}
+    begun = verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=before))
+    rewritten = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, step, after=after))
+    Worker(world.store, rewritten).run_until_idle()
+    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
+    assert (found.status, found.previous_service_id) == (OperationStatus.FAILED, None)
+    assert world.backend.values(shop.id) == ["one", "later"]
+    assert status_of(seen(world, shop.id)) is Status.READY
+    assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
+    with world.store.read() as tx:
+        assert {one.id for one in snapshots.list_snapshots(tx, shop.id)} == known
+    assert world.leftovers() == []
+
+
+def test_a_backend_that_cannot_replace_data_says_so(world: World, shop: Service) -> None:
+    world.backend.replacements.impossible = "This backend cannot."
+    with pytest.raises(Invalid, match="This backend cannot"):
+        restore(world, shop, RestoreRequest(target_time=now(world)))
+
+
+def test_a_restore_that_nobody_made_is_not_found(world: World, shop: Service) -> None:
+    with pytest.raises(Exception, match="has no restore"):
+        verbs.get_restore(replace(world.plane), world.project.id, shop.id, new_id())
