@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs" / "compatibility.md"
 _CITED = re.compile(r"(?<![\w/:.*<-])(?:\.\.?/|/)?[\w{][\w./{},-]*\.(?:md|py|sh)\b(?![(=*>])")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-_ROOMS = ("src", "tests", "docs", "bench", "prove", "demo", "script")
+_ROOMS = ("src", "tests", "docs", "harness", "bench", "prove", "demo", "script")
 _WRITTEN = "CHANGELOG.md"  # it tells of what was
 
 

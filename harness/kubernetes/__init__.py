@@ -1,0 +1,1 @@
+"""A whole one-node Kubernetes with CloudNativePG on this machine, for tests; script/kubernetes runs it."""

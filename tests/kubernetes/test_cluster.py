@@ -1,0 +1,170 @@
+"""The cluster of script/kubernetes has what a backend needs: PostgreSQL, snapshots, clones, poolers, an archive."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from harness.kubernetes import images
+from harness.kubernetes.contents import SNAPSHOT_CLASS, STORAGE_CLASS, apply, kubectl
+from harness.kubernetes.layout import NODE, S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET
+from harness.kubernetes.objects import get, namespace, secret, sql, wait_for
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
+_PLUGIN = "barman-cloud.cloudnative-pg.io"
+_SNAPSHOTS = "snapshot.storage.k8s.io"
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[str]:
+    """Return a namespace with a cluster `source` of one instance, which archives."""
+    with namespace() as name:
+        apply([_s3_secret(name), _object_store(name), _cluster(name, "source", archive=True)])
+        wait_for("cluster", "source", name, _healthy, "must become healthy")
+        yield name
+
+
+def _healthy(cluster: dict[str, Any]) -> bool:
+    return bool(cluster.get("status", {}).get("phase") == "Cluster in healthy state")
+
+
+def _cluster(at: str, name: str, *, archive: bool = False, **spec: Any) -> dict[str, Any]:
+    fast = {"startup": {"periodSeconds": 1, "failureThreshold": 600}, "readiness": {"periodSeconds": 1}}
+    archiver = {"name": _PLUGIN, "isWALArchiver": True, "parameters": {"barmanObjectName": "store"}}
+    return {
+        "apiVersion": "postgresql.cnpg.io/v1",
+        "kind": "Cluster",
+        "metadata": {"name": name, "namespace": at},
+        "spec": {
+            "instances": 1,
+            "imageName": images.OPERAND.name,
+            "storage": {"size": "1Gi", "storageClass": STORAGE_CLASS},
+            "probes": fast,
+            "postgresql": {"parameters": {"shared_buffers": "32MB"}},
+            **({"plugins": [archiver]} if archive else {}),
+            **spec,
+        },
+    }
+
+
+def _s3_secret(at: str) -> dict[str, Any]:
+    keys = {"KEY": S3_KEY, "SECRET": S3_SECRET}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3", "namespace": at}, "stringData": keys}
+
+
+def _object_store(at: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "barmancloud.cnpg.io/v1",
+        "kind": "ObjectStore",
+        "metadata": {"name": "store", "namespace": at},
+        "spec": {
+            "configuration": {
+                "destinationPath": f"s3://{S3_BUCKET}/{at}/",
+                "endpointURL": S3_ENDPOINT,
+                "s3Credentials": {
+                    "accessKeyId": {"name": "s3", "key": "KEY"},
+                    "secretAccessKey": {"name": "s3", "key": "SECRET"},
+                },
+                "wal": {"compression": "gzip"},
+                "data": {"immediateCheckpoint": True},
+            }
+        },
+    }
+
+
+def test_the_node_takes_pods() -> None:
+    node = get("node", NODE, "default")
+    assert [one["status"] for one in node["status"]["conditions"] if one["type"] == "Ready"] == ["True"]
+
+
+def test_an_instance_can_be_reached_from_the_host_by_its_service(here: str) -> None:
+    login, address = secret("source-app", here), get("service", "source-rw", here)["spec"]["clusterIP"]
+    with psycopg.connect(
+        host=address, user=login["username"], password=login["password"], dbname=login["dbname"], sslmode="require"
+    ) as connection:
+        assert connection.execute("select 6 * 7").fetchone() == (42,)
+
+
+def test_a_snapshot_and_a_clone_hold_what_was_there_when_they_were_made(here: str) -> None:
+    sql("source-1", here, "create table held as select generate_series(1, 1000) as n; checkpoint")
+    apply([_snapshot(here)])
+    wait_for("volumesnapshot", "held", here, lambda one: bool(one.get("status", {}).get("readyToUse")), "must be ready")
+    sql("source-1", here, "drop table held")
+    from_snapshot = {"kind": "VolumeSnapshot", "name": "held", "apiGroup": _SNAPSHOTS}
+    from_volume = {"kind": "PersistentVolumeClaim", "name": "source-1", "apiGroup": ""}
+    apply([_restored(here, "of-snapshot", from_snapshot), _restored(here, "of-volume", from_volume)])
+    for name, count in (("of-snapshot", "1000"), ("of-volume", "")):
+        wait_for("cluster", name, here, _healthy, "must become healthy")
+        exists = sql(f"{name}-1", here, "select to_regclass('held') is not null")
+        assert exists == ("t" if count else "f")
+        assert not count or sql(f"{name}-1", here, "select count(*) from held") == count
+
+
+def _snapshot(at: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_SNAPSHOTS}/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": {"name": "held", "namespace": at},
+        "spec": {"volumeSnapshotClassName": SNAPSHOT_CLASS, "source": {"persistentVolumeClaimName": "source-1"}},
+    }
+
+
+def _restored(at: str, name: str, source: dict[str, str]) -> dict[str, Any]:
+    return _cluster(at, name, bootstrap={"recovery": {"volumeSnapshots": {"storage": source}}})
+
+
+def test_a_volume_grows(here: str) -> None:
+    kubectl(
+        "patch",
+        "cluster",
+        "source",
+        f"--namespace={here}",
+        "--type=merge",
+        '--patch={"spec":{"storage":{"size":"2Gi"}}}',
+    )
+    wait_for(
+        "pvc", "source-1", here, lambda claim: bool(claim["status"]["capacity"]["storage"] == "2Gi"), "must have 2Gi"
+    )
+
+
+def test_a_pooler_answers_under_its_name(here: str) -> None:
+    container = {"name": "pgbouncer", "image": images.POOLER.name, "imagePullPolicy": "IfNotPresent"}
+    pooler = {
+        "apiVersion": "postgresql.cnpg.io/v1",
+        "kind": "Pooler",
+        "metadata": {"name": "pool", "namespace": here},
+        "spec": {
+            "cluster": {"name": "source"},
+            "instances": 1,
+            "type": "rw",
+            "pgbouncer": {"poolMode": "session"},
+            "template": {"metadata": {"labels": {"app": "pool"}}, "spec": {"containers": [container]}},
+        },
+    }
+    apply([pooler])
+    wait_for("deployment", "pool", here, lambda one: bool(one.get("status", {}).get("readyReplicas")), "must be ready")
+    login = secret("source-app", here)
+    uri = f"postgresql://{login['username']}:{login['password']}@pool.{here}.svc.cluster.local/{login['dbname']}"
+    answer = kubectl(
+        "exec", "source-1", f"--namespace={here}", "--container=postgres", "--", "psql", uri, "-Atc", "select 6 * 7"
+    )
+    assert answer.strip() == "42"
+
+
+def test_a_base_backup_arrives_in_the_bucket(here: str) -> None:
+    backup = {
+        "apiVersion": "postgresql.cnpg.io/v1",
+        "kind": "Backup",
+        "metadata": {"name": "first", "namespace": here},
+        "spec": {"method": "plugin", "cluster": {"name": "source"}, "pluginConfiguration": {"name": _PLUGIN}},
+    }
+    apply([backup])
+    done = wait_for(
+        "backup",
+        "first",
+        here,
+        lambda one: one.get("status", {}).get("phase") in ("completed", "failed"),
+        "must end",
+    )
+    assert done["status"]["phase"] == "completed", done["status"]
