@@ -99,7 +99,9 @@ class Runtime:
         self.worker.stop()
 
     def close(self) -> None:
-        """Close the store. Servers keep running."""
+        """Close the store, and what this process has opened of a cluster. Servers keep running."""
+        if isinstance(self.backend, KubernetesBackend):
+            self.backend.close()
         self.store.close()
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import manifests, names
@@ -28,7 +27,6 @@ class Place:
 
     api: Api
     site: Site
-    _cached: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def clusters(self) -> Watched[Cluster]:

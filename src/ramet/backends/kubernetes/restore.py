@@ -1,13 +1,11 @@
 """Snapshots of volumes, and the forks that are made of them."""
 
 import json
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
@@ -44,7 +42,11 @@ class KubernetesRestore:
     """Snapshots and forks; obeys ramet.backends.interface.restore.Restore."""
 
     place: Place
-    jobs: Jobs = field(default_factory=lambda: Jobs(Path(tempfile.gettempdir(), "ramet-jobs.lock"), cpu_count()))
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The background jobs of this process on these servers."""
+        return Jobs(self.place.tunnels.root() / "jobs.lock", cpu_count())
 
     def check_fork(self, source: Source, as_of: datetime | None) -> None:
         """Raise Invalid for a fork that needs archived WAL; whether there is room is the storage's business."""
@@ -118,8 +120,7 @@ class KubernetesRestore:
         return self._run(server, "amcheck", partial(read_all, self.place.paths(server), Allowance()), timeout_seconds)
 
     def _run(self, server: Server, name: str, work: Callable[[], str], timeout_seconds: float) -> str | None:
-        paths = self.place.paths(server)
-        return self.jobs.run(paths, name, work, timeout_seconds)
+        return self.jobs.run(self.place.paths(server), name, work, timeout_seconds)
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         """Have no archive of this process's own: the archiver's plugin keeps checksums."""

@@ -64,17 +64,23 @@ class Tunnels:
 
     def paths(self, service_id: str, pg_major: int) -> ServicePaths:
         """Return where the server of a service can be reached from this process."""
+        root = self.root()
         with self._lock:
-            if self._root is None:
-                self._root = Path(tempfile.mkdtemp(prefix="ramet-"))
-                threading.Thread(target=self._accept, name="tunnels", daemon=True).start()
-            directory = self._root / service_id
+            directory = root / service_id
             if service_id not in self._listeners:
                 self._listen(directory, service_id)
             version = directory / "data" / "PG_VERSION"
             if not version.exists() or version.read_text() != f"{pg_major}\n":
                 version.write_text(f"{pg_major}\n")
         return ServicePaths(directory, directory)
+
+    def root(self) -> Path:
+        """Return the directory of all sockets; the first call makes it."""
+        with self._lock:
+            if self._root is None:
+                self._root = Path(tempfile.mkdtemp(prefix="ramet-"))
+                threading.Thread(target=self._accept, name="tunnels", daemon=True).start()
+            return self._root
 
     def forget(self, service_id: str) -> None:
         """Close the socket of a service that is gone."""
