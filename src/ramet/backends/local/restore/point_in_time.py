@@ -103,7 +103,9 @@ class RollForward:
 
     def _has_left(self, timeline: int) -> bool:
         """Tell whether the parent's data was replaced since a base backup: it is on another timeline then."""
-        return self.extent is None and not self.is_standby and self._control_data().timeline != timeline
+        if self.extent is not None or self.is_standby or not self.parent.data.is_dir():
+            return False
+        return self._control_data().timeline != timeline
 
     def _of_earlier_timeline(self, base: Base) -> "RollForward":
         """Return the same for a parent of which the archive has all WAL of that timeline: nobody writes any more."""
