@@ -1,6 +1,7 @@
 """Following a database elsewhere over HTTP: the request, its dry run, its refusals, the lag, and the promotion."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from ramet.backends.interface.followers import HostFacts
 from ramet.control.duties.sampling import Sampling
 from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
+from ramet.model.source_copies import PAUSES
 from ramet.store import metrics
 from tests.api.world import World
 
@@ -179,3 +181,67 @@ def test_an_archive_that_this_host_does_not_have_is_refused(world: World) -> Non
     assert "RAMET_SOURCE_ARCHIVES" in answer.json()["details"]
     world.backend.followers.archives = ("shop",)
     assert world.post(path_of(world), {**BODY, "archive": "shop"}).status_code == 202
+
+
+def test_a_standby_that_cannot_catch_up_is_copied_again_at_growing_intervals_and_never_without_end(
+    world: World, follower: dict[str, Any]
+) -> None:
+    followers, duty = world.backend.followers, Observing(world.plane)
+    followers.needs_copy, followers.problem, followers.failure = True, "The source has removed WAL.", "it is away"
+    for attempt, pause in enumerate(PAUSES, 1):
+        duty.observe()
+        problem = world.look(follower)["metadata"]["following"]["problem"]
+        assert f"Attempt {attempt} of 5 to copy it again begins after" in problem
+        assert ("it is away" in problem) == (attempt > 1)
+        world.advance(pause)
+        duty.observe()
+        found = world.look(follower)
+        assert found["status"] == "READY"
+        assert f"being copied again, attempt {attempt} of 5" in found["metadata"]["following"]["problem"]
+        world.work()
+    world.advance(timedelta(days=2))
+    duty.observe()
+    assert "not copied again by itself after 5 attempts" in world.look(follower)["metadata"]["following"]["problem"]
+    for verb in ("stop", "start"):
+        assert world.post(f"{world.services_path}/{follower['service_id']}/{verb}").status_code == 202
+        world.work()
+    duty.observe()
+    assert "Attempt 1 of 5" in world.look(follower)["metadata"]["following"]["problem"]
+
+
+def test_a_service_that_is_copied_again_is_forked_meanwhile_and_has_the_rows_of_its_source_afterwards(
+    world: World, follower: dict[str, Any]
+) -> None:
+    followers, duty = world.backend.followers, Observing(world.plane)
+    followers.needs_copy, followers.problem, followers.timeline = True, "The source was set back.", 2
+    duty.observe()
+    world.advance(PAUSES[0])
+    duty.observe()
+    path = f"{world.services_path}/{follower['service_id']}"
+    assert world.post(f"{path}/forkService", {"fork_strategy": "NOW"}).status_code == 202
+    assert world.post(f"{path}/resize", {"cpu_millis": "500", "memory_gbs": "2"}).json()["code"] == "INVALID_STATE"
+    followers.rows[:] = ["other"]
+    world.work()
+    found = world.look(follower)
+    assert (found["status"], found["metadata"]["following"].get("problem")) == ("READY", None)
+    assert world.backend.values(follower["service_id"]) == ["other"]
+    kept = world.get(f"{path}/snapshots").json()
+    assert sorted(one["kind"] for one in kept) == ["INITIAL", "MANUAL"]
+
+
+@pytest.mark.parametrize("verb", ["stop", "promote", "delete"])
+def test_a_copy_under_way_ends_when_the_service_is_paused_promoted_or_deleted(
+    world: World, follower: dict[str, Any], verb: str
+) -> None:
+    followers, duty = world.backend.followers, Observing(world.plane)
+    followers.needs_copy, followers.problem = True, "The source has removed WAL."
+    duty.observe()
+    world.advance(PAUSES[0])
+    duty.observe()
+    path = f"{world.services_path}/{follower['service_id']}"
+    answer = world.delete(path) if verb == "delete" else world.post(f"{path}/{verb}", {} if verb == "promote" else None)
+    assert answer.status_code == 202, answer.text
+    world.work()
+    assert followers.copied == set()
+    if verb != "delete":
+        assert world.look(follower)["status"] == {"stop": "PAUSED", "promote": "READY"}[verb]

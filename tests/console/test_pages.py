@@ -37,6 +37,7 @@ def _pages(service_id: str) -> list[str]:
         "/console/",
         "/console/new",
         "/console/import",
+        "/console/follow",
         "/console/lineage",
         "/console/help",
         f"{base}/metrics",

@@ -27,13 +27,15 @@ from ramet.control.services import (
     stop_service,
 )
 from ramet.errors import NotFound
+from ramet.followers.observation import Observing
 from ramet.followers.verbs import FollowRequest, follow_service, promote_service
 from ramet.imports.verbs import ImportRequest, import_service
 from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import RestoreSettings
 from ramet.model.service import status_of
+from ramet.model.source_copies import SourceCopies
 from ramet.model.status import Status
-from ramet.model.upstream import FollowMethod
+from ramet.model.upstream import Following, FollowMethod
 from ramet.model.wal_level import WalLevel
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
@@ -83,6 +85,19 @@ def submit_follow(world: World, _parent: str) -> str:
     world.backend.followers.rows[:] = ["one", "two"]
     request = FollowRequest(CreateRequest("new"), FOLLOWED, world.backend.followers.password)
     return follow_service(world.plane, world.project.id, request).service.id
+
+
+def submit_copy_again(world: World, parent: str) -> str:
+    """Another copy on another timeline: the window begins anew."""
+    made = submit_follow(world, parent)
+    world.worker.run_until_idle()
+    followers = world.backend.followers
+    followers.needs_copy, followers.problem, followers.timeline = True, "The source has removed WAL.", 2
+    before = world.plane.clock() - timedelta(minutes=1)
+    with world.store.write() as tx:
+        services.record_following(tx, made, Following(observed_at=before, copies=SourceCopies(since=before)))
+    Observing(world.plane).observe()
+    return made
 
 
 def submit_promote(world: World, parent: str) -> str:
@@ -217,6 +232,8 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "recover": (lose_and_recover, Status.READY),
     "import": (submit_import, Status.READY),
     "follow": (submit_follow, Status.READY),
+    "copy_again": (submit_copy_again, Status.READY),
+    "replace_copy": (submit_copy_again, Status.READY),
     "promote": (submit_promote, Status.READY),
     "follow_logical": (submit_follow_logical, Status.READY),
     "promote_logical": (submit_promote_logical, Status.READY),

@@ -1,15 +1,24 @@
-"""Observing services that follow databases elsewhere: how far behind they are is recorded where clients see it."""
+"""Observing services that follow databases elsewhere: how far behind they are is recorded where clients see it.
+
+A standby that cannot catch up any more is copied again: the attempts are bounded, with growing pauses.
+"""
 
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from ramet.control.plane import Plane
 from ramet.control.subjects import serving_services
 from ramet.errors import Error
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_standby
+from ramet.model.source_copies import SourceCopies, begun, in_words, is_due, observed, under_way
 from ramet.model.upstream import Following
+from ramet.operations.procedure import NoState
 from ramet.procedures.servers import server_of
+from ramet.procedures.spec import submit
 from ramet.store import services
 
 _RECORD_EVERY = timedelta(seconds=5)
@@ -46,17 +55,38 @@ class Observing:
         return Following(observed_at=self.plane.clock(), lag_bytes=state.lag_bytes, problem=state.problem)
 
     def _record(self, service: Service, found: Following) -> None:
-        before = None if service.following is None else service.following.problem
-        if found.problem is not None and found.problem != before:
+        before = None if service.following is None else service.following.problem or ""
+        if found.problem is not None and not (before or "").startswith(found.problem):
             _log.warning("service %s: %s", service.id, found.problem)
         with self.plane.store.write(durable=False) as tx:
             current = services.get_service(tx, service.id, lock=True)
-            if current is not None and current.activity is None and current.upstream is not None:
-                services.record_following(tx, service.id, found)
+            if current is None or current.activity is not None or current.upstream is None:
+                return
+            seen = with_copies(found, None if current.following is None else current.following.copies)
+            is_copied = seen.copies is not None and seen.needs_copy and is_due(seen.copies, found.observed_at)
+            if seen.copies is not None and is_copied:
+                copies = begun(seen.copies)
+                seen = replace(seen, copies=copies, problem=f"{found.problem} {under_way(copies)}")
+                operation_id = submit(tx, ProcedureName.COPY_AGAIN, service.id, NoState())
+                services.update_service(tx, service.id, operation_id=operation_id)
+            services.record_following(tx, service.id, seen)
+        if is_copied:
+            _log.warning("service %s: %s", service.id, seen.problem)
+            self.plane.wake()
+
+
+def with_copies(found: Following, known: SourceCopies | None) -> Following:
+    """Return an observation with the attempts to copy the source again, and with what happens next in its problem."""
+    copies = observed(known, is_needed=found.needs_copy, now=found.observed_at)
+    if copies is None or not found.needs_copy:
+        return replace(found, copies=copies)
+    return replace(found, copies=copies, problem=f"{found.problem} {in_words(copies)}")
 
 
 def _is_news(service: Service, found: Following) -> bool:
     known = service.following
+    if known is None or abs(found.observed_at - known.observed_at) >= _RECORD_EVERY:
+        return True
     return (
-        known is None or known.problem != found.problem or abs(found.observed_at - known.observed_at) >= _RECORD_EVERY
+        known.problem != found.problem if found.problem is None else not (known.problem or "").startswith(found.problem)
     )

@@ -22,12 +22,12 @@ from ramet.imports.report import Finding, refuse
 from ramet.imports.source_url import parse_source
 from ramet.imports.verbs import check_source_password
 from ramet.model.passwords import Secret
-from ramet.model.procedures import ProcedureName
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, is_standby, status_of
 from ramet.model.status import Status
 from ramet.model.upstream import FollowMethod, Upstream
 from ramet.procedures.state import FollowState, ImportState, PromoteState
-from ramet.store import replica_sets
+from ramet.store import operations
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _ARCHIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -124,9 +124,11 @@ def promote_service(
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if service.upstream is None:
             raise WrongState("NOT_FOLLOWING", f"Service {service.id} follows no source, so it cannot be promoted")
-        if status_of(service) not in (Status.READY, Status.UNSTABLE) or service.activity is not None:
-            raise wrong_state(service, "promote", (Status.READY,))
-        if service.failed_at is not None or replica_sets.live_sets(tx, service.id):
+        activity, interrupted = service.activity, None
+        if activity is not None and activity.procedure in SPECS[ProcedureName.PROMOTE].interrupts:
+            operations.cancel(tx, activity.operation_id)
+            interrupted, activity = activity.operation_id, None
+        if status_of(service) not in (Status.READY, Status.UNSTABLE) or activity is not None or service.failed_at:
             raise wrong_state(service, "promote", (Status.READY,))
         if not is_standby(service) and (lsn is not None or drain or neutralize):
             raise Invalid(
@@ -135,7 +137,9 @@ def promote_service(
                 "Stop the writers of the source, then promote without them: what it has committed is awaited.",
             )
         procedure = ProcedureName.PROMOTE if is_standby(service) else ProcedureName.PROMOTE_LOGICAL
-        changed = claim(plane, tx, service, procedure, PromoteState(lsn=lsn, drain=drain, quiet=neutralize))
+        changed = claim(
+            plane, tx, service, procedure, PromoteState(lsn=lsn, drain=drain, quiet=neutralize, interrupted=interrupted)
+        )
     plane.wake()
     return changed
 

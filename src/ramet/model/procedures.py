@@ -23,6 +23,8 @@ class ProcedureName(StrEnum):
     TRY_UPGRADE = "try_upgrade"
     UPGRADE = "upgrade"
     FOLLOW = "follow"
+    COPY_AGAIN = "copy_again"
+    REPLACE_COPY = "replace_copy"
     PROMOTE = "promote"
     FOLLOW_LOGICAL = "follow_logical"
     PROMOTE_LOGICAL = "promote_logical"
@@ -79,6 +81,11 @@ class Spec:
 
 _BOOT, _OPEN = "Start the server", "Open the endpoint"
 _SET_SERVES = {"boot": "Start the servers", "publish": _OPEN}
+_ENDED_BY_DELETE = frozenset({
+    ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.IMPORT, ProcedureName.FOLLOW,
+    ProcedureName.COPY_AGAIN, ProcedureName.REPLACE_COPY, ProcedureName.PROMOTE, ProcedureName.FOLLOW_LOGICAL,
+    ProcedureName.PROMOTE_LOGICAL, ProcedureName.RECOVER, ProcedureName.RESTART, ProcedureName.TRY_UPGRADE,
+})  # fmt: skip
 _SPECS = (
     Spec(
         ProcedureName.CREATE,
@@ -200,6 +207,27 @@ _SPECS = (
         deadline_seconds=3600.0,
     ),
     Spec(
+        ProcedureName.COPY_AGAIN,
+        "Copy the source again",
+        {"fetch": "Copy the source with pg_basebackup"},
+        Status.READY,
+        deadline_seconds=3600.0,
+    ),
+    Spec(
+        ProcedureName.REPLACE_COPY,
+        "Follow with the new copy",
+        {
+            "settle": "Wait for other operations",
+            "keep": "Take a snapshot of the old state",
+            "replace": "Put the new copy in place",
+            "boot": "Start the standby",
+            "snapshot": "Take the first snapshot",
+            "open": _OPEN,
+        },
+        Status.UPGRADING,
+        deadline_seconds=3600.0,
+    ),
+    Spec(
         ProcedureName.PROMOTE,
         "Promote",
         {
@@ -211,6 +239,7 @@ _SPECS = (
         },
         Status.UPGRADING,
         deadline_seconds=3600.0,
+        interrupts=frozenset({ProcedureName.COPY_AGAIN}),
     ),
     Spec(
         ProcedureName.FOLLOW_LOGICAL,
@@ -270,7 +299,7 @@ _SPECS = (
         "Pause",
         {"settle": "Wait for other operations", "stop": "Stop the server"},
         Status.PAUSING,
-        interrupts=frozenset({ProcedureName.RESTART}),
+        interrupts=frozenset({ProcedureName.RESTART, ProcedureName.COPY_AGAIN}),
     ),
     Spec(
         ProcedureName.START,
@@ -294,12 +323,7 @@ _SPECS = (
     Spec(
         ProcedureName.SET_WAL_LEVEL,
         "Set wal_level",
-        {
-            "settle": "Wait for other operations",
-            "stop": "Stop the server",
-            "boot": _BOOT,
-            "open": _OPEN,
-        },
+        {"settle": "Wait for other operations", "stop": "Stop the server", "boot": _BOOT, "open": _OPEN},
         Status.UPGRADING,
     ),
     Spec(
@@ -307,20 +331,7 @@ _SPECS = (
         "Delete",
         {"settle": "Wait for other operations", "destroy": "Remove its data"},
         Status.DELETING,
-        interrupts=frozenset(
-            {
-                ProcedureName.CREATE,
-                ProcedureName.FORK,
-                ProcedureName.IMPORT,
-                ProcedureName.FOLLOW,
-                ProcedureName.PROMOTE,
-                ProcedureName.FOLLOW_LOGICAL,
-                ProcedureName.PROMOTE_LOGICAL,
-                ProcedureName.RECOVER,
-                ProcedureName.RESTART,
-                ProcedureName.TRY_UPGRADE,
-            }
-        ),
+        interrupts=_ENDED_BY_DELETE,
     ),
     Spec(
         ProcedureName.OPTIMIZE,

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ramet.model.source_copies import SourceCopies
+
 
 class FollowMethod(StrEnum):
     """How a service follows a source: as a physical standby, or by a subscription."""
@@ -52,7 +54,8 @@ class Following(Struct, frozen=True, gc=False, kw_only=True):
     """How far behind its source a service is, as it was observed at `observed_at`.
 
     `complete_until` is a time of the source's clock: everything that was committed before is in the service.
-    `problem` says why nothing arrives now, with its remedy; None while it streams.
+    `problem` says why nothing arrives now, with its remedy; None while it streams. `needs_copy`: it cannot catch up,
+    and only another copy of the source helps; `copies` are the attempts at that.
     """
 
     observed_at: datetime
@@ -60,3 +63,5 @@ class Following(Struct, frozen=True, gc=False, kw_only=True):
     lag_seconds: float | None = None
     complete_until: datetime | None = None
     problem: str | None = None
+    needs_copy: bool = False
+    copies: SourceCopies | None = None

@@ -15,6 +15,7 @@ from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.replicas import stop_replicas, submit_restarts
 from ramet.procedures.servers import Steps, await_settled, boot, finish
 from ramet.procedures.state import Interrupting, Restartable
+from ramet.store import services
 
 
 class Stop(Steps):
@@ -64,4 +65,5 @@ class Start(Restart):
 
     def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
         super().opened(tx, work)
+        services.forget_copies(tx, work.subject)
         submit_restarts(tx, work.subject)

@@ -63,6 +63,20 @@ class FollowState(CreateState, frozen=True, kw_only=True):
     report: dict[str, Any]
 
 
+class ReplaceCopyState(Interrupting, frozen=True, kw_only=True):
+    """`timeline` and `redo_lsn` are where the new copy begins; it `continues` what the service has, or replaces it.
+
+    `kept_id` is the snapshot of the old state, `snapshot_id` the first one of the new copy.
+    """
+
+    kept_id: str
+    snapshot_id: str
+    timeline: int
+    redo_lsn: str
+    continues: bool = False
+    is_based: bool = False
+
+
 class PromoteState(Interrupting, frozen=True, kw_only=True):
     """Until which LSN it waits, and with `drain` until the source was shut down; `taken_over` is what was changed."""
 
@@ -241,6 +255,8 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.TRY_UPGRADE: TryUpgradeState,
     ProcedureName.UPGRADE: UpgradeState,
     ProcedureName.FOLLOW: FollowState,
+    ProcedureName.COPY_AGAIN: NoState,
+    ProcedureName.REPLACE_COPY: ReplaceCopyState,
     ProcedureName.PROMOTE: PromoteState,
     ProcedureName.FOLLOW_LOGICAL: ImportState,
     ProcedureName.PROMOTE_LOGICAL: PromoteState,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
@@ -171,6 +171,13 @@ def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
 def record_following(tx: sa.Connection, service_id: str, following: Following | None) -> None:
     """Record how far behind its source a service is; None: it follows none any more."""
     update_service(tx, service_id, following=None if following is None else msgspec.to_builtins(following))
+
+
+def forget_copies(tx: sa.Connection, service_id: str) -> None:
+    """Forget the attempts to copy a service's source again: they begin anew."""
+    found = get_service(tx, service_id)
+    if found is not None and found.following is not None and found.following.copies is not None:
+        record_following(tx, service_id, replace(found.following, copies=None, problem=None))
 
 
 def finish_operation(tx: sa.Connection, service_id: str, operation_id: str, **columns: Any) -> None:

@@ -81,6 +81,21 @@ class Followers(Protocol):
         After a crash it begins again. Raises Failed with the reason of PostgreSQL's tools.
         """
 
+    def copy_again(self, server: Server, timeout_seconds: float) -> Loading:
+        """Copy the source's data beside that of a standby, which may go on; watch for at most `timeout_seconds`.
+
+        The facts are `timeline` and `redo_lsn`, where the copy begins. Raises Failed with the reason.
+        """
+
+    def replace(self, server: Server, *, keeps_wal: bool) -> None:
+        """Make the new copy the data of a stopped standby. May run again. Its own slot begins with that, too.
+
+        Unless `keeps_wal`, the WAL that was archived here is removed: the copy does not continue it.
+        """
+
+    def discard_copy(self, service_id: str) -> None:
+        """End and remove a new copy that did not replace the data."""
+
     def observe(self, server: Server) -> Following | None:
         """Return how far behind its source a standby is; None when it does not serve. Follows its source's settings."""
 

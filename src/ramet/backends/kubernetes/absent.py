@@ -95,6 +95,15 @@ class NoFollowers:
     def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
         refuse("services that follow a database elsewhere")
 
+    def copy_again(self, server: Server, timeout_seconds: float) -> Loading:
+        refuse("services that follow a database elsewhere")
+
+    def replace(self, server: Server, *, keeps_wal: bool) -> None:
+        refuse("services that follow a database elsewhere")
+
+    def discard_copy(self, service_id: str) -> None:
+        """Have nothing to discard."""
+
     def observe(self, server: Server) -> Following | None:
         """Follow nothing."""
         return None

@@ -8,7 +8,7 @@ from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.backends.interface.sources import Loading, SourceAddress
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row, Volume
-from ramet.errors import Invalid, Unavailable
+from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.upstream import Following, own_slot
 
@@ -20,7 +20,8 @@ _PLAIN = UpstreamFacts("18.1", 18, "x86_64", "7000000000000000000", "postgres", 
 class MemoryFollowers:
     """One source, with one password; obeys ramet.backends.interface.followers.Followers.
 
-    `problem` is why it cannot be reached now; `is_down` says that it was shut down.
+    `problem` is why it cannot be reached now; `is_down` says that it was shut down. With `needs_copy` a standby can
+    follow only with another copy; `failure` is why there can be none, and `timeline` that of the source.
     """
 
     memory: Memory
@@ -33,6 +34,10 @@ class MemoryFollowers:
     is_down: bool = False
     kept: dict[str, str] = field(default_factory=dict)
     fetched: set[str] = field(default_factory=set)
+    copied: set[str] = field(default_factory=set)
+    needs_copy: bool = False
+    failure: str | None = None
+    timeline: int = 1
     slots: set[str] = field(default_factory=set)
     archives: tuple[str, ...] = ()
 
@@ -60,6 +65,26 @@ class MemoryFollowers:
             self._receive(server)
             return Loading({"received_bytes": len(self.rows) * ROW_BYTES})
 
+    def copy_again(self, server: Server, timeout_seconds: float) -> Loading:
+        with self.memory.lock:
+            if self.failure is not None:
+                raise Failed("COPY_FAILED", self.failure)
+            if server.service_id not in self.copied:
+                self.copied.add(server.service_id)
+                return Loading(None, "begun")
+            return Loading({"timeline": self.timeline, "redo_lsn": "F/0"})
+
+    def replace(self, server: Server, *, keeps_wal: bool) -> None:
+        with self.memory.lock:
+            if server.service_id in self.copied:
+                self.copied.discard(server.service_id)
+                self.needs_copy, self.problem = False, None
+                self.memory.volume(server.service_id).rows.clear()
+                self._receive(server)
+
+    def discard_copy(self, service_id: str) -> None:
+        self.copied.discard(service_id)
+
     def observe(self, server: Server) -> Following | None:
         with self.memory.lock:
             volume = self.memory.volumes.get(server.service_id)
@@ -74,6 +99,7 @@ class MemoryFollowers:
                 lag_seconds=0.0,
                 complete_until=self.complete_until,
                 problem=self.problem,
+                needs_copy=self.needs_copy,
             )
 
     def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:

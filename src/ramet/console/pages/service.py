@@ -66,7 +66,9 @@ def service_page(
         operations=operations,
         groups=grouped(operations, _GROUPS),
         settings_text=settings_text(past.settings),
-        report=None if service.report is None else report_view(fork_report(plane, service.project_id, service.id)),
+        report=None
+        if service.report is None or service.origin is None
+        else report_view(fork_report(plane, service.project_id, service.id)),
         creation=next((one for one in operations if one.procedure in _CREATIONS), None),
     )
 

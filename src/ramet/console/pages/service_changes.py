@@ -22,11 +22,20 @@ from ramet.console.views.restore_settings import AMOUNTS, default_settings, ente
 from ramet.control import archive, poolers, replica_sets, replication, restore, services
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
+from ramet.followers.verbs import promote_service
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel, wal_level_of
+
+
+def _promote(plane: Plane, project_id: str, service_id: str, lsn: str | None, drain: bool, neutralize: bool) -> Service:
+    return promote_service(plane, project_id, service_id, lsn=lsn, drain=drain, neutralize=neutralize)
+
+
+def _promotion(values: Values) -> tuple[str | None, bool, bool]:
+    return values.get("lsn") or None, values.get("until") == "drain", values.get("neutralize") == "yes"
 
 
 def _replicas(values: Values) -> tuple[replica_sets.ReplicaSetRequest]:
@@ -100,6 +109,15 @@ CHANGES: Mapping[str, Change[Service]] = {
         restore.take_snapshot,
         lambda values: (values.get("name") or None,),
         fields=("snapshot_name",),
+    ),
+    "promote": Change(
+        "Promote",
+        "Promote",
+        "The service stops following its source, and can be written to. That cannot be undone.",
+        _promote,
+        _promotion,
+        disruptive=True,
+        fields=("promotion",),
     ),
     "pool": Change(
         "Add a pooler to",
@@ -216,6 +234,8 @@ def _offered(plane: Plane, service: Service, base: str, name: str) -> Mapping[st
     if name in ("resize", "add-replicas"):
         present = service.size if name == "resize" else None
         return {"sizes": sizes(plane, own=name == "add-replicas", present=present)}
+    if name == "promote" and service.upstream is None:
+        return {"refusal": WrongState("NOT_FOLLOWING", f"{service.name} follows no source"), "instead": None}
     if (name, status_of(service)) in _HAS_NO_EFFECT:
         reason, instead = _HAS_NO_EFFECT[name, status_of(service)]
         refusal = WrongState("INVALID_STATE", f"{service.name} {reason}")

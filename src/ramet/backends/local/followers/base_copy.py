@@ -8,6 +8,7 @@ import contextlib
 import re
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from ramet.backends.local.sql import foreign
 from ramet.backends.local.sql.foreign import Foreign
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
-from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.errors import Failed
 from ramet.model.upstream import Upstream
 
@@ -40,6 +41,7 @@ class BaseCopy:
     driver: Driver
     server: Server
     upstream: Upstream
+    free_bytes: Callable[[], int]
 
     @property
     def paths(self) -> ServicePaths:
@@ -60,6 +62,17 @@ class BaseCopy:
 
     def fetch(self) -> dict[str, Any]:
         """Copy the source; return the facts for the report. Raises Failed."""
+        facts = self._copy(self.upstream.slot_of(self.server.service_id))
+        foreign.write(self.paths, Foreign(self.upstream.bootstrap_role, self.upstream.database))
+        (self.paths.root / UNFINISHED).rename(self.paths.data)
+        sync_tree(self.paths.root)
+        return {name: facts[name] for name in ("received_bytes", "seconds")}
+
+    def fetch_again(self) -> dict[str, Any]:
+        """Copy the source beside the data of its standby, which may use the slot; return where the copy begins."""
+        return self._copy(slot=None)
+
+    def _copy(self, slot: str | None) -> dict[str, Any]:
         begun, workplace = time.monotonic(), Workplace(self.directory, self.instances.account)
         workplace.end_programs()
         data = self.paths.root / UNFINISHED
@@ -67,21 +80,22 @@ class BaseCopy:
         self.driver.create_tree(data)
         self.instances.account.own(data)
         data.chmod(0o700)
-        heard = _Heard(self.directory / _PROGRESS)
-        ended = workplace.run(self._command(data), {"LC_ALL": "C"}, heard.hear)
+        heard = _Heard(self.directory / _PROGRESS, self.free_bytes)
+        ended = workplace.run(self._command(data, slot), {"LC_ALL": "C"}, heard.hear)
         check(ended, "COPY_FAILED", f"pg_basebackup could not copy {self.upstream}")
-        self._check(data)
+        control = self._checked(data)
         for name in (_SIGNAL, _OWN_SETTINGS):
             files.write(data / name)
-        foreign.write(self.paths, Foreign(self.upstream.bootstrap_role, self.upstream.database))
         sync_tree(self.paths.root)
-        data.rename(self.paths.data)
-        sync_tree(self.paths.root)
-        return {"received_bytes": heard.done_bytes, "seconds": round(time.monotonic() - begun, 1)}
+        return {
+            "received_bytes": heard.done_bytes,
+            "seconds": round(time.monotonic() - begun, 1),
+            "timeline": control.timeline,
+            "redo_lsn": control.redo_lsn,
+        }
 
-    def _command(self, data: Path) -> list[str]:
+    def _command(self, data: Path, name: str | None) -> list[str]:
         program = self.instances.installations.of(self.server.pg_major).program("pg_basebackup")
-        name = self.upstream.slot_of(self.server.service_id)
         slot = ["--no-slot"] if name is None else ["--slot", name]
         return [
             program, "--pgdata", str(data), "--dbname", connection_of(self.upstream, self.paths), "--wal-method=stream",
@@ -89,7 +103,7 @@ class BaseCopy:
             "--label", "ramet follow", *slot,
         ]  # fmt: skip
 
-    def _check(self, data: Path) -> None:
+    def _checked(self, data: Path) -> ControlData:
         if list((data / "pg_tblspc").iterdir()):
             raise Failed("TABLESPACE", f"The source {self.upstream} has tablespaces", "Drop them there.")
         control = read_control_data(
@@ -101,13 +115,14 @@ class BaseCopy:
                 f"The source {self.upstream} was another cluster when it was examined",
                 f"It is {control.system_identifier} now, and was {self.upstream.system_identifier}.",
             )
+        return control
 
 
 class _Heard:
     """What pg_basebackup says of its progress, written where others read it."""
 
-    def __init__(self, file: Path) -> None:
-        self._file, self._due_at, self.done_bytes = file, 0.0, 0
+    def __init__(self, file: Path, free_bytes: Callable[[], int]) -> None:
+        self._file, self._free_bytes, self._due_at, self.done_bytes = file, free_bytes, 0.0, 0
 
     def hear(self, line: str) -> None:
         """Take a line."""
@@ -119,6 +134,9 @@ class _Heard:
             self._due_at = time.monotonic() + _REPORT_SECONDS
             with contextlib.suppress(OSError):  # the copy was discarded
                 text = f"{self.done_bytes >> 20} of {total >> 20} MiB received ({self.done_bytes} bytes)"
+                free, left = self._free_bytes(), total - self.done_bytes
+                if free < left:
+                    text += f". The storage has {free >> 20} MiB left, and {left >> 20} MiB are missing: enlarge it."
                 files.write(self._file, text)
 
 

@@ -26,7 +26,10 @@ from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.connections import row, value
+from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.volumes.syscalls import sync_tree
+from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.control_file import read_standby_settings
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.backends.local.wal.waldump import last_record
@@ -35,7 +38,7 @@ from ramet.model.passwords import Secret
 from ramet.model.snapshot import lsn_number
 from ramet.model.upstream import Following, Upstream
 
-_FETCHED = "fetched"
+_FETCHED, _COPIED, _BEFORE = "fetched", "copied", "data.before"
 _MOST_AT_ONCE = 64
 _SESSIONS_SECONDS = 10.0
 _ADMITS = "scram-sha-256"
@@ -90,7 +93,7 @@ class LocalFollowers:
             slot.make(directory, self.vault, server.service_id, upstream, sealed)
 
     def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
-        copy = BaseCopy(self.instances, self.pool.driver, server, _upstream_of(server))
+        copy = self._copy_of(server)
         done = copy.directory / _FETCHED
         if done.exists() and copy.paths.data.exists():
             return Loading(json.loads(done.read_text()))
@@ -99,6 +102,50 @@ class LocalFollowers:
             return Loading(None, copy.progress())
         files.write(done, json.dumps(facts), durable=True)
         return Loading(facts)
+
+    def copy_again(self, server: Server, timeout_seconds: float) -> Loading:
+        copy = self._copy_of(server)
+        done = copy.directory / _COPIED
+        if done.exists() and (copy.paths.root / UNFINISHED).exists():
+            return Loading(json.loads(done.read_text()))
+
+        def begin() -> dict[str, Any]:
+            done.unlink(missing_ok=True)
+            self.pool.check_room(allocated_bytes(copy.paths.data))
+            return copy.fetch_again()
+
+        facts = self.jobs.result_of(copy.paths, _COPIED, begin, timeout_seconds, code="COPY_FAILED")
+        if facts is None:
+            return Loading(None, copy.progress())
+        files.write(done, json.dumps(facts), durable=True)
+        return Loading(facts)
+
+    def replace(self, server: Server, *, keeps_wal: bool) -> None:
+        paths = self.instances.paths(server.service_id)
+        directory, unfinished, before = source_directory(paths), paths.root / UNFINISHED, paths.root / _BEFORE
+        if (directory / _COPIED).exists() and unfinished.exists():
+            slot.renew(directory, self.vault, server.service_id)
+            if not keeps_wal:
+                digests.forget(paths)
+                for file in paths.archive.iterdir():
+                    file.unlink()
+            if paths.data.exists():
+                self.pool.driver.remove_tree(before)
+                paths.data.rename(before)
+            unfinished.rename(paths.data)
+            sync_tree(paths.root)
+        self.pool.driver.remove_tree(before)
+        (directory / _COPIED).unlink(missing_ok=True)
+
+    def discard_copy(self, service_id: str) -> None:
+        paths = self.instances.paths(service_id)
+        directory, before = source_directory(paths), paths.root / _BEFORE
+        self.jobs.end(paths)
+        Workplace(directory, self.instances.account).end_programs()
+        if before.exists() and not paths.data.exists():
+            before.rename(paths.data)
+        self.pool.driver.remove_tree(paths.root / UNFINISHED)
+        (directory / _COPIED).unlink(missing_ok=True)
 
     def observe(self, server: Server) -> Following | None:
         paths, upstream = self.instances.paths(server.service_id), _upstream_of(server)
@@ -163,6 +210,9 @@ class LocalFollowers:
         left = slot.drop(directory, self.vault, service_id)
         remove(directory)
         return left
+
+    def _copy_of(self, server: Server) -> BaseCopy:
+        return BaseCopy(self.instances, self.pool.driver, server, _upstream_of(server), self.pool.free_bytes)
 
     def _archive_problem(self, name: str) -> str | None:
         """Say why an archive of a source cannot be read by the servers of this host; None when it can."""

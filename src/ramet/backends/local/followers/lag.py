@@ -19,7 +19,7 @@ SELECT pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
 FROM (VALUES (1)) one LEFT JOIN pg_stat_wal_receiver w ON w.status = 'streaming'
 """
 _AWAY = "It follows again by itself when the source answers."
-_AGAIN = "Fork what is needed of its past, delete the service, and follow again."
+_AGAIN = "The source is copied again by itself; until then the service can be forked."
 # What the log says, the sentence, and the remedy. The first that fits the newest message counts.
 _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
     (re.compile(pattern), text, remedy)
@@ -28,10 +28,10 @@ _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
         (
             r"requested WAL segment .* has already been removed|can no longer get changes|has been invalidated",
             "The source has removed WAL that this service did not receive yet",
-            f"{_AGAIN} A larger wal_keep_size in the source, or a slot (--slot), prevents that.",
+            _AGAIN,
         ),
         (
-            r"new timeline \d+ forked off current database system timeline",
+            r"new timeline \d+ forked off current database system timeline|is not in this server's history",
             "The source was promoted from an earlier state than this service has already replayed",
             _AGAIN,
         ),
@@ -74,29 +74,30 @@ def observe(paths: ServicePaths, upstream: Upstream) -> Following:
         reached = replayed(connection)
     caught_up = is_streaming and not lag_bytes
     behind = 0.0 if caught_up else max(0.0, (now - reached.complete_until).total_seconds())
-    problem = None
+    problem, needs_copy = None, False
     if paused == "paused":
         problem = "Replay waits for a restart with larger settings. It is restarted by itself."
     elif not is_streaming:
-        problem = reason(paths, upstream)
+        problem, needs_copy = reason(paths, upstream)
     return Following(
         observed_at=now,
         lag_bytes=None if lag_bytes is None else max(0, lag_bytes),
         lag_seconds=round(behind, 3),
         complete_until=reached.complete_until,
         problem=problem,
+        needs_copy=needs_copy,
     )
 
 
-def reason(paths: ServicePaths, upstream: Upstream) -> str:
-    """Say why nothing arrives from the source, with the remedy."""
+def reason(paths: ServicePaths, upstream: Upstream) -> tuple[str, bool]:
+    """Say why nothing arrives from the source, with the remedy, and whether only another copy helps."""
     for message in reversed(_messages(paths)):
         if "started streaming WAL" in message:
             break
         for pattern, text, remedy in _REASONS:
             if pattern.search(message):
-                return f"{text} ({upstream}). {remedy}"
-    return f"Nothing is received from the source {upstream} now. {_AWAY}"
+                return f"{text} ({upstream}). {remedy}", remedy == _AGAIN
+    return f"Nothing is received from the source {upstream} now. {_AWAY}", False
 
 
 def _messages(paths: ServicePaths) -> list[str]:

@@ -59,6 +59,12 @@ def record(paths: ServicePaths, seconds: float) -> int:
     return added
 
 
+def forget(paths: ServicePaths) -> None:
+    """Drop what is known of an archive that is removed as a whole. May run twice."""
+    for name in (_NOTES, _FAULTS):
+        (paths.root / name).unlink(missing_ok=True)
+
+
 def discard(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
     """Drop the checksums of the segments that `archive.trim` removes for the same timeline and LSN. May run twice."""
     noted, before = digests(paths), lsn_number(before_lsn)

@@ -1,0 +1,164 @@
+"""Copy the source of a standby again, when the standby cannot catch up any more, and follow with the new copy.
+
+copy_again
+step      leaves behind or does                                            undo
+fetch     a second copy beside the data; the standby serves all the time   discard it
+          Then replace_copy takes its place.
+
+replace_copy
+step      leaves behind or does                                            undo
+settle    waits for forks that copy from the standby                       discard the copy
+keep      a snapshot of the standby as it is                               - (it stays)
+replace   the new copy is the service's data                               -
+boot      a standby that streams, closed to clients                        -
+snapshot  the base of the restore window from now on                       -
+open      READY, and read-only                                             -
+
+Where the new copy continues the WAL that the service has, its restore window has a gap. Otherwise the source is on
+another timeline: the window begins anew, and what was before stays as one manual snapshot.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from dataclasses import replace as with_values
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.ids import new_id
+from ramet.model.procedures import ProcedureName
+from ramet.model.snapshot import Snapshot, SnapshotKind, lsn_number, newest
+from ramet.model.source_copies import ended, in_words
+from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Steps,
+    await_settled,
+    boot,
+    finish,
+    retry_if_server_killed,
+    server_of,
+)
+from ramet.procedures.spec import submit
+from ramet.procedures.state import ReplaceCopyState
+from ramet.store import services, snapshots
+
+_PAUSE_SECONDS = 0.1
+_NAME_BEFORE = "before its source was copied again"
+_FAILURE_CHARACTERS = 500
+Clock = Callable[[], datetime]
+
+
+class CopyAgain(Steps):
+    """The step of `copy_again`."""
+
+    name = ProcedureName.COPY_AGAIN
+
+    def fetch(self, work: Work[NoState]) -> Outcome:
+        fetched = self.tools.backend.followers.copy_again(self.tools.server(work), PATIENCE_SECONDS)
+        if fetched.facts is None:
+            return Wait(_PAUSE_SECONDS, fetched.progress)
+        timeline, redo_lsn = fetched.facts["timeline"], fetched.facts["redo_lsn"]
+        state = ReplaceCopyState(snapshot_id=new_id(), kept_id=new_id(), timeline=timeline, redo_lsn=redo_lsn)
+        return Done(changes=lambda tx: _hand_on(tx, work, state))
+
+    def undo_fetch(self, work: Work[Any]) -> None:
+        self.tools.backend.followers.discard_copy(work.subject)
+
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        _record(tx, work, self.tools.clock, error)
+
+
+class ReplaceCopy(Steps):
+    """The steps of `replace_copy`."""
+
+    name = ProcedureName.REPLACE_COPY
+
+    def settle(self, work: Work[ReplaceCopyState]) -> Outcome:
+        return await_settled(self.tools, work) or Next("keep")
+
+    def undo_settle(self, work: Work[Any]) -> None:
+        self.tools.backend.followers.discard_copy(work.subject)
+
+    def keep(self, work: Work[ReplaceCopyState]) -> Outcome:
+        state, kept = work.state, self._take(work, work.state.kept_id, SnapshotKind.SCHEDULED)
+        if kept is None:  # it does not serve: the snapshots that it has must do
+            with self.tools.store.read() as tx:
+                last = newest(snapshots.list_snapshots(tx, work.subject))
+            return Next("replace", replace(state, continues=_continues(state, last)))
+        if not _continues(state, kept):
+            kept = with_values(kept, kind=SnapshotKind.MANUAL, name=_NAME_BEFORE)
+        continues = replace(state, continues=_continues(state, kept))
+        return Next("replace", continues, changes=lambda tx: snapshots.insert_snapshot(tx, kept))
+
+    def replace(self, work: Work[ReplaceCopyState]) -> Outcome:
+        backend, server, state = self.tools.backend, self.tools.server(work), work.state
+        backend.servers.stop(server)
+        dropped = [] if state.continues else self._outdated(work)
+        for snapshot_id in dropped:
+            backend.restore.delete_snapshot(work.subject, snapshot_id)
+        backend.followers.replace(server, keeps_wal=state.continues)
+        return Next("boot", changes=lambda tx: snapshots.delete_unheld(tx, work.subject, dropped, work.operation_id))
+
+    def boot(self, work: Work[ReplaceCopyState]) -> Outcome:
+        return boot(self.tools, work, self.tools.server(work)) or Next("open" if work.state.is_based else "snapshot")
+
+    def snapshot(self, work: Work[ReplaceCopyState]) -> Outcome:
+        taken = self._take(work, work.state.snapshot_id, SnapshotKind.INITIAL)
+        if taken is None:
+            return boot(self.tools, work, self.tools.server(work)) or Wait(_PAUSE_SECONDS, "the server is not serving")
+        state = replace(work.state, is_based=True)
+        return Next("open", state, changes=lambda tx: snapshots.insert_snapshot(tx, taken))
+
+    def open(self, work: Work[ReplaceCopyState]) -> Outcome:
+        server, servers = self.tools.server(work), self.tools.backend.servers
+        again = retry_if_server_killed(work, lambda: servers.open(server), again="boot")
+        return again or Done(changes=lambda tx: _record(tx, work, self.tools.clock, None, down_reason=None))
+
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        _record(tx, work, self.tools.clock, error)
+
+    def _take(self, work: Work[ReplaceCopyState], snapshot_id: str, kind: SnapshotKind) -> Snapshot | None:
+        """Take a snapshot, or find the one that was taken; None when the standby does not serve."""
+        service = self.tools.service(work.subject)
+        facts = self.tools.backend.restore.take_snapshot(server_of(service), snapshot_id, paused=False)
+        return None if facts is None else Snapshot(snapshot_id, service.id, kind, **asdict(facts))
+
+    def _outdated(self, work: Work[ReplaceCopyState]) -> list[str]:
+        """Return the snapshots that the new copy does not continue, except earlier ones that were made by hand."""
+        with self.tools.store.read() as tx:
+            known = snapshots.list_snapshots(tx, work.subject)
+        begin = work.state.timeline, lsn_number(work.state.redo_lsn)
+        return [
+            one.id
+            for one in known
+            if one.kind is not SnapshotKind.MANUAL or (one.timeline, lsn_number(one.end_lsn)) >= begin
+        ]
+
+
+def _hand_on(tx: sa.Connection, work: Work[NoState], state: ReplaceCopyState) -> None:
+    """Let the copy replace the data, unless something else has claimed the service."""
+    current = services.get_service(tx, work.subject, lock=True)
+    if current is not None and current.activity is not None and current.activity.operation_id == work.operation_id:
+        operation_id = submit(tx, ProcedureName.REPLACE_COPY, work.subject, state)
+        services.update_service(tx, work.subject, operation_id=operation_id)
+
+
+def _continues(state: ReplaceCopyState, last: Snapshot | None) -> bool:
+    """Tell whether the new copy is a later state of what the service has."""
+    if last is None or state.timeline != last.timeline:
+        return False
+    return lsn_number(state.redo_lsn) >= lsn_number(last.end_lsn)
+
+
+def _record(tx: sa.Connection, work: Work[Any], clock: Clock, failure: str | None, **columns: Any) -> None:
+    """End the claim, and remember how the attempt ended: the next one waits longer."""
+    service = services.get_service(tx, work.subject)
+    following = None if service is None else service.following
+    if following is not None and following.copies is not None:
+        copies = ended(following.copies, clock(), None if failure is None else failure[:_FAILURE_CHARACTERS])
+        problem = None if failure is None else in_words(copies)
+        services.record_following(tx, work.subject, replace(following, copies=copies, problem=problem))
+    finish(tx, work, **columns)

@@ -1,0 +1,60 @@
+"""Following a database in the console: the form, its check, its refusal, the lag and the problem, and the promotion."""
+
+from dataclasses import replace
+
+from ramet.followers.observation import Observing
+from ramet.model.status import Status
+from tests.console.test_imports import backend_of
+from tests.console.visitor import Visitor
+
+FIELDS = {
+    "name": "copy",
+    "url": "postgresql://replicator@db.example/shop",
+    "password": "source",
+    "size": "shared",
+    "environment": "DEV",
+    "method": "PHYSICAL",
+    "slot": "none",
+    "archive": "",
+}
+
+
+def test_a_check_shows_the_report_and_makes_nothing(visitor: Visitor) -> None:
+    visitor.sign_in()
+    answer = visitor.send("/console/follow", **FIELDS, action="check")
+    assert answer.status_code == 200
+    assert "superusers of the source can run programs" in answer.text
+    assert 'value="source"' not in answer.text
+    assert "No services yet" in visitor.see("/console/")
+
+
+def test_a_refused_source_says_why_and_the_form_keeps_what_was_chosen(visitor: Visitor) -> None:
+    visitor.sign_in()
+    answer = visitor.send("/console/follow", **{**FIELDS, "slot": "own", "archive": "shop"}, action="follow")
+    assert answer.status_code == 422
+    assert "max_slot_wal_keep_size is unknown" in answer.text
+    assert "RAMET_SOURCE_ARCHIVES" in answer.text
+    assert 'value="own" checked' in answer.text
+    logical = visitor.send("/console/follow", **{**FIELDS, "method": "LOGICAL", "slot": "own"}, action="follow")
+    assert (logical.status_code, "PHYSICAL only" in logical.text) == (422, True)
+
+
+def test_the_page_of_a_follower_shows_its_lag_its_problem_and_promotes_it(visitor: Visitor) -> None:
+    visitor.sign_in()
+    followers = backend_of(visitor).followers
+    followers.facts = replace(followers.facts, settings={**followers.facts.settings, "max_slot_wal_keep_size": "1024"})
+    answer = visitor.send("/console/follow", **{**FIELDS, "slot": "own"}, action="follow")
+    assert (answer.status_code, "sslmode=require" in answer.text) == (200, True)
+    service = visitor.settled("copy")
+    base = f"/console/services/{service.id}"
+    assert "0 B and 0.0 s behind" in visitor.see(base)
+    followers.problem = "The source cannot be reached. It follows again by itself."
+    Observing(visitor.world.runtime.plane).observe()
+    assert followers.problem in visitor.see(base)
+    followers.problem = None
+    refused = visitor.send(f"{base}/promote", until="now", lsn="here", neutralize="no")
+    assert (refused.status_code, "wait_for_lsn must be of the form" in refused.text) == (422, True)
+    visitor.send(f"{base}/promote", until="now", lsn="", neutralize="no")
+    promoted = visitor.settled("copy")
+    assert (promoted.upstream, Status.READY in visitor.see("/console/")) == (None, True)
+    assert "follows no source" in visitor.see(f"{base}/promote")
