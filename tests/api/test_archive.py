@@ -9,10 +9,12 @@ from tests.api.world import World
 
 def test_the_archive_of_a_service_is_shown_and_switched(world: World) -> None:
     world.backend.archive.location = "s3://bucket"
-    path = world.path(world.ready()["service_id"], "archive")
+    service_id = world.ready()["service_id"]
+    path = world.path(service_id, "archive")
     assert world.get(path).json() == {
         "enabled": False,
         "url": "s3://bucket",
+        "server_name": service_id,
         "archived_until": None,
         "lag_seconds": None,
         "base_backup_time": None,

@@ -127,7 +127,7 @@ class Restored:
             "PGCTLTIMEOUT": "600",
         }
         names = {"/var/lib/postgresql/restored": str(self.data), "s3://bucket/prefix": bucket.url}
-        for printed, name in {**names, "SERVICE_ID": shop.service_id}.items():
+        for printed, name in {**names, "SERVER_NAME": shop.service_id}.items():
             assert printed in commands
             commands = commands.replace(printed, name)
         self.commands = commands

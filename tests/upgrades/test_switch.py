@@ -6,19 +6,26 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets
+from ramet.control.duties.archive import OffHostArchive
 from ramet.control.duties.health import Health
+from ramet.control.forks import fork_service
 from ramet.control.poolers import enable_pooler
 from ramet.control.replica_sets import ReplicaSetRequest
+from ramet.control.requests import ForkRequest
 from ramet.control.restore import take_snapshot
 from ramet.control.services import delete_service, get_service, list_services, start_service
 from ramet.errors import Invalid
 from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
+from ramet.model.timestamps import rfc3339
 from ramet.operations.worker import Worker
-from ramet.store import services, snapshots
+from ramet.recovery.catalogue import entry_of, service_of
+from ramet.store import operations, services, snapshots
 from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, upgrade_service
 from tests import procedure_laws as laws
 from tests.worlds import World, make_world
@@ -110,6 +117,7 @@ def test_a_failure_of_the_upgrade_itself_leaves_the_service_as_it_was(world: Wor
     assert (after.pg_major, status_of(after), after.down_reason) == (shop.pg_major, Status.READY, None)
     assert world.backend.values(shop.id) == ["one"]
     assert taken.id in ids_of_snapshots(world, shop.id)
+    assert after.archived_as is None
     with world.store.read() as tx:
         failed = services.get_service(tx, accepted.service.id)
     assert failed is not None
@@ -147,11 +155,74 @@ def test_what_an_upgrade_would_break_is_refused(world: World, shop: Service) -> 
     assert "read replica set reports" in refusal(world, shop)
 
 
-def test_an_archived_service_is_refused(world: World, shop: Service) -> None:
+@pytest.fixture
+def archived(world: World, shop: Service) -> Service:
+    """A service that the off-host archive has."""
     world.backend.archive.location = "memory://archive"
     with world.store.write() as tx:
         services.update_service(tx, shop.id, environment=Environment.PROD.value)
-    assert "off-host archive: it cannot hold two versions" in refusal(world, shop)
+    OffHostArchive(world.plane).maintain()
+    return seen(world, shop.id)
+
+
+def test_the_archive_stays_with_the_service_before_and_the_service_begins_another(
+    world: World, archived: Service
+) -> None:
+    found = upgraded(world, archived)
+    assert (found.status, found.error) == (OperationStatus.SUCCEEDED, None)
+    after, before = seen(world, archived.id), seen(world, str(found.previous_service_id))
+    assert (before.archived_as, before.archived_until) == (archived.id, archived.archived_until)
+    assert (after.archived_as, after.archived_until, after.archive_from) == (f"{archived.id}-{NEW}", None, None)
+    world.backend.commit(archived.id, "two")
+    OffHostArchive(world.plane).maintain()
+    rows = {name: [row.value for row in rows] for name, rows in world.backend.archive.rows.items()}
+    assert rows == {archived.id: ["one"], f"{archived.id}-{NEW}": ["one", "two"]}
+    delete_service(world.plane, world.project.id, before.id)
+    world.worker.run_until_idle()
+    request = ForkRequest(ForkStrategy.NOW, from_deleted=True)
+    fork = fork_service(world.plane, world.project.id, before.id, request).service
+    world.worker.run_until_idle()
+    assert (seen(world, fork.id).pg_major, world.backend.values(fork.id)) == (archived.pg_major, ["one"])
+
+
+def test_a_fork_from_the_archive_that_began_before_the_upgrade_gets_what_it_was_promised(
+    world: World, archived: Service
+) -> None:
+    target = world.backend.archive.bases[archived.id][0]
+    with world.store.write() as tx:
+        snapshots.delete_snapshots_of(tx, archived.id)
+    request = ForkRequest(ForkStrategy.PITR, target_time=rfc3339(target))
+    fork = fork_service(world.plane, world.project.id, archived.id, request).service
+    with world.store.write() as tx:  # as the upgrade leaves it
+        services.update_service(tx, archived.id, pg_major=NEW, archived_as=f"{archived.id}-{NEW}")
+    world.worker.run_until_idle()
+    assert (seen(world, fork.id).pg_major, world.backend.values(fork.id)) == (archived.pg_major, ["one"])
+
+
+def test_an_upgrade_waits_until_nothing_is_sent_to_the_archive(world: World, archived: Service) -> None:
+    world.backend.archive.sending.add(archived.id)
+    upgrade_service(world.plane, world.project.id, archived.id, UpgradeRequest(NEW))
+
+    def is_waiting() -> bool:
+        world.worker.run_until_idle(horizon_seconds=0.05)
+        with world.store.read() as tx:
+            made = operations.of_subject(tx, archived.id)
+        return any((one.step, one.progress) == ("settle", "the off-host archive is being written") for one in made)
+
+    eventually(is_waiting)
+    assert world.backend.volumes[archived.id].is_open
+    world.backend.archive.sending.clear()
+    world.worker.run_until_idle()
+    assert seen(world, archived.id).pg_major == NEW
+
+
+def test_the_catalogue_finds_both_in_the_archive(world: World, archived: Service) -> None:
+    previous_id = str(upgraded(world, archived).previous_service_id)
+    entries = {one.id: entry_of(one, []) for one in list_services(world.plane, world.project.id)}
+    assert entries[archived.id].archive_name == f"{archived.id}-{NEW}"
+    assert entries[previous_id].archive_name == archived.id
+    again = service_of(entries[archived.id], archived.verifier, "copy")
+    assert again.archived_as == f"{archived.id}-{NEW}"
 
 
 def test_a_fork_is_kept_of_a_trial_only(world: World, shop: Service) -> None:

@@ -10,6 +10,7 @@ from ramet.control.plane import Plane
 from ramet.errors import Invalid
 from ramet.model.archive import SETTING, archive_warning, is_archived, lag_seconds
 from ramet.model.service import Service
+from ramet.procedures.servers import server_of
 from ramet.store import services
 
 _NO_PROBLEM: dict[str, None] = dict.fromkeys(("archive_problem", "archive_drill_failure"))
@@ -19,11 +20,13 @@ _NO_PROBLEM: dict[str, None] = dict.fromkeys(("archive_problem", "archive_drill_
 class ArchiveView:
     """The off-host archive of a service: where it is, and how far. `lag_seconds` is what the loss of the host takes.
 
-    `last_proven_restore` is the newest time that a restore drill has recovered from it.
+    `server_name` is the name of the service there, `last_proven_restore` the newest time that a restore drill has
+    recovered from it.
     """
 
     enabled: bool
     url: str | None
+    server_name: str
     archived_until: datetime | None
     lag_seconds: float | None
     base_backup_time: datetime | None
@@ -65,6 +68,7 @@ def _view(plane: Plane, service: Service) -> ArchiveView:
     return ArchiveView(
         enabled=enabled,
         url=url,
+        server_name=server_of(service).archive_name,
         archived_until=service.archived_until,
         lag_seconds=lag_seconds(service, plane.clock()) if enabled else None,
         base_backup_time=service.archive_base_at,

@@ -16,6 +16,7 @@ from ramet.model.restore_point import Parent, RestorePoint
 from ramet.model.service import Service
 from ramet.model.snapshot import rollable
 from ramet.model.timestamps import rfc3339
+from ramet.procedures.servers import server_of
 from ramet.store import services
 
 
@@ -57,7 +58,7 @@ def find_parent(
 def base_backup_for(plane: Plane, parent: Service, known: Parent, point: RestorePoint) -> BaseBackup:
     """Return the base backup in the archive that a fork starts from. Asks the archive."""
     try:
-        found = plane.backend.archive.holdings(parent.id).base_for(point.target)
+        found = plane.backend.archive.holdings(server_of(parent)).base_for(point.target)
     except Unavailable as error:
         raise Unavailable(error.code, f"{error.message}. {_reachable(known, point.target)}", error.details) from error
     if found is None:

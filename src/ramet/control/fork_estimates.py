@@ -13,6 +13,7 @@ from ramet.control.restore import written_bytes
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number, newest
+from ramet.procedures.servers import server_of
 from ramet.store import operations, services
 
 _REDO_BYTES_A_SECOND = 120e6
@@ -66,7 +67,7 @@ def _share(plane: Plane, plan: ForkPlan, base: BaseBackup) -> float:
     held, target = plan.known.archive, plan.point.target
     if held is None or target is None:
         return 1.0
-    bases = plane.backend.archive.holdings(plan.parent.id).base_backups
+    bases = plane.backend.archive.holdings(server_of(plan.parent)).base_backups
     later = [one.taken_at for one in bases if one.wal_order > base.wal_order]
     length = (min(later, default=held.latest) - base.taken_at).total_seconds()
     return min(1.0, (target - base.taken_at).total_seconds() / length) if length > 0 else 1.0

@@ -28,7 +28,7 @@ from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, n
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from ramet.model.wal_level import wal_level_of, with_wal_level
-from ramet.procedures.servers import source_of, submit_snapshot
+from ramet.procedures.servers import server_of, source_of, submit_snapshot
 from ramet.procedures.state import ForkState
 from ramet.store import services, snapshots
 
@@ -225,4 +225,5 @@ def state_of(tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkSta
         base_id=submit_snapshot(tx, plan.parent.id, SnapshotKind.SCHEDULED) if point.awaits_snapshot else base_id,
         target=point.target,
         base_backup_id=plan.base_backup.id if point.from_archive and plan.base_backup is not None else None,
+        archive_name=server_of(plan.parent).archive_name if point.from_archive else None,
     )

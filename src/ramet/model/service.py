@@ -58,6 +58,7 @@ class Service(Struct, frozen=True, gc=False):
     While `storage_warning` says why, its sessions are read-only.
     What was committed before `archived_until` is in the off-host archive; `archive_base_at` is its newest base backup,
     `archive_from` the time of its oldest one; no time in `archive_gaps` can be restored from there.
+    `archived_as` is its name there, where that is not its id.
     `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended;
     `upstream` is the database elsewhere that it follows, `following` how far behind that it is.
     `archive_verified_at` and `archive_drilled_at` are those of drills from the off-host archive.
@@ -96,6 +97,7 @@ class Service(Struct, frozen=True, gc=False):
     archive_verified_at: datetime | None = None
     archive_drilled_at: datetime | None = None
     archive_drill_failure: str | None = None
+    archived_as: str | None = None
     origin: Origin | None = None
     upstream: Upstream | None = None
     following: Following | None = None

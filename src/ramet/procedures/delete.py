@@ -14,7 +14,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.errors import Error
+from ramet.backends.interface.archive import ARCHIVE_BUSY
+from ramet.errors import Error, Unavailable
 from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
@@ -66,7 +67,10 @@ def _complete_archive(tools: Tools, work: Work[Interrupting]) -> Wait | dict[str
     try:
         tools.backend.servers.stop(server)
         state = tools.backend.archive.maintain(server, paused=True, timeout_seconds=PATIENCE_SECONDS)
-    except (Error, OSError) as error:  # its volume may be gone, for example because this has run before
+    except (Error, OSError) as error:
+        if isinstance(error, Unavailable) and error.code == ARCHIVE_BUSY:
+            return Wait(0.1, error.message)
+        # The volume may be gone, for example because this has run before.
         _log.warning("service %s is deleted before all of it is archived: %s", service.id, error)
         return {}
     if state.archived_until is None or state.archived_until < work.step_started_at:

@@ -14,6 +14,7 @@ data from there: `capture` downloads it, no file of the service is used, and the
 """
 
 import logging
+from dataclasses import replace as with_values
 from typing import Any
 
 import sqlalchemy as sa
@@ -50,6 +51,7 @@ class Drill(Steps):
         service = self.tools.service(work.subject)
         if status_of(service) not in (Status.READY, Status.PAUSED):
             return Done()
+        work = with_values(work, state=replace(work.state, pg_major=service.pg_major))
         if work.state.is_off_host:
             return self._choose_archived(work, service)
         target = self.tools.clock()
@@ -66,7 +68,7 @@ class Drill(Steps):
         """Choose the newest time that the archive has. A drill of the local copy takes the turn of one that is away."""
         target = service.archived_until
         try:
-            base = None if target is None else self.tools.backend.archive.holdings(service.id).base_for(target)
+            base = None if target is None else self.tools.backend.archive.holdings(server_of(service)).base_for(target)
         except Unavailable as error:
             _log.info("service %s is not restored from the off-host archive today: %s", service.id, error)
             return Next("choose", replace(work.state, is_off_host=False))
@@ -77,10 +79,16 @@ class Drill(Steps):
                 "ARCHIVE_INCOMPLETE",
                 f"The off-host archive has no base backup of service {service.id} from before {rfc3339(target)}",
             )
-        return Next("capture", replace(work.state, base_backup_id=base.id, target=target))
+        name = server_of(service).archive_name
+        return Next("capture", replace(work.state, base_backup_id=base.id, archive_name=name, target=target))
 
     def _capture_archived(self, work: Work[DrillState]) -> Outcome:
-        source = source_of(self.tools.service(work.subject), None, work.state.target, work.state.base_backup_id)
+        state = work.state
+        service = self.tools.service(work.subject)
+        service = replace(
+            service, archived_as=state.archive_name or service.archived_as, pg_major=state.pg_major or service.pg_major
+        )
+        source = source_of(service, None, state.target, state.base_backup_id)
         progress = self.tools.backend.archive.fetch(self._server(work), source, PATIENCE_SECONDS)
         if progress is not None:
             return Wait(0, progress)
@@ -112,6 +120,8 @@ class Drill(Steps):
 
     def drop(self, work: Work[DrillState]) -> Outcome:
         self.destroy(work)
+        if self._is_outdated(work):
+            return Done()
         if not work.state.is_off_host:
             return Next("walk")
         now = self.tools.clock()
@@ -143,6 +153,8 @@ class Drill(Steps):
 
     def on_failed(self, tx: sa.Connection, work: Work[DrillState], error: str) -> None:
         release_holds(tx, work)
+        if self._is_outdated(work):
+            return
         _log.error("the restore drill of service %s failed: %s", work.subject, error)
         now = self.tools.clock()
         if work.state.is_off_host:
@@ -155,4 +167,9 @@ class Drill(Steps):
         """Return the throw-away server: of the smallest size, and without a port."""
         service = self.tools.service(work.subject)
         smallest = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
-        return server_of(replace(service, id=work.state.drill_id, **smallest))
+        major = work.state.pg_major or service.pg_major
+        return server_of(replace(service, id=work.state.drill_id, pg_major=major, archived_as=None, **smallest))
+
+    def _is_outdated(self, work: Work[DrillState]) -> bool:
+        """Tell whether the service was upgraded meanwhile: nothing that a drill found is about it any more."""
+        return work.state.pg_major not in (None, self.tools.service(work.subject).pg_major)

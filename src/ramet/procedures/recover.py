@@ -46,7 +46,7 @@ class Recover(Creation):
         if archive.url() is None:
             return _NO_ARCHIVE
         try:
-            base = archive.holdings(work.subject).base_for(target)
+            base = archive.holdings(self.tools.server(work)).base_for(target)
         except Unavailable as error:
             return Wait(1.0, str(error))
         if base is None:

@@ -123,6 +123,7 @@ def server_of(service: Service) -> Server:
         pooler_port=service.pooler_port,
         wal_level=wal_level_of(service.settings),
         upstream=service.upstream if is_standby(service) else None,
+        archived_as=service.archived_as,
     )
 
 

@@ -89,11 +89,13 @@ class PromoteState(Interrupting, frozen=True, kw_only=True):
 class RecoveryState(Restartable, frozen=True, kw_only=True):
     """Of a procedure that recovers captured data. `base_id` is a snapshot; `target` is None for its end.
 
-    `base_backup_id` is one in the off-host archive, from which all is taken then.
+    `base_backup_id` is one in the off-host archive, from which all is taken then; `archive_name` is the name that the
+    service had there.
     """
 
     base_id: str | None = None
     base_backup_id: str | None = None
+    archive_name: str | None = None
     target: datetime | None = None
     capture: Capture | None = None
     recovery: dict[str, Any] | None = None
@@ -186,10 +188,12 @@ class RecoverState(RecoveryState, frozen=True, kw_only=True):
 class DrillState(RecoveryState, frozen=True, kw_only=True):
     """`drill_id` names the throw-away server; the archive is verified up to the segment `at`.
 
-    With `is_off_host` the data is taken from the off-host archive, and nothing of the host.
+    With `is_off_host` the data is taken from the off-host archive, and nothing of the host. `pg_major` is the version
+    that the service has when the drill begins.
     """
 
     drill_id: str
+    pg_major: int | None = None
     at: str = ""
     is_off_host: bool = False
 

@@ -1,7 +1,8 @@
 """Upgrade a service to another major version, after that was tried.
 
 step       leaves behind or does                                       undo
-settle     waits for forks that copy from the service                  -
+settle     waits for forks that copy from the service, and for what
+           is being sent to its off-host archive                       -
 stop       the service's server is down                                start it again
 copy       a copy of its data                                          destroy
 boot       a server of the present version on the copy                 (destroy)
@@ -30,7 +31,6 @@ from msgspec.structs import replace
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable
-from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import NAME_LIMIT, Service
 from ramet.model.snapshot import SnapshotKind
@@ -53,6 +53,16 @@ from ramet.store import replica_sets, services, snapshots
 from ramet.store.database import Store
 
 _PAUSE_SECONDS = 0.1
+_OF_THE_ARCHIVE = (
+    "archived_until",
+    "archive_base_at",
+    "archive_from",
+    "archive_gaps",
+    "archive_problem",
+    "archive_verified_at",
+    "archive_drilled_at",
+    "archive_drill_failure",
+)
 
 
 def find_obstacle(store: Store, backend: Backend, service: Service) -> Refusal | None:
@@ -70,12 +80,6 @@ def find_obstacle(store: Store, backend: Backend, service: Service) -> Refusal |
             f"read replica set {sets[0].name}",
             "it cannot follow another version",
             "Delete it, and create it again after the upgrade.",
-        )
-    if backend.archive.url() is not None and is_archived(service):
-        return Refusal(
-            "off-host archive",
-            "it cannot hold two versions of a service",
-            "Switch the service's archive off before the upgrade, or use --try --keep-fork and move to the fork.",
         )
     slots = [slot.name for slot in backend.replication.slots(server_of(service)).slots]
     if slots:
@@ -103,7 +107,10 @@ class Upgrade(Steps):
         waiting = await_settled(self.tools, work)
         if waiting is not None:
             return waiting
-        check_obstacles(self.tools, self.tools.service(work.subject))
+        service, archive = self.tools.service(work.subject), self.tools.backend.archive
+        check_obstacles(self.tools, service)
+        if archive.url() is not None and archive.is_sending(server_of(service)):
+            return Wait(_PAUSE_SECONDS, "the off-host archive is being written")
         return Next("stop", replace(work.state, stopped_at=self.tools.clock()))
 
     def stop(self, work: Work[UpgradeState]) -> Outcome:
@@ -191,6 +198,7 @@ class Upgrade(Steps):
     def _opened(self, tx: sa.Connection, work: Work[UpgradeState]) -> None:
         finish(tx, work, down_reason=None, last_verified_at=None, drilled_at=None, drill_failure=None)
         services.finish_operation(tx, work.state.previous_id, work.operation_id, **self._columns_before(work))
+        self._part_archives(tx, work)
         submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
         submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
 
@@ -200,6 +208,16 @@ class Upgrade(Steps):
         took = (now - (work.state.stopped_at or now)).total_seconds()
         stopped = {**report.get("upgrade", {}), "stopped_seconds": round(took, 1)}
         return {"ready_at": now, "paused": True, "down_reason": None, "report": {**report, "upgrade": stopped}}
+
+    def _part_archives(self, tx: sa.Connection, work: Work[UpgradeState]) -> None:
+        """Give what the off-host archive has to the service before; the service gets a name that has nothing there."""
+        service = self.tools.service(work.subject)
+        known = {name: getattr(service, name) for name in _OF_THE_ARCHIVE}
+        known["archive_gaps"] = services.gaps_column(service.archive_gaps)
+        known["archived_as"] = server_of(service).archive_name
+        services.update_service(tx, work.state.previous_id, **known)
+        nothing = dict.fromkeys(_OF_THE_ARCHIVE)
+        services.update_service(tx, service.id, **nothing, archived_as=f"{service.id}-{work.state.to_major}")
 
     def undo_set_aside(self, work: Work[UpgradeState]) -> None:
         """Give the service its own data again."""
@@ -234,6 +252,7 @@ class Upgrade(Steps):
             reason = f"It could not be opened after its upgrade: {error}"
             services.update_service(tx, work.subject, down_reason=reason)
             services.update_service(tx, previous_id, **self._columns_before(work))
+            self._part_archives(tx, work)
             return
         snapshots.move_snapshots(tx, previous_id, work.subject)
         services.update_service(tx, work.subject, pg_major=work.state.from_major)

@@ -36,7 +36,10 @@ class ReplicaSetEntry(Struct, frozen=True, kw_only=True):
 
 
 class ServiceEntry(Struct, frozen=True, kw_only=True):
-    """A service. Its roles and their passwords are in its base backups. `archived`: it has base backups."""
+    """A service. Its roles and their passwords are in its base backups. `archived`: it has base backups.
+
+    They are in the archive under the name `archived_as`, None for the id.
+    """
 
     id: str
     project_id: str
@@ -57,6 +60,12 @@ class ServiceEntry(Struct, frozen=True, kw_only=True):
     origin: Origin | None = None
     replica_sets: tuple[ReplicaSetEntry, ...] = ()
     archive_gaps: tuple[Gap, ...] = ()
+    archived_as: str | None = None
+
+    @property
+    def archive_name(self) -> str:
+        """The name under which the archive has it."""
+        return self.archived_as or self.id
 
 
 class SessionEntry(Struct, frozen=True):
@@ -137,6 +146,7 @@ def entry_of(service: Service, sets: list[ReplicaSet]) -> ServiceEntry:
         origin=service.origin,
         replica_sets=tuple(_set_entry(each) for each in sets if each.ready_at is not None),
         archive_gaps=service.archive_gaps,
+        archived_as=service.archived_as,
     )
 
 
@@ -161,6 +171,7 @@ def service_of(entry: ServiceEntry, verifier: Secret, volume_type: str) -> Servi
         origin=None if entry.origin is None else replace(entry.origin, snapshot_id=None),
         settings=entry.settings,
         archive_gaps=entry.archive_gaps,
+        archived_as=entry.archived_as,
     )
 
 

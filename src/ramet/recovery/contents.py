@@ -117,9 +117,9 @@ def _entries(catalogues: list[Catalogue]) -> list[ServiceEntry]:
 
 
 def _holding(bucket: Bucket, entry: ServiceEntry, project: str) -> Holding:
-    backups = BaseBackups(bucket, entry.id).complete()
-    objects = list(bucket.objects(f"{entry.id}/"))
-    wal_prefix = layout.wal_prefix(entry.id)
+    backups = BaseBackups(bucket, entry.archive_name).complete()
+    objects = list(bucket.objects(f"{entry.archive_name}/"))
+    wal_prefix = layout.wal_prefix(entry.archive_name)
     wal_times = [found.written_at for found in objects if found.key.startswith(wal_prefix)]
     return Holding(
         entry=entry,

@@ -33,7 +33,7 @@ _ORDER = """
     id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
     created_at verifier pooler_port paused ready_at failed_at failure deleted_at down_reason last_verified_at drilled_at
     drill_failure archive_delay storage_warning archived_until archive_base_at archive_from archive_gaps
-    archive_problem archive_verified_at archive_drilled_at archive_drill_failure
+    archive_problem archive_verified_at archive_drilled_at archive_drill_failure archived_as
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     upstream following settings
 """
@@ -41,7 +41,7 @@ _ORDER = """
 
 _NEW = """
     id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
-    settings upstream
+    settings upstream archived_as
 """
 _SIZE = "cpu_millis memory_gbs"
 _ORIGIN = (
@@ -228,12 +228,12 @@ def _service(row: sa.Row[Any]) -> Service:
         Secret(columns[13]),
         *columns[14:29],
         () if columns[29] is None else msgspec.convert(columns[29], tuple[Gap, ...]),
-        *columns[30:34],
-        None if columns[35] is None else Origin(*columns[34:41]),
-        None if columns[41] is None else msgspec.convert(columns[41], Upstream),
-        None if columns[42] is None else msgspec.convert(columns[42], Following),
-        *columns[43:45],
-        None if columns[45] is None else _activity(*columns[45:]),
+        *columns[30:35],
+        None if columns[36] is None else Origin(*columns[35:42]),
+        None if columns[42] is None else msgspec.convert(columns[42], Upstream),
+        None if columns[43] is None else msgspec.convert(columns[43], Following),
+        *columns[44:46],
+        None if columns[46] is None else _activity(*columns[46:]),
     )
     return Service(*fields)
 

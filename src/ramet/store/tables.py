@@ -105,6 +105,7 @@ service = sa.Table(
     sa.Column("archive_verified_at", UtcTime),
     sa.Column("archive_drilled_at", UtcTime),
     sa.Column("archive_drill_failure", sa.Text),
+    sa.Column("archived_as", sa.Text),
     sa.Column("parent_project_id", sa.Text),
     sa.Column("parent_service_id", sa.Text),
     sa.Column("parent_name", sa.Text),

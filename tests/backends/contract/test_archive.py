@@ -32,7 +32,7 @@ def archived_parent(ground: Ground) -> Server:
 
 
 def test_a_service_that_was_never_archived_has_nothing_in_the_archive(ground: Ground) -> None:
-    assert ground.backend.archive.holdings(ground.new_server().service_id).base_backups == []
+    assert ground.backend.archive.holdings(ground.new_server()).base_backups == []
 
 
 def test_a_fork_from_the_archive_needs_nothing_of_its_parent(ground: Ground, archived_parent: Server) -> None:
@@ -41,7 +41,7 @@ def test_a_fork_from_the_archive_needs_nothing_of_its_parent(ground: Ground, arc
     ground.client.commit(archived_parent, "three")
     archived(ground, archived_parent)
     ground.backend.servers.destroy(archived_parent.service_id)
-    (base,) = ground.backend.archive.holdings(archived_parent.service_id).base_backups
+    (base,) = ground.backend.archive.holdings(archived_parent).base_backups
     assert base.taken_at < target
     to_the_end = Source(archived_parent, base_backup_id=base.id)
     assert ground.client.values(ground.fork(to_the_end)) == ["one", "two", "three"]
@@ -51,7 +51,7 @@ def test_a_fork_from_the_archive_needs_nothing_of_its_parent(ground: Ground, arc
 
 def test_fetching_and_capturing_may_run_twice(ground: Ground, archived_parent: Server) -> None:
     child, archive, restore = ground.new_server(), ground.backend.archive, ground.backend.restore
-    (base,) = archive.holdings(archived_parent.service_id).base_backups
+    (base,) = archive.holdings(archived_parent).base_backups
     source = Source(archived_parent, base_backup_id=base.id)
     for _ in range(2):
         eventually(lambda: archive.fetch(child, source, 0.5) is None)

@@ -11,6 +11,12 @@ Lag = Annotated[
     float | None, Meta(description="Seconds of commits that the loss of the host would take; null if unknown.")
 ]
 ArchiveUrl = Annotated[str | None, Meta(description="Where the archive is; null if none is configured.")]
+ServerName = Annotated[
+    str,
+    Meta(
+        description="The name of the service in the archive: its service_id, until it is upgraded to another version."
+    ),
+]
 Problem = Annotated[str | None, Meta(description="What keeps the archive from catching up, null for nothing.")]
 Enabled = Annotated[bool | None, Meta(description="A boolean; null for the default of the environment.")]
 
@@ -20,6 +26,7 @@ class Archive(Struct, frozen=True):
 
     enabled: bool
     url: ArchiveUrl
+    server_name: ServerName
     archived_until: OptionalTimestamp
     lag_seconds: Lag
     base_backup_time: OptionalTimestamp

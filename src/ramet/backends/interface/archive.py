@@ -8,6 +8,8 @@ from typing import Protocol
 from ramet.backends.interface.values import Holdings, Server, Source
 from ramet.model.gaps import Gap
 
+ARCHIVE_BUSY = "ARCHIVE_BUSY"
+
 
 @dataclass(frozen=True)
 class ArchiveState:
@@ -26,7 +28,11 @@ class ArchiveState:
 
 
 class Archive(Protocol):
-    """Where base backups and WAL are kept off the host. No method here ever holds up a server."""
+    """Where base backups and WAL are kept off the host. No method here ever holds up a server.
+
+    All of a service is there under the `archive_name` of its server. Methods raise Unavailable with the code
+    ARCHIVE_BUSY when other work on the service's archive is under way.
+    """
 
     def url(self) -> str | None:
         """Return where the archive is; None where none is configured, and no other method may be called."""
@@ -37,23 +43,26 @@ class Archive(Protocol):
         Raises Unavailable when the archive cannot be reached, Failed when this installation may not write to it.
         """
 
-    def discard(self, service_id: str, before: datetime) -> None:
+    def is_sending(self, server: Server) -> bool:
+        """Tell whether something of a service is being sent just now, such as a base backup."""
+
+    def discard(self, server: Server, before: datetime) -> None:
         """Remove the base backups and WAL that no time from `before` on needs."""
 
-    def remove(self, service_id: str) -> None:
+    def remove(self, server: Server) -> None:
         """Remove all that the archive has of a service, which is deleted or not archived any more. May run twice.
 
         If it is archived again later, its archive begins with a new base backup.
         """
 
-    def check(self, service_id: str, budget_bytes: int) -> int:
+    def check(self, server: Server, budget_bytes: int) -> int:
         """Read back about `budget_bytes` of what the archive has of a service, at least one object; return the bytes.
 
         The next call continues after them. `maintain` says what was found altered, damaged or missing. Raises
         Unavailable when the archive cannot be reached.
         """
 
-    def holdings(self, service_id: str) -> Holdings:
+    def holdings(self, server: Server) -> Holdings:
         """Return what the archive has of a service, also of one that does not exist any more.
 
         Raises Unavailable when the archive cannot be reached.

@@ -26,7 +26,8 @@ class Primary:
 class Server:
     """What a backend must know of a service to run its server. Port 0: a server that no client can reach.
 
-    `upstream` is the database elsewhere that it is a physical standby of.
+    `upstream` is the database elsewhere that it is a physical standby of. `archived_as` is its name in the off-host
+    archive, where that is not its id.
     """
 
     service_id: str
@@ -41,6 +42,12 @@ class Server:
     primary: Primary | None = None
     wal_level: WalLevel = WalLevel.REPLICA
     upstream: Upstream | None = None
+    archived_as: str | None = None
+
+    @property
+    def archive_name(self) -> str:
+        """The name under which the off-host archive has it."""
+        return self.archived_as or self.service_id
 
     @property
     def is_standby(self) -> bool:

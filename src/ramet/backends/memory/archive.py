@@ -21,6 +21,7 @@ class MemoryArchive:
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     gaps: dict[str, list[Gap]] = field(default_factory=dict)
     checked: list[tuple[str, int]] = field(default_factory=list)
+    sending: set[str] = field(default_factory=set)
     object_bytes: int = 1000
 
     def url(self) -> str | None:
@@ -32,33 +33,38 @@ class MemoryArchive:
         if self.fault is not None:
             raise self.fault
         now = self.memory.clock()
-        bases = self.bases.setdefault(server.service_id, [now])
-        self.rows[server.service_id] = tuple(self.memory.volume(server.service_id).rows)
-        return ArchiveState(now, bases[-1], gaps=self.gaps.get(server.service_id, []))
+        bases = self.bases.setdefault(server.archive_name, [now])
+        self.rows[server.archive_name] = tuple(self.memory.volume(server.service_id).rows)
+        return ArchiveState(now, bases[-1], gaps=self.gaps.get(server.archive_name, []))
 
-    def discard(self, service_id: str, before: datetime) -> None:
+    def is_sending(self, server: Server) -> bool:
+        """Tell what a test has set."""
+        return server.service_id in self.sending
+
+    def discard(self, server: Server, before: datetime) -> None:
         """Remove the base backups that no time from `before` on needs."""
-        bases = self.bases.get(service_id, [])
+        bases = self.bases.get(server.archive_name, [])
         older = [base for base in bases if base <= before]
-        self.bases[service_id] = [*older[-1:], *bases[len(older) :]]
+        self.bases[server.archive_name] = [*older[-1:], *bases[len(older) :]]
 
-    def remove(self, service_id: str) -> None:
+    def remove(self, server: Server) -> None:
         """Forget the archive of a service."""
-        self.bases.pop(service_id, None)
-        self.rows.pop(service_id, None)
+        self.bases.pop(server.archive_name, None)
+        self.rows.pop(server.archive_name, None)
 
-    def check(self, service_id: str, budget_bytes: int) -> int:
+    def check(self, server: Server, budget_bytes: int) -> int:
         """Read the whole budget."""
         if self.fault is not None:
             raise self.fault
-        self.checked.append((service_id, budget_bytes))
+        self.checked.append((server.service_id, budget_bytes))
         return min(budget_bytes, self.object_bytes)
 
-    def holdings(self, service_id: str) -> Holdings:
+    def holdings(self, server: Server) -> Holdings:
         """Return the base backups."""
         if self.fault is not None:
             raise self.fault
-        return Holdings([self._base(service_id, taken_at) for taken_at in self.bases.get(service_id, [])])
+        name = server.archive_name
+        return Holdings([self._base(name, taken_at) for taken_at in self.bases.get(name, [])])
 
     def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
         """Find all there at the second call."""
@@ -66,15 +72,15 @@ class MemoryArchive:
             return str(self.fault)
         if child.service_id in self.memory.fetched or child.service_id in self.memory.volumes:
             return None
-        parent_id = source.parent.service_id
-        if source.base_backup_id not in [base.id for base in self.holdings(parent_id).base_backups]:
+        parent = source.parent
+        if source.base_backup_id not in [base.id for base in self.holdings(parent).base_backups]:
             raise Failed("ARCHIVE_INCOMPLETE", f"The archive has no base backup {source.base_backup_id}")
-        rows = self.rows[parent_id]
+        rows = self.rows[parent.archive_name]
         self.memory.fetched[child.service_id] = rows
         return f"{len(rows) * ROW_BYTES / 1e6:.1f} MB from the off-host archive"
 
-    def _base(self, service_id: str, taken_at: datetime) -> BaseBackup:
-        rows = self.rows.get(service_id, ())
+    def _base(self, name: str, taken_at: datetime) -> BaseBackup:
+        rows = self.rows.get(name, ())
         before = [row for row in rows if row.committed_at <= taken_at]
         lsn, size_bytes = f"0/{len(before):X}", len(before) * ROW_BYTES
         base_id = f"{taken_at:%Y%m%dT%H%M%S%f}"

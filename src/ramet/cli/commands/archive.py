@@ -42,6 +42,7 @@ def _pairs(archive: Archive) -> list[tuple[str, str]]:
     until, base, verified = archive.archived_until, archive.base_backup_time, archive.last_proven_restore
     return [
         ("archive", archive.url or ""),
+        ("server name", archive.server_name),
         ("lag", lag),
         ("archived until", "-" if until is None else rfc3339(until)),
         ("base backup", "-" if base is None else rfc3339(base)),

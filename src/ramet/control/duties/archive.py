@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from ramet.backends.interface.archive import ArchiveState
+from ramet.backends.interface.archive import ARCHIVE_BUSY, ArchiveState
 from ramet.control.plane import Plane
 from ramet.errors import Failed, Unavailable
 from ramet.model.archive import gaps_with, is_archived
@@ -39,6 +39,8 @@ class OffHostArchive:
                     server_of(service), paused=service.paused, timeout_seconds=_BUDGET_SECONDS
                 )
             except Unavailable as error:
+                if error.code == ARCHIVE_BUSY:
+                    continue
                 self._asked_last = service.id
                 for each in due:
                     _record(self.plane, each, _unchanged(each, error))
@@ -65,7 +67,7 @@ class ArchiveChecks:
             if left <= 0:
                 return
             try:
-                left -= self.plane.backend.archive.check(service.id, left)
+                left -= self.plane.backend.archive.check(server_of(service), left)
             except (Failed, Unavailable) as error:
                 _log.warning("the archive of service %s is not checked: %s", service.id, error)
                 return
@@ -90,14 +92,14 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
 
 def _discard(plane: Plane, service: Service, before: datetime) -> datetime | None:
     """Remove what is older than `before` of a service; return the time of the oldest base backup that is left."""
-    archive = plane.backend.archive
+    archive, server = plane.backend.archive, server_of(service)
     is_ended = service.deleted_at is not None or not is_archived(service)
     ended_at = service.archived_until or service.deleted_at
     if is_ended and ended_at is not None and ended_at < before:
-        archive.remove(service.id)
+        archive.remove(server)
         return None
-    archive.discard(service.id, before)
-    return min((base.taken_at for base in archive.holdings(service.id).base_backups), default=None)
+    archive.discard(server, before)
+    return min((base.taken_at for base in archive.holdings(server).base_backups), default=None)
 
 
 def _archived_services(plane: Plane) -> list[Service]:

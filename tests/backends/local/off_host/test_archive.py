@@ -163,7 +163,7 @@ def test_after_a_lost_segment_the_archive_continues_with_a_new_base_backup(
     assert [(gap.begins_at, gap.ends_at) for gap in reached[-1].gaps] == [(before, second.end_time)]
     with restored_by_barman(backend, parent, bucket) as rows:
         eventually(lambda: rows() == [1, 2, 3])
-    archive.discard(parent.service_id, second.end_time + timedelta(microseconds=1))
+    archive.discard(parent, second.end_time + timedelta(microseconds=1))
     assert backups.complete() == [second]
     assert first != second
     assert maintain(archive, parent).problem is None
@@ -174,10 +174,10 @@ def test_what_was_removed_is_sent_again_when_the_service_is_archived_again(
 ) -> None:
     snapshot(backend, parent)
     archived(archive, parent)
-    archive.remove(parent.service_id)
+    archive.remove(parent)
     assert list(bucket.objects(f"{parent.service_id}/")) == []
     archived(archive, parent)
-    archive.check(parent.service_id, 1 << 40)
+    archive.check(parent, 1 << 40)
     assert maintain(archive, parent).problem is None
     assert len(BaseBackups(bucket, parent.service_id).complete()) == 1
 
@@ -303,9 +303,9 @@ def test_what_the_window_does_not_need_is_discarded(
 
     eventually(has_both)
     second = backups.complete()[1]
-    archive.discard(parent.service_id, first.end_time + timedelta(microseconds=1))
+    archive.discard(parent, first.end_time + timedelta(microseconds=1))
     assert backups.complete() == [first, second]
-    archive.discard(parent.service_id, second.end_time + timedelta(microseconds=1))
+    archive.discard(parent, second.end_time + timedelta(microseconds=1))
     assert backups.complete() == [second]
     assert min(wal.names()) >= second.begin_segment
 

@@ -45,7 +45,7 @@ def paths(tmp_path: Path, bucket: Bucket) -> ServicePaths:
 
 
 def faults(paths: ServicePaths, bucket: Bucket) -> list[str]:
-    check_archive(paths, bucket, ALL)
+    check_archive(paths, bucket, SERVICE, ALL)
     return sorted(read_progress(paths, CheckProgress).faults)
 
 
@@ -99,9 +99,9 @@ def test_what_an_earlier_base_backup_needs_is_no_concern_of_the_newest(paths: Se
 def test_each_call_reads_its_budget_and_all_objects_get_their_turn(paths: ServicePaths, bucket: Bucket) -> None:
     seen, objects = list[str](), 2 + len(SEGMENTS)
     for _ in range(objects):
-        assert 0 < check_archive(paths, bucket, 1) < 70_000
+        assert 0 < check_archive(paths, bucket, SERVICE, 1) < 70_000
         seen.append(read_progress(paths, CheckProgress).after)
     assert len(set(seen)) == objects
-    check_archive(paths, bucket, 1)
+    check_archive(paths, bucket, SERVICE, 1)
     assert read_progress(paths, CheckProgress).after == seen[0]
-    assert check_archive(paths, bucket, 100_000) >= 100_000
+    assert check_archive(paths, bucket, SERVICE, 100_000) >= 100_000

@@ -40,7 +40,7 @@ def based(backend: LocalBackend, archive: LocalArchive, parent: Server) -> BaseB
     """Bring a base backup of a service into the archive."""
     snapshot(backend, parent)
     archived(archive, parent)
-    return archive.holdings(parent.service_id).base_backups[-1]
+    return archive.holdings(parent).base_backups[-1]
 
 
 def ship(backend: LocalBackend, archive: LocalArchive, parent: Server) -> None:
@@ -80,7 +80,7 @@ def test_a_fork_from_the_archive_has_every_row_of_a_parent_that_is_gone(
     assert download_report["base_backup"] == base.id
     assert (
         download_report["downloaded_bytes"]
-        == base.download_bytes + archive.holdings(parent.service_id).base_backups[0].wal_download_bytes
+        == base.download_bytes + archive.holdings(parent).base_backups[0].wal_download_bytes
     )
 
 
@@ -105,7 +105,7 @@ def test_a_paused_parent_is_forked_from_its_last_state(
     backend.servers.stop(parent)
     snapshot(backend, parent, paused=True)
     eventually(lambda: maintain(archive, parent, paused=True).archived_until is not None)
-    (base,) = archive.holdings(parent.service_id).base_backups
+    (base,) = archive.holdings(parent).base_backups
     forked = forked_from(backend, archive, Source(parent, base_backup_id=base.id))
     assert rows_of(backend, forked.server) == [1]
 
@@ -122,10 +122,10 @@ def test_the_newest_base_backup_that_was_complete_is_chosen(
 
     def has_both() -> bool:
         maintain(archive, parent)
-        return len(archive.holdings(parent.service_id).base_backups) == 2
+        return len(archive.holdings(parent).base_backups) == 2
 
     eventually(has_both)
-    held = archive.holdings(parent.service_id)
+    held = archive.holdings(parent)
     assert held.base_for(between) == held.base_backups[0]
     assert held.base_for(None) == held.base_backups[1]
     assert held.base_for(first.taken_at - MICROSECOND) is None

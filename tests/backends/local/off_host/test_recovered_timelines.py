@@ -59,7 +59,7 @@ def test_a_clean_base_backup_that_is_the_wanted_state_leaves_its_timeline_too(
     run(backend, parent)
     append(backend, parent, 2)
     ship(backend, archive, parent)
-    (base,) = archive.holdings(parent.service_id).base_backups
+    (base,) = archive.holdings(parent).base_backups
     assert lose_and_recover(backend, archive, Source(parent, target=target, base_backup_id=base.id)) == 2
     assert rows_of(backend, parent) == [1]
     append(backend, parent, 3)

@@ -49,6 +49,8 @@ class ServicePaths:
     read_only_file = _inside("sockets", "hold.conf")
     pid_file = _inside("data", "postmaster.pid")  # in a copied data directory it names another server's process
     start_lock = _inside("root", "start.lock")  # held while a server is started in this data directory
+    archiving_lock = _inside("root", "off_host.lock")  # held while its archive off the host is read or written
+    uploading_lock = _inside("root", "off_host_upload.lock")  # held while a base backup is sent there
     process_record = _inside("root", "process.json")  # of the process that was started here last
 
 

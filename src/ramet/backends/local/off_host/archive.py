@@ -24,6 +24,7 @@ from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
 from ramet.backends.local.off_host.checking import check_archive, concerns, shown_faults
 from ramet.backends.local.off_host.digests import forget_digests, sent_digests
+from ramet.backends.local.off_host.exclusive import is_in_use, kept_in_place
 from ramet.backends.local.off_host.fetch import Fetching
 from ramet.backends.local.off_host.holdings import holdings_of
 from ramet.backends.local.off_host.progress import (
@@ -53,7 +54,7 @@ _CHECK_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class LocalArchive:
-    """WAL and base backups in the bucket, each service below its own id."""
+    """WAL and base backups in the bucket, each service below its name there, which by default is its id."""
 
     instances: Instances
     pool: Pool
@@ -78,14 +79,20 @@ class LocalArchive:
         bucket = self._bucket()
         self._check_owner(bucket)
         paths = self.instances.paths(server.service_id)
+        with kept_in_place(paths, paths.archiving_lock, server.pg_major):
+            return self._maintain(server, bucket, paths, timeout_seconds, paused=paused)
+
+    def _maintain(
+        self, server: Server, bucket: Bucket, paths: ServicePaths, timeout_seconds: float, *, paused: bool
+    ) -> ArchiveState:
         bases = read_progress(paths, BaseProgress)
-        if (lost := self._lost_base(paths, bucket, bases.newest)) is not None:
+        if (lost := self._lost_base(server, paths, bucket, bases.newest)) is not None:
             return ArchiveState(problem=lost)
-        watch = self._watches[server.service_id]
+        watch = self._watches[server.archive_name]
         seen = None if paused else shipping.see(paths)
         if seen is not None:
             watch.add(seen)
-        progress = shipping.ship(paths, WalArchive(bucket, server.service_id), timeout_seconds)
+        progress = shipping.ship(paths, WalArchive(bucket, server.archive_name), timeout_seconds)
         if seen is not None and watch.wants_switch():
             shipping.switch_segment(paths)
         checked = read_progress(paths, CheckProgress)
@@ -93,7 +100,8 @@ class LocalArchive:
         if bases.newest is None:
             return ArchiveState(problem=problem or _no_base(paths, bucket))
         waiting = shipping.waiting_segments(paths, progress)
-        advanced = self._advanced(paths, progress, bases.newest, watch if not paused else None, is_complete=not waiting)
+        seen_by = None if paused else watch
+        advanced = self._advanced(server, progress, bases.newest, seen_by, is_complete=not waiting)
         if advanced != progress:
             write_progress(paths, advanced)
         behind = (
@@ -104,22 +112,22 @@ class LocalArchive:
         problem = problem or behind or shown_faults(checked) or _shown_hole(paths, advanced)
         return ArchiveState(advanced.archived_until, bases.newest.taken_at, problem, list(_gaps(advanced)))
 
-    def _lost_base(self, paths: ServicePaths, bucket: Bucket, newest: Base | None) -> str | None:
+    def _lost_base(self, server: Server, paths: ServicePaths, bucket: Bucket, newest: Base | None) -> str | None:
         """Say that the newest base backup is gone from the bucket; everything is sent again then."""
-        if newest is None or not self._is_check_due(paths.service_id):
+        if newest is None or not self._is_check_due(server.archive_name):
             return None
-        if bucket.read(info_key(paths.service_id, newest.backup_id)) is not None:
+        if bucket.read(info_key(server.archive_name, newest.backup_id)) is not None:
             return None
         write_progress(paths, BaseProgress())
         write_progress(paths, WalProgress())
-        self._watches.pop(paths.service_id, None)
+        self._watches.pop(server.archive_name, None)
         return f"The archive {bucket.url} has lost base backup {newest.backup_id}; another one is uploaded"
 
     def _advanced(
-        self, paths: ServicePaths, progress: WalProgress, newest: Base, watch: Watch | None, *, is_complete: bool
+        self, server: Server, progress: WalProgress, newest: Base, watch: Watch | None, *, is_complete: bool
     ) -> WalProgress:
         """Return the progress with what can be restored by now; `watch` is None for a server that is stopped."""
-        kept = tuple(h for h in progress.holes if h.following > self._kept_from.get(paths.service_id, ""))
+        kept = tuple(h for h in progress.holes if h.following > self._kept_from.get(server.archive_name, ""))
         progress = shipping.bridged(replace(progress, holes=kept), newest)
         needs_wal = newest.begin_lsn != newest.end_lsn  # of a server that was shut down it needs none
         is_behind = needs_wal and shipping.end_of(progress) < lsn_number(newest.end_lsn)
@@ -135,17 +143,22 @@ class LocalArchive:
         self, server: Server, bucket: Bucket, bases: BaseProgress, wal: WalProgress, checked: CheckProgress
     ) -> str | None:
         """Continue a base backup that is due; return what went wrong with it."""
-        is_damaged = bases.newest is not None and concerns(checked, server.service_id, bases.newest)
+        is_damaged = bases.newest is not None and concerns(checked, server.archive_name, bases.newest)
         if not (is_damaged or is_due(bases, wal, datetime.now(UTC))):
             return None
         paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
-        upload = BaseUpload(paths, self.pool.driver, installation, BaseBackups(bucket, server.service_id))
+        upload = BaseUpload(paths, self.pool.driver, installation, BaseBackups(bucket, server.archive_name))
         return self._uploads.run(paths, _UPLOAD, upload.run, 0) or None
 
-    def holdings(self, service_id: str) -> Holdings:
+    def is_sending(self, server: Server) -> bool:
+        """Tell whether WAL or a base backup is being sent just now."""
+        paths = self.instances.paths(server.service_id)
+        return is_in_use(paths.archiving_lock) or is_in_use(paths.uploading_lock)
+
+    def holdings(self, server: Server) -> Holdings:
         """Return the base backups of a service, and how much WAL there is from each of them on."""
-        return holdings_of(self._bucket(), service_id)
+        return holdings_of(self._bucket(), server.archive_name)
 
     def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
         """Download what `source` names for at most `timeout_seconds`; return how far it is, None when all is there."""
@@ -155,35 +168,37 @@ class LocalArchive:
     def _fetching(self) -> Fetching:
         return Fetching(self.instances, self.pool, self._bucket())
 
-    def check(self, service_id: str, budget_bytes: int) -> int:
+    def check(self, server: Server, budget_bytes: int) -> int:
         """Read back about `budget_bytes` of what the archive has of a service; return the bytes."""
-        return check_archive(self.instances.paths(service_id), self._bucket(), budget_bytes)
+        paths = self.instances.paths(server.service_id)
+        with kept_in_place(paths, paths.archiving_lock, server.pg_major):
+            return check_archive(paths, self._bucket(), server.archive_name, budget_bytes)
 
-    def discard(self, service_id: str, before: datetime) -> None:
+    def discard(self, server: Server, before: datetime) -> None:
         """Remove the base backups and WAL that no time from `before` on needs."""
-        bucket = self._bucket()
+        bucket, name = self._bucket(), server.archive_name
         self._check_owner(bucket)
-        backups, wal = BaseBackups(bucket, service_id), WalArchive(bucket, service_id).names()
+        backups, wal = BaseBackups(bucket, name), WalArchive(bucket, name).names()
         known = backups.complete()
         expired = expired_bases(known, wal, before)
         for info in expired:
             backups.delete(info.backup_id)
         if expired:
             kept = [info for info in known if info not in expired]
-            self._kept_from[service_id] = min(info.begin_segment for info in kept)
-            names = set(expired_wal(kept, wal))
-            bucket.delete([wal_key(service_id, name) for name in sorted(names)])
-            forget_digests(self.instances.paths(service_id), names)
+            self._kept_from[name] = min(info.begin_segment for info in kept)
+            expired_names = set(expired_wal(kept, wal))
+            bucket.delete([wal_key(name, each) for each in sorted(expired_names)])
+            forget_digests(self.instances.paths(server.service_id), expired_names)
 
-    def remove(self, service_id: str) -> None:
+    def remove(self, server: Server) -> None:
         """Remove all that the archive has of a service; what makes base backups complete goes first."""
-        bucket = self._bucket()
+        bucket, name = self._bucket(), server.archive_name
         self._check_owner(bucket)
-        backups = BaseBackups(bucket, service_id)
+        backups = BaseBackups(bucket, name)
         for info in backups.complete():
             backups.delete(info.backup_id)
-        bucket.delete([found.key for found in bucket.objects(f"{service_id}/")])
-        paths = self.instances.paths(service_id)
+        bucket.delete([found.key for found in bucket.objects(f"{name}/")])
+        paths = self.instances.paths(server.service_id)
         if paths.root.is_dir():
             for progress in (BaseProgress(), WalProgress(), CheckProgress()):
                 write_progress(paths, progress)

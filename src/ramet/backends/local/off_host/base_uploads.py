@@ -13,6 +13,7 @@ from ramet.archive.base_backups import BaseBackups
 from ramet.archive.layout import backup_id_of
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.off_host.exclusive import kept_in_place
 from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
 from ramet.backends.local.off_host.shipping import end_of, end_of_hole, open_hole
 from ramet.backends.local.restore import base_backup, snapshots
@@ -51,6 +52,10 @@ class BaseUpload:
 
     def run(self) -> str:
         """Upload a base backup; return "" when it is complete, or waits for a snapshot."""
+        with kept_in_place(self.paths, self.paths.uploading_lock, self.installation.major):
+            return self._run()
+
+    def _run(self) -> str:
         snapshot_id = read_progress(self.paths, BaseProgress).snapshot_id
         if snapshot_id is None or not self._tree(snapshot_id).is_dir():
             snapshot_id = snapshots.newest(self.paths)
@@ -102,7 +107,7 @@ class BaseUpload:
         facts, label = base.facts, self._tree(snapshot_id) / LABEL
         return BackupInfo(
             backup_id=backup_id_of(facts.taken_at),
-            server_name=self.paths.service_id,
+            server_name=self.backups.server,
             system_identifier=base.system_identifier,
             pg_version=self.installation.major * 10_000 + self.installation.minor,
             timeline=facts.timeline,

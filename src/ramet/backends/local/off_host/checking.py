@@ -25,13 +25,13 @@ class _Check:
     verify: Callable[[], None]
 
 
-def check_archive(paths: ServicePaths, bucket: Bucket, budget_bytes: int) -> int:
+def check_archive(paths: ServicePaths, bucket: Bucket, name: str, budget_bytes: int) -> int:
     """Read objects of a service back, until a budget is used up, from where the last call ended; return the bytes.
 
-    At least one object is read. Raises Unavailable when the archive does not answer.
+    It is in the archive under `name`. At least one object is read. Raises Unavailable when the archive does not answer.
     """
     progress = read_progress(paths, CheckProgress)
-    checks = {check.key: check for check in _checks(paths, bucket)}
+    checks = {check.key: check for check in _checks(paths, bucket, name)}
     faults = {key: fault for key, fault in progress.faults.items() if key in checks}
     ordered = sorted(checks)
     read_bytes, after = 0, progress.after
@@ -57,18 +57,18 @@ def shown_faults(progress: CheckProgress) -> str | None:
     return f"{progress.faults[first]}{others}"
 
 
-def concerns(progress: CheckProgress, service_id: str, newest: Base) -> bool:
+def concerns(progress: CheckProgress, name: str, newest: Base) -> bool:
     """Tell whether something is wrong with what a restore of the newest state needs."""
-    prefix = layout.base_prefix(service_id, newest.backup_id)
-    wal = (layout.wal_name(key) for key in progress.faults if key.startswith(layout.wal_prefix(service_id)))
+    prefix = layout.base_prefix(name, newest.backup_id)
+    wal = (layout.wal_name(key) for key in progress.faults if key.startswith(layout.wal_prefix(name)))
     return any(key.startswith(prefix) for key in progress.faults) or any(
-        name is not None and name >= newest.begin_segment for name in wal
+        segment is not None and segment >= newest.begin_segment for segment in wal
     )
 
 
-def _checks(paths: ServicePaths, bucket: Bucket) -> Iterator[_Check]:
-    yield from _base_checks(BaseBackups(bucket, paths.service_id))
-    yield from _wal_checks(WalArchive(bucket, paths.service_id), sent_digests(paths))
+def _checks(paths: ServicePaths, bucket: Bucket, name: str) -> Iterator[_Check]:
+    yield from _base_checks(BaseBackups(bucket, name))
+    yield from _wal_checks(WalArchive(bucket, name), sent_digests(paths))
 
 
 def _base_checks(backups: BaseBackups) -> Iterator[_Check]:

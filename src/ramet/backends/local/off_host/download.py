@@ -93,7 +93,8 @@ class Download:
         return self.source.base_backup_id or ""
 
     def _fetch(self) -> None:
-        backups = BaseBackups(self.bucket, self._parent)
+        name = self.source.parent.archive_name
+        backups = BaseBackups(self.bucket, name)
         info = backups.find(self._backup_id)
         if info is None:
             raise Failed(
@@ -102,7 +103,7 @@ class Download:
                 "It may have expired. Choose a later time.",
             )
         base, parts = base_of(info), backups.parts(info.backup_id)
-        wal = _Wal(WalArchive(self.bucket, self._parent), base.segments[0])
+        wal = _Wal(WalArchive(self.bucket, name), base.segments[0])
         self._record(
             problem="",
             total_bytes=sum(part.size_bytes for part in parts) + sum(wal.sizes.values()),

@@ -10,15 +10,15 @@ from ramet.backends.local.off_host.download import base_of
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
 
 
-def holdings_of(bucket: Bucket, service_id: str) -> Holdings:
-    """Return the complete base backups of a service, each with the WAL from it to the next one."""
-    backups = BaseBackups(bucket, service_id)
+def holdings_of(bucket: Bucket, name: str) -> Holdings:
+    """Return the complete base backups of a server, each with the WAL from it to the next one."""
+    backups = BaseBackups(bucket, name)
     known = {info.backup_id: base_of(info) for info in backups.complete()}
     ordered = sorted(known, key=lambda backup_id: known[backup_id].facts.wal_order)
     firsts = [known[backup_id].segments[0] for backup_id in ordered]
     wal_bytes, segments = [0] * len(ordered), [0] * len(ordered)
-    for name, size_bytes in WalArchive(bucket, service_id).sizes().items() if ordered else ():
-        segment = segment_named(name)
+    for file, size_bytes in WalArchive(bucket, name).sizes().items() if ordered else ():
+        segment = segment_named(file)
         at = -1 if segment is None else bisect_right(firsts, segment) - 1
         if at >= 0:
             wal_bytes[at] += size_bytes

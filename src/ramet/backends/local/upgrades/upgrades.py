@@ -1,22 +1,26 @@
 """Upgrades of servers of this host."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ramet.backends.interface.archive import ARCHIVE_BUSY
 from ramet.backends.interface.upgrades import Upgrading
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.upgrades import cluster, examine, platform_objects, survey
 from ramet.backends.local.upgrades.cluster import Cluster
 from ramet.backends.local.volumes.pool import Pool
+from ramet.errors import Unavailable
 from ramet.model.upgrade import Statement, Survey, UpgradeFacts
 
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
-_KILL_SECONDS = 10.0
+_KILL_SECONDS, _ARCHIVE_SECONDS = 10.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ class LocalUpgrades:
             return
         self.instances.end(from_id, _KILL_SECONDS)
         cluster.remove(self.pool.driver, source)
-        source.root.rename(target.root)
+        with _unarchived(source):
+            source.root.rename(target.root)
         files.flush(target.root.parent)
 
     def complete(self, server: Server, from_major: int) -> Sequence[str]:
@@ -78,3 +83,16 @@ class LocalUpgrades:
             work()  # what it found is in the volume
 
         self.jobs.result_of(self.instances.paths(server.service_id), name, act, timeout_seconds, code="UPGRADE_FAILED")
+
+
+@contextmanager
+def _unarchived(paths: ServicePaths) -> Iterator[None]:
+    """Keep the archive from reading a service's directory. Raises Unavailable while it does."""
+    try:
+        with (
+            files.locked(paths.archiving_lock, timeout_seconds=_ARCHIVE_SECONDS),
+            files.locked(paths.uploading_lock, timeout_seconds=_ARCHIVE_SECONDS),
+        ):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(ARCHIVE_BUSY, f"The archive of service {paths.service_id} is being written") from error

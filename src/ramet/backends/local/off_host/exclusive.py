@@ -1,0 +1,39 @@
+"""Keeping the directory of a service from being handed to another id while something of it goes to the archive."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ramet.backends.interface.archive import ARCHIVE_BUSY
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.errors import Unavailable
+
+_WAIT_SECONDS = 1.0
+
+
+@contextmanager
+def kept_in_place(paths: ServicePaths, lock: Path, pg_major: int) -> Iterator[None]:
+    """Hold a lock of a service's directory. Raises Unavailable when that is in use, or has data of another version,
+    FileNotFoundError when there is none.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(lock, timeout_seconds=_WAIT_SECONDS))
+            version = int((paths.data / "PG_VERSION").read_text())
+        except TimeoutError as error:
+            raise Unavailable(ARCHIVE_BUSY, f"Other work uses the archive of service {paths.service_id}") from error
+        if version != pg_major:
+            raise Unavailable(ARCHIVE_BUSY, f"Service {paths.service_id} has just been upgraded to {version}")
+        yield
+
+
+def is_in_use(lock: Path) -> bool:
+    """Tell whether a lock of a service's directory is held."""
+    try:
+        with files.locked(lock, timeout_seconds=0):
+            return False
+    except TimeoutError:
+        return True
+    except FileNotFoundError:
+        return False
