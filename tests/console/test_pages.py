@@ -32,7 +32,7 @@ _LIMIT_BYTES = 150_000
 
 def _pages(service_id: str) -> list[str]:
     base = f"/console/services/{service_id}"
-    verbs = ("", "/snapshots", "/operations", "/fork", *(f"/{verb}" for verb in CHANGES))
+    verbs = ("", "/snapshots", "/operations", "/fork", "/upgrades", *(f"/{verb}" for verb in CHANGES))
     more = (
         "/console/",
         "/console/new",

@@ -67,7 +67,9 @@ def test_both_come_back_from_the_archive_after_the_loss_of_the_machine(
     contents = ("recover", "--data", str(second.data), "--from", first.environment["RAMET_ARCHIVE_URL"], "-o", "json")
 
     def is_known() -> bool:
-        listed = json.loads(second.run(*contents).stdout)["services"]
+        answer = second.run(*contents)
+        assert answer.returncode == 0, answer.stderr
+        listed = json.loads(answer.stdout)["services"]
         return {one["service_id"]: one["paused"] for one in listed} == {shop: False, before: True}
 
     eventually(is_known, "the catalogue", 0.5)

@@ -126,7 +126,7 @@ def test_an_upgrade_continues_after_ramet_was_killed_in_it(ramet: Instance) -> N
     killed: set[tuple[str, str]] = set()
 
     def is_over() -> bool:
-        under_way = ramet.steps("status = 'RUNNING' AND procedure IN ('try_upgrade', 'upgrade')")
+        under_way = ramet.steps("finished_at IS NULL AND procedure IN ('try_upgrade', 'upgrade')")
         for one in under_way:
             at = (one.procedure, one.step)
             if one.step in ("upgrade", "copy", "set_aside", "take_over", "serve", "open") and at not in killed:

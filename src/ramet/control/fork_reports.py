@@ -41,7 +41,7 @@ def fork_report(plane: Plane, project_id: str, service_id: str) -> ForkReport:
         origin = service.origin
         if origin is None:
             raise NotFound("NO_FORK", f"Service {service.id} is not a fork, so it has no fork report")
-        if service.report is None:
+        if not has_fork_report(service):
             raise WrongState(
                 "INVALID_STATE",
                 f"Service {service.id} is {status_of(service)}; its fork report is written when it becomes READY",
@@ -55,7 +55,12 @@ def fork_report(plane: Plane, project_id: str, service_id: str) -> ForkReport:
     for event in events:
         if event.outcome == "DONE":  # more than once where a server was killed and started again
             seconds[event.step] = seconds.get(event.step, 0.0) + event.seconds
-    return ForkReport(service, origin, service.report, base, seconds)
+    return ForkReport(service, origin, service.report or {}, base, seconds)
+
+
+def has_fork_report(service: Service) -> bool:
+    """Tell whether a service is a fork whose report is written; the reports of imports and of upgrades are others."""
+    return service.origin is not None and "capture" in (service.report or {})
 
 
 def cut_of(report: ForkReport) -> dict[str, Any]:

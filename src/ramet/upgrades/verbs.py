@@ -102,6 +102,11 @@ def upgrade_service(
     return accepted
 
 
+def later_majors(plane: Plane, service: Service) -> list[int]:
+    """Return the versions that this host has and that a service can be upgraded to, in order."""
+    return [major for major in plane.backend.upgrades.majors() if major > service.pg_major]
+
+
 def list_upgrades(plane: Plane, project_id: str, service_id: str) -> list[Upgrade]:
     """Return the upgrades that were tried of a service, newest first."""
     with plane.store.read() as tx:
@@ -146,7 +151,7 @@ def _checked(plane: Plane, project_id: str, service_id: str, request: UpgradeReq
 
 
 def _check_version(plane: Plane, service: Service, to_major: int) -> None:
-    later = [major for major in plane.backend.upgrades.majors() if major > service.pg_major]
+    later = later_majors(plane, service)
     if to_major not in later:
         there = " or ".join(map(str, later)) or "none"
         raise Invalid(

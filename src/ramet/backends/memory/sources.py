@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from ramet.backends.interface.sources import Destination, Loading, Locale, SourceAddress, SourceFacts
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row
-from ramet.errors import Invalid
+from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 
@@ -14,7 +14,7 @@ _PLAIN = SourceFacts("18.1", 18, Locale("UTF8", "libc", "C", "C"), ROW_BYTES, 1,
 
 @dataclass
 class MemorySources:
-    """One source, with one password; obeys ramet.backends.interface.sources.Sources."""
+    """One source, with one password; obeys ramet.backends.interface.sources.Sources. `fault` ends its copy."""
 
     memory: Memory
     password: Secret = field(default_factory=lambda: Secret("source"))
@@ -23,6 +23,7 @@ class MemorySources:
     rows: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     fetched: set[str] = field(default_factory=set)
+    fault: Failed | None = None
 
     def examine(
         self, source: SourceAddress, password: Secret, service_type: ServiceType
@@ -49,8 +50,10 @@ class MemorySources:
     ) -> Loading:
         if self.kept.get(server.service_id, self.password.reveal()) != self.password.reveal():
             raise AssertionError("BUG: another password was kept than the one that was sent")
+        if self.fault is not None:
+            raise self.fault
         if server.service_id in self.fetched:
-            return Loading({"received_bytes": len(self.rows) * ROW_BYTES})
+            return Loading({"received_bytes": len(self.rows) * ROW_BYTES, "seconds": 0.0})
         self.fetched.add(server.service_id)
         return Loading(None, "begun")
 
@@ -60,7 +63,7 @@ class MemorySources:
             if volume.is_open:
                 raise AssertionError("BUG: loaded while clients are let in")
             volume.rows[:] = [Row(now, value) for value in self.rows]
-        return Loading({"tables": facts.table_count, "problems": []})
+        return Loading({"tables": facts.table_count, "problems": [], "seconds": 0.0})
 
     def discard(self, service_id: str) -> None:
         self.kept.pop(service_id, None)

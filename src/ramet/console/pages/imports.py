@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 
 from litestar import Response, post
 
-from ramet.console.context import CurrentSession, Fields, SignedIn, read
+from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.pages.services import created_page
 from ramet.console.rendering import page
 from ramet.console.views.forms import Form, environment_of, new_key, refused, sizes, split_size
 from ramet.control.requests import CreateRequest
+from ramet.control.services import get_service_including_deleted
 from ramet.errors import Error
 from ramet.imports.report import Finding
-from ramet.imports.verbs import ImportRequest, import_service, plan_import
+from ramet.imports.verbs import ImportRequest, import_report, import_service, plan_import
 from ramet.model.passwords import Secret
 
 
@@ -35,6 +36,14 @@ def import_database(session: SignedIn, fields: Fields) -> Response[str] | Respon
     except Error as error:
         return _import_page(session, refused(shown, error), status_code=form_status(error))
     return created_page(session, accepted)
+
+
+@read("/services/{service_id:str}/import", sync_to_thread=True)
+def import_report_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
+    """Show what an import changed and left out, and how it ended; also of one that failed."""
+    report = import_report(session.plane, session.project_id, service_id)
+    service = get_service_including_deleted(session.plane, session.project_id, service_id)
+    return page("service_import_report.html", session, service=service, report=report)
 
 
 def _import_page(

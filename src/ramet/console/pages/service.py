@@ -1,5 +1,6 @@
 """The page of one service: how to connect, its restore window, replicas, metrics, log and operations."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from litestar import Response
@@ -14,15 +15,17 @@ from ramet.console.views.restore_settings import settings_text
 from ramet.console.views.restore_window import restore_view
 from ramet.control import services
 from ramet.control.archive import get_archive
-from ramet.control.fork_reports import fork_report
+from ramet.control.fork_reports import fork_report, has_fork_report
 from ramet.control.operations import list_operations
 from ramet.control.plane import Plane
 from ramet.control.replication import ReplicationView, get_replication
 from ramet.errors import NotFound, Unavailable
-from ramet.model.procedures import SPECS
+from ramet.model.operation_record import OperationRecord
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel, wal_level_of
+from ramet.upgrades.verbs import list_upgrades
 
 _OPERATIONS = 60
 _CREATIONS = [name for name, spec in SPECS.items() if spec.creates]
@@ -66,11 +69,16 @@ def service_page(
         operations=operations,
         groups=grouped(operations, _GROUPS),
         settings_text=settings_text(past.settings),
-        report=None
-        if service.report is None or service.origin is None
-        else report_view(fork_report(plane, service.project_id, service.id)),
+        report=report_view(fork_report(plane, service.project_id, service.id)) if has_fork_report(service) else None,
+        is_imported=_is_imported(service, operations),
+        upgrade=next(iter(list_upgrades(plane, session.project_id, service.id)), None),
         creation=next((one for one in operations if one.procedure in _CREATIONS), None),
     )
+
+
+def _is_imported(service: Service, operations: Sequence[OperationRecord]) -> bool:
+    """Tell whether a service has the report of an import; the operation itself goes with the history."""
+    return "findings" in (service.report or {}) or any(one.procedure == ProcedureName.IMPORT for one in operations)
 
 
 def _replication(plane: Plane, service: Service) -> ReplicationView:

@@ -8,7 +8,16 @@ from litestar.params import FromQuery
 from ramet.console.context import AnyRequest, CurrentSession, Fields, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
-from ramet.console.views.forms import Form, environment_of, new_key, refused, sizes, split_size, wal_level_of_form
+from ramet.console.views.forms import (
+    Form,
+    environment_of,
+    major_of,
+    new_key,
+    refused,
+    sizes,
+    split_size,
+    wal_level_of_form,
+)
 from ramet.console.views.pagination import paginate
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import create_service, list_services
@@ -70,7 +79,8 @@ def created_page(session: CurrentSession, accepted: Accepted) -> Response[str] |
 
 
 def _create_page(session: CurrentSession, form: Form, status_code: int = 200) -> Response[str]:
-    values = {"form": form, "sizes": sizes(session.plane), "types": list(ServiceType)}
+    majors = session.plane.backend.upgrades.majors()
+    values = {"form": form, "sizes": sizes(session.plane), "types": list(ServiceType), "majors": majors}
     return page("service_new.html", session, status_code=status_code, **values)
 
 
@@ -86,4 +96,5 @@ def _create_request(values: Mapping[str, str]) -> CreateRequest:
         memory_gbs=memory,
         environment=environment_of(values),
         wal_level=wal_level_of_form(values),
+        pg_major=major_of(values) if values.get("version") else None,
     )

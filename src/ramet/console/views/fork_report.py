@@ -92,6 +92,11 @@ def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[Ste
     between = total_seconds - sum(parts.values())
     if between > 0:
         parts["Between steps"] = between
+    return shares_of(parts)
+
+
+def shares_of(parts: Mapping[str, float]) -> list[StepShare]:
+    """Return the shares of parts of a time, from their titles and seconds."""
     whole, begin, shares = sum(parts.values()) or 1.0, 0.0, []
     for title, seconds in parts.items():
         width = 100 * seconds / whole

@@ -27,6 +27,7 @@ _FIELDS: Mapping[str, str] = {
     "INVALID_NODES": "nodes",
     "CONFIRMATION_NEEDED": "confirmation",
     "EXTENSION_MISSING": "service_type",
+    "INVALID_VERSION": "version",
 }
 
 
@@ -141,6 +142,14 @@ def wal_level_of_form(values: Mapping[str, str]) -> WalLevel:
     if chosen not in tuple(WalLevel):
         raise Invalid("INVALID_FIELD", f"wal_level must be replica or logical, not {chosen[:20]!r}")
     return WalLevel(chosen)
+
+
+def major_of(values: Mapping[str, str]) -> int:
+    """Return the chosen major version of PostgreSQL. Raises Invalid."""
+    version = values.get("version", "")
+    if not (version.isascii() and version.isdigit() and len(version) < 4):
+        raise InvalidField("version", "Choose a version")
+    return int(version)
 
 
 def confirm(name: str, values: Mapping[str, str]) -> None:
