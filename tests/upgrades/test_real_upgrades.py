@@ -136,11 +136,11 @@ def test_an_upgrade_continues_after_ramet_was_killed_in_it(ramet: Instance) -> N
         return not under_way
 
     eventually(is_over, what="the end of the upgrade", seconds=500)
-    assert {("try_upgrade", "upgrade"), ("upgrade", "upgrade")} <= killed
     with ramet.client() as client:
         found = client.get_upgrade(service.service_id, begun.upgrade_id)
         assert found.status is OperationStatus.SUCCEEDED, found.error
         client.wait_ready(service.service_id, timeout_seconds=60)
+    assert {("try_upgrade", "upgrade"), ("upgrade", "upgrade")} <= killed
     with connect(service.endpoint.port, password) as connection:
         assert _number(connection, "SELECT count(*) FROM ledger") == 300
         assert _number(connection, "SHOW server_version_num") // 10000 == NEW
