@@ -25,6 +25,11 @@ GRANT CREATE ON SCHEMA public TO app;
 ALTER TABLE orders OWNER TO app;
 GRANT SELECT ON customers TO app;
 SELECT lo_from_bytea(4242, 'large');
+CREATE ROLE "Odd ""role's"", TO x";
+ALTER TABLE customers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY "a ""policy"" TO x" ON customers FOR SELECT TO app, "Odd ""role's"", TO x" USING (id < 100);
+CREATE POLICY b ON customers AS RESTRICTIVE FOR INSERT TO tsdbadmin WITH CHECK (true);
+CREATE POLICY c ON customers USING (name <> ' TO nobody');
 """
 
 
@@ -43,7 +48,7 @@ def test_a_dump_is_loaded_by_another_role_into_another_server(ramet: Instance, p
     assert comparable(printed.stdout) == comparable(file.read_text())
     assert [path.name for path in ramet.root.iterdir() if path.name.startswith(".ramet-dump")] == []
 
-    plain_source.run("CREATE ROLE somebody LOGIN PASSWORD 'x'; ALTER DATABASE shop OWNER TO somebody")
+    plain_source.run("CREATE ROLE somebody LOGIN CREATEROLE PASSWORD 'x'; ALTER DATABASE shop OWNER TO somebody")
     variables = {
         "PGHOST": str(plain_source.directory), "PGPORT": str(plain_source.own_port), "PGUSER": "somebody",
         "PGPASSWORD": "x", "PGDATABASE": "shop",

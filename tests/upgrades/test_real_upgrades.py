@@ -9,6 +9,7 @@ from ramet.api.schemas.services import Service
 from ramet.client import ApiError, ForkStrategy
 from ramet.machine.installation import find_installations
 from ramet.model.status import OperationStatus
+from ramet.model.wal_level import WalLevel
 from tests.upgrades.conftest import NEW, OLD, SCHEMA
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -104,6 +105,39 @@ def _both_can_be_forked(ramet: Instance, after_id: str, before_id: str) -> None:
         resumed = client.wait_ready(before_id, timeout_seconds=120)
     with connect(resumed.endpoint.port, "app-secret", user="app") as connection:
         assert _number(connection, "SHOW server_version_num") // 10000 == OLD
+
+
+def test_logical_replication_and_a_pooler_stay_and_slots_are_refused(ramet: Instance) -> None:
+    with ramet.client() as client:
+        accepted = client.create_service("publisher", wal_level=WalLevel.LOGICAL)
+        service = client.wait_ready(accepted.service_id, timeout_seconds=240)
+        client.enable_pooler(service.service_id)
+        ramet.await_idle()
+        pooler = client.get_service(service.service_id).connection_pooler
+    password = str(accepted.initial_password)
+    with connect(service.endpoint.port, password) as connection:
+        connection.execute("CREATE TABLE ledger (n int PRIMARY KEY)")
+        connection.execute("CREATE PUBLICATION pub FOR TABLE ledger")
+        connection.execute("SELECT lo_from_bytea(4242, 'large')")
+        connection.execute("SELECT pg_create_logical_replication_slot('elsewhere', 'pgoutput')")
+        with ramet.client() as client, pytest.raises(ApiError, match="replication slots elsewhere"):
+            client.upgrade_service(service.service_id, NEW)
+        connection.execute("SELECT pg_drop_replication_slot('elsewhere')")
+    with ramet.client() as client:
+        begun = client.upgrade_service(service.service_id, NEW)
+        found = client.wait_upgraded(service.service_id, begun.upgrade_id, 500)
+        assert found.status is OperationStatus.SUCCEEDED, found.error
+        client.wait_ready(service.service_id, timeout_seconds=60)
+        assert client.get_service(service.service_id).connection_pooler == pooler is not None
+    for port in (service.endpoint.port, pooler.endpoint.port):
+        with connect(port, password) as connection:
+            assert _number(connection, "SHOW server_version_num") // 10000 == NEW
+            assert _number(connection, "SELECT length(lo_get(4242))") == 5
+    with connect(service.endpoint.port, password) as connection:
+        assert connection.execute("SHOW wal_level").fetchone() == ("logical",)
+        assert connection.execute("SELECT pubname FROM pg_publication_tables").fetchall() == [("pub",)]
+        connection.execute("SELECT pg_create_logical_replication_slot('again', 'pgoutput')")
+        connection.execute("SELECT pg_drop_replication_slot('again')")
 
 
 def _only_in_old() -> list[str]:

@@ -1,5 +1,6 @@
 """What every backend does with the off-host archive: it says what is there, and forks are made of it alone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -70,3 +71,17 @@ def test_a_base_backup_that_has_expired_is_named(ground: Ground, archived_parent
 
     with pytest.raises(Failed, match="no base backup 20200101T000000"):
         eventually(fetch)
+
+
+def test_a_server_with_another_id_continues_the_archive_under_its_name(ground: Ground, archived_parent: Server) -> None:
+    archive, known = ground.backend.archive, ground.backend.archive.holdings(archived_parent)
+    ground.backend.servers.stop(archived_parent)
+    other = replace(ground.new_server(), verifier=archived_parent.verifier, archived_as=archived_parent.archive_name)
+    ground.backend.upgrades.hand_over(archived_parent.service_id, other.service_id)
+    assert archive.holdings(replace(other, archived_as=None)).base_backups == []
+    assert [base.id for base in archive.holdings(other).base_backups] == [base.id for base in known.base_backups]
+    state = archive.maintain(other, paused=True, timeout_seconds=10)
+    assert (state.base_taken_at, state.problem) == (known.base_backups[-1].taken_at, None)
+    assert not archive.is_sending(other)
+    (base,) = archive.holdings(other).base_backups
+    assert ground.client.values(ground.fork(Source(other, base_backup_id=base.id))) == ["one"]

@@ -27,6 +27,17 @@ _OURS = re.compile(
 )
 _PORTABLE = ("--no-owner", "--no-privileges", "--no-tablespaces", "--no-security-labels", "--no-subscriptions")
 _STANDARD_OUTPUT = Path("-")
+_POLICY = re.compile(r"^\d+; \d+ \d+ POLICY ")
+_IDENTIFIER = rb'(?:"(?:[^"]|"")+"|[^\s",.();]+)'
+_NAME = re.compile(_IDENTIFIER)
+_CREATE_POLICY = re.compile(
+    rb"^CREATE POLICY %(name)s ON %(name)s\.%(name)s(?: AS RESTRICTIVE)?(?: FOR (?:SELECT|INSERT|UPDATE|DELETE))?"
+    rb" TO (?P<roles>%(name)s(?:, %(name)s)*)(?: USING | WITH CHECK |;)" % {b"name": _IDENTIFIER},
+    re.MULTILINE,
+)
+_MAKE_ROLE = b"""BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %s) THEN CREATE ROLE %s NOLOGIN; END IF;
+END"""
 
 
 @click.command("dump")
@@ -87,9 +98,42 @@ def _dump(programs: Path, uri: str, directory: Path, content: Sequence[str], env
     _run([str(programs / "pg_dump"), *options, "--file", str(archive), uri], environ)
     _run([str(programs / "pg_restore"), "--list", "--file", str(contents), str(archive)], environ)
     kept = [line for line in contents.read_text(errors="surrogateescape").splitlines() if not _OURS.match(line)]
-    contents.write_text("\n".join(kept) + "\n", errors="surrogateescape")
+    policies = [line for line in kept if _POLICY.match(line)]
+    with script.open("wb") as written:
+        if policies:
+            text = _restored(programs, archive, policies, environ, directory / "policies")
+            written.write(roles_of_policies(text.read_bytes()))
+        with _restored(programs, archive, kept, environ, directory / "rest").open("rb") as rest:
+            shutil.copyfileobj(rest, written)
+    return script
+
+
+def _restored(programs: Path, archive: Path, entries: Sequence[str], environ: Mapping[str, str], script: Path) -> Path:
+    """Write some entries of a dump as a script; return it."""
+    contents = script.with_suffix(".contents")
+    contents.write_text("\n".join(entries) + "\n", errors="surrogateescape")
     _run([str(programs / "pg_restore"), *_PORTABLE, "-L", str(contents), "--file", str(script), str(archive)], environ)
     return script
+
+
+def roles_of_policies(script: bytes) -> bytes:
+    """Return statements that make the roles that policies name, without login, where they do not exist.
+
+    `script` has the policies, as pg_restore writes them.
+    """
+    lists = (found["roles"] for found in _CREATE_POLICY.finditer(script))
+    roles = dict.fromkeys(found[0] for one in lists for found in _NAME.finditer(one))
+    return b"".join(b"DO %s;\n" % _literal(_MAKE_ROLE % (_literal(_meant(role)), role)) for role in roles)
+
+
+def _meant(identifier: bytes) -> bytes:
+    """Return the name that an identifier means."""
+    return identifier[1:-1].replace(b'""', b'"') if identifier.startswith(b'"') else identifier
+
+
+def _literal(text: bytes) -> bytes:
+    """Return a text as a literal of SQL."""
+    return b"'" + text.replace(b"'", b"''") + b"'"
 
 
 def _run(command: Sequence[str], environ: Mapping[str, str]) -> None:

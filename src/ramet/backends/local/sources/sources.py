@@ -5,6 +5,7 @@ import json
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
+from ramet.backends.local.server.read_only_storage import Room
 from ramet.backends.local.sources.copying import Import, directory_of, write_password
 from ramet.backends.local.sources.destination import destination_of
 from ramet.backends.local.sources.examine import read_facts
@@ -25,12 +27,13 @@ from ramet.backends.local.sources.relay import PORT, open_relay
 from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.volumes.pool import Pool
-from ramet.errors import Invalid
+from ramet.errors import Exhausted, Invalid
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 
 _FETCHED, _LOADED = "fetched", "loaded"
 _EXAMINE_SECONDS = 20.0
+_MIB = 1024**2
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
 _SESSION = (
     "SET default_transaction_read_only = on",
@@ -100,9 +103,21 @@ class LocalSources:
             return Loading(json.loads(done.read_text()))
         facts = self.jobs.result_of(work.paths, name, act, timeout_seconds, code="LOAD_FAILED")
         if facts is None:
+            self._check_room()
             return Loading(None, work.progress())
         files.write(done, json.dumps(facts), durable=True)
         return Loading(facts)
+
+    def _check_room(self) -> None:
+        """Raise Exhausted before what is imported takes the space that other services need to go on."""
+        room = Room(time.monotonic(), self.pool.free_bytes(), self.pool.total_bytes())
+        if room.free_bytes < room.limit_bytes:
+            raise Exhausted(
+                "NOT_ENOUGH_DISK",
+                f"The storage has {room.free_bytes // _MIB} MiB left, and other services need"
+                f" {room.limit_bytes // _MIB} MiB to go on, so the import was stopped",
+                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}; then import again.",
+            )
 
 
 def examine(source: SourceAddress, password: Secret) -> SourceFacts:

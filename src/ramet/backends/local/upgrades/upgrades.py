@@ -20,7 +20,7 @@ from ramet.errors import Unavailable
 from ramet.model.upgrade import Statement, Survey, UpgradeFacts
 
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
-_KILL_SECONDS, _ARCHIVE_SECONDS = 10.0, 5.0
+_KILL_SECONDS, _ARCHIVE_SECONDS = 10.0, 1.0
 
 
 @dataclass(frozen=True)

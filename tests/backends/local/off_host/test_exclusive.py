@@ -1,0 +1,42 @@
+"""A directory changes its id only while nothing of it goes to the archive, and nothing goes under a wrong name."""
+
+from dataclasses import replace
+
+import pytest
+
+from ramet.backends.interface.archive import ARCHIVE_BUSY
+from ramet.backends.interface.values import Server
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host import files
+from ramet.backends.local.off_host.archive import LocalArchive
+from ramet.errors import Unavailable
+from ramet.ids import new_id
+
+
+@pytest.mark.parametrize("lock", ["archiving_lock", "uploading_lock"])
+def test_a_directory_keeps_its_id_while_it_is_archived(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, lock: str
+) -> None:
+    paths, other_id = backend.instances.paths(parent.service_id), new_id()
+    assert not archive.is_sending(parent)
+    with files.locked(getattr(paths, lock)):
+        assert archive.is_sending(parent)
+        with pytest.raises(Unavailable, match="is being written") as raised:
+            backend.upgrades.hand_over(parent.service_id, other_id)
+        assert raised.value.code == ARCHIVE_BUSY
+    assert paths.root.is_dir()
+    assert not backend.instances.paths(other_id).root.exists()
+
+
+def test_nothing_is_sent_of_data_that_has_another_version_than_the_service(
+    parent: Server, archive: LocalArchive
+) -> None:
+    earlier = replace(parent, pg_major=parent.pg_major - 1)
+    for act in (
+        lambda: archive.maintain(earlier, paused=False, timeout_seconds=1),
+        lambda: archive.check(earlier, 1),
+    ):
+        with pytest.raises(Unavailable, match="has just been upgraded") as raised:
+            act()
+        assert raised.value.code == ARCHIVE_BUSY
+    assert archive.holdings(parent).base_backups == []
