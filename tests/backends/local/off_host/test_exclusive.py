@@ -1,9 +1,11 @@
 """A directory changes its id only while nothing of it goes to the archive, and nothing goes under a wrong name."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from ramet.archive.object_store import open_bucket
 from ramet.backends.interface.archive import ARCHIVE_BUSY
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
@@ -11,6 +13,12 @@ from ramet.backends.local.host import files
 from ramet.backends.local.off_host.archive import LocalArchive
 from ramet.errors import Unavailable
 from ramet.ids import new_id
+
+
+@pytest.fixture
+def archive(backend: LocalBackend, tmp_path: Path) -> LocalArchive:
+    (tmp_path / "nas").mkdir()
+    return LocalArchive(backend.instances, backend.pool, open_bucket((tmp_path / "nas").as_uri()), "this-installation")
 
 
 @pytest.mark.parametrize("lock", ["archiving_lock", "uploading_lock"])
