@@ -160,16 +160,19 @@ class NoArchive:
     def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
         refuse("off-host archive")
 
-    def discard(self, service_id: str, before: object) -> None:
+    def is_sending(self, server: Server) -> bool:
         refuse("off-host archive")
 
-    def remove(self, service_id: str) -> None:
+    def discard(self, server: Server, before: object) -> None:
         refuse("off-host archive")
 
-    def check(self, service_id: str, budget_bytes: int) -> int:
+    def remove(self, server: Server) -> None:
         refuse("off-host archive")
 
-    def holdings(self, service_id: str) -> Holdings:
+    def check(self, server: Server, budget_bytes: int) -> int:
+        refuse("off-host archive")
+
+    def holdings(self, server: Server) -> Holdings:
         refuse("off-host archive")
 
     def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
