@@ -27,6 +27,7 @@ from ramet.control.duties import drills, retention
 from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_old_archives
 from ramet.control.duties.clock import TrustedTime
 from ramet.control.duties.health import Health
+from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.sampling import Sampling
@@ -213,6 +214,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("followers", 1.0, Observing(plane).observe),
         Duty("upgrades", 60.0, Upgrades(plane).apply),
         Duty("maintenance", 1.0, partial(maintain_servers, plane, trusted.now)),
+        Duty("life spans", 5.0, LifeSpans(plane, trusted.now).tend, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
         Duty("snapshots", min(5.0, settings.snapshot_seconds), ScheduledSnapshots(plane).take_due),

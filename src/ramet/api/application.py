@@ -18,11 +18,19 @@ from ramet.api.methods import Application
 from ramet.api.openapi import document
 from ramet.api.parameters import check_parameters
 from ramet.api.responses import service_of_path
-from ramet.api.routes.account import get_auth_info, identify_user, list_projects, logout, track_event
+from ramet.api.routes.account import (
+    get_auth_info,
+    get_project_limits,
+    identify_user,
+    list_projects,
+    logout,
+    track_event,
+)
 from ramet.api.routes.archive import archive_router, deleted_router
 from ramet.api.routes.following import following_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.imports import imports_router
+from ramet.api.routes.life_spans import life_spans_router
 from ramet.api.routes.logs import logs_router
 from ramet.api.routes.metrics import metrics_router
 from ramet.api.routes.operations import operations_router
@@ -45,6 +53,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     imports_router,
     upgrades_router,
     following_router,
+    life_spans_router,
     restore_router,
     restores_router,
     archive_router,
@@ -57,6 +66,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     logs_router,
     metrics_router,
     list_projects,
+    get_project_limits,
     get_auth_info,
     logout,
     identify_user,

@@ -21,7 +21,7 @@ LIMIT_BYTES = 1024 * 1024
 _SHOWN_CHARACTERS = 64
 _SHOWN_FIELDS = 8
 _REMEDY = "Send one JSON object."
-_PLACE = re.compile(r" - at `\$((?:\[\d+\]|\.\w+)+)`$")
+_PLACE = re.compile(r" - at `\$((?:\[\d+\]|\.\w+)+)(?:\[\.\.\.\])?`$")
 _STEP = re.compile(r"\[\d+\]|\.\w+")
 _FIELD_PROBLEM = re.compile(r"Object (missing required|contains unknown) field `([^`]*)`")
 

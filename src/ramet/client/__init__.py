@@ -11,6 +11,7 @@ from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.client.following import Followers
 from ramet.client.forks import Forks
 from ramet.client.imports import Imports
+from ramet.client.life_spans import Keeping, LifeSpans
 from ramet.client.observation import Observation
 from ramet.client.replica_sets import ReplicaSets
 from ramet.client.replication import Replications
@@ -23,13 +24,14 @@ from ramet.client.waiting import Waiting
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 
-__all__ = ["ApiError", "Client", "ForkStrategy", "Secret", "TimedOut", "WaitFailed"]
+__all__ = ["ApiError", "Client", "ForkStrategy", "Keeping", "Secret", "TimedOut", "WaitFailed"]
 
 
 class Client(
     Account,
     Services,
     Forks,
+    LifeSpans,
     Imports,
     Followers,
     MajorUpgrades,

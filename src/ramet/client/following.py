@@ -3,6 +3,7 @@
 from ramet.api.schemas.following import FollowReport
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given
+from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.upstream import FollowMethod
@@ -25,6 +26,7 @@ class Followers(Connection):
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
+        keeping: Keeping | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a service that follows a server elsewhere; its `initial_password` is in this answer only.
@@ -44,6 +46,7 @@ class Followers(Connection):
             ),
             "environment_tag": environment,
             **given(cpu_millis=cpu_millis, memory_gbs=memory_gbs),
+            **kept_fields(keeping),
         }
         return self.call("POST", self.project_path("followers"), Service, body, idempotency_key)
 

@@ -3,6 +3,7 @@
 from ramet.api.schemas.forks import ForkPlan, ForkReport
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given
+from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.wal_level import WalLevel
@@ -25,6 +26,7 @@ class Forks(Connection):
         quiet: bool | None = None,
         from_deleted: bool | None = None,
         wal_level: WalLevel | None = None,
+        keeping: Keeping | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a fork; its `initial_password` is in this answer only. What is None is inherited.
@@ -43,8 +45,25 @@ class Forks(Connection):
             from_deleted=from_deleted,
             wal_level=wal_level,
         )
+        fields |= kept_fields(keeping)
         body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
         return self.call("POST", self.path(service_id, "forkService"), Service, body, idempotency_key)
+
+    def fork_services(
+        self,
+        service_id: str,
+        strategy: ForkStrategy,
+        count: int,
+        *,
+        environment: Environment = Environment.DEV,
+        keeping: Keeping | None = None,
+        idempotency_key: str | None = None,
+        **fields: str | bool | None,
+    ) -> list[Service]:
+        """Ask for several forks, or none, with these fields of a request for one; each has its own password."""
+        chosen = {**given(**fields), **kept_fields(keeping), "count": count}
+        body = {"fork_strategy": strategy, "environment_tag": environment, **chosen}
+        return self.call("POST", self.path(service_id, "forkServices"), list[Service], body, idempotency_key)
 
     def fork_report(self, service_id: str) -> ForkReport:
         """Return what a READY fork contains."""

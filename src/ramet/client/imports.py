@@ -3,6 +3,7 @@
 from ramet.api.schemas.imports import ImportReport
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given
+from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
@@ -23,6 +24,7 @@ class Imports(Connection):
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
+        keeping: Keeping | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a service with the contents of a database; its `initial_password` is in this answer only.
@@ -36,7 +38,8 @@ class Imports(Connection):
             cpu_millis=cpu_millis,
             memory_gbs=memory_gbs,
         )
-        body = {**_source(name, source_url, source_password), "environment_tag": environment, **fields}
+        kept = kept_fields(keeping)
+        body = {**_source(name, source_url, source_password), "environment_tag": environment, **fields, **kept}
         return self.call("POST", self.project_path("imports"), Service, body, idempotency_key)
 
     def plan_import(

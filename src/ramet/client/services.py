@@ -1,8 +1,12 @@
 """Services: listed, made, forked, changed and deleted."""
 
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
 from ramet.api.schemas.services import ExtensionUpdate, Service
 from ramet.api.schemas.shared import Success
 from ramet.client.connection import Connection, given
+from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
@@ -12,9 +16,10 @@ from ramet.model.wal_level import WalLevel
 class Services(Connection):
     """The operations on services."""
 
-    def list_services(self) -> list[Service]:
-        """Return the services of the project, oldest first."""
-        return self.call("GET", self.path(), list[Service])
+    def list_services(self, labels: Sequence[str] = ()) -> list[Service]:
+        """Return the services of the project, oldest first; with `labels` (key=value or key) those that have them."""
+        query = f"?{urlencode([('label', label) for label in labels])}" if labels else ""
+        return self.call("GET", self.path() + query, list[Service])
 
     def get_service(self, service_id: str) -> Service:
         """Return a service."""
@@ -30,10 +35,12 @@ class Services(Connection):
         environment: Environment = Environment.DEV,
         wal_level: WalLevel | None = None,
         pg_major: int | None = None,
+        keeping: Keeping | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
         """Ask for a new, empty service; its `initial_password` is in this answer only."""
         chosen = given(cpu_millis=cpu_millis, memory_gbs=memory_gbs, wal_level=wal_level, pg_major=pg_major)
+        chosen |= kept_fields(keeping)
         body = {"name": name, "service_type": service_type, "environment_tag": environment, **chosen}
         return self.call("POST", self.path(), Service, body, idempotency_key)
 

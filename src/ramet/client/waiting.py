@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import httpx
 
+from ramet.api.schemas.restore import Snapshot, SnapshotStatus
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
@@ -45,6 +46,23 @@ class Waiting(Connection):
         except ApiError as error:
             if error.status != httpx.codes.NOT_FOUND:
                 raise
+
+    def wait_snapshot(self, service_id: str, snapshot_id: str, timeout_seconds: float = 1800.0) -> Snapshot:
+        """Wait until a manual snapshot is AVAILABLE. Raises TimedOut, or WaitFailed when it could not be taken."""
+        begun = time.monotonic()
+        while True:
+            listed = self.call("GET", self.path(service_id, "snapshots"), list[Snapshot])
+            found = next((one for one in listed if one.id == snapshot_id), None)
+            if found is None:
+                message = f"Snapshot {snapshot_id} of service {service_id} could not be taken"
+                raise WaitFailed("SNAPSHOT_FAILED", message, f"See 'ramet operations {service_id}'.")
+            if found.status is SnapshotStatus.AVAILABLE:
+                return found
+            elapsed = time.monotonic() - begun
+            if elapsed >= timeout_seconds:
+                message = f"Snapshot {snapshot_id} is {found.status} after {timeout_seconds:g} s"
+                raise TimedOut("WAIT_TIMED_OUT", message, "It is taken all the same.")
+            time.sleep(min(max(elapsed / 10, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS, timeout_seconds))
 
     def _wait(
         self, service_id: str, wanted: Status, timeout_seconds: float, seen: Callable[[Service], None] | None

@@ -11,18 +11,19 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.values import BaseBackup
 from ramet.control.archived_forks import base_backup_for, find_parent
-from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.idempotency import earlier_answer, new_identities, remember, replay
+from ramet.control.life_spans import within_limits
 from ramet.control.lookup import wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
-from ramet.control.requests import Accepted, ForkRequest, is_neutralized
+from ramet.control.requests import Accepted, ForkRequest, is_neutralized, kept
 from ramet.control.restore import archive_of, gaps_of
 from ramet.control.services import accept, check_region
 from ramet.errors import Invalid, WrongState
-from ramet.model.fork import ForkStrategy, check_target
+from ramet.model.fork import MOST_AT_ONCE, ForkStrategy, check_target
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
-from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of
+from ramet.model.service import NAME_LIMIT, Origin, Service, check_name, fork_name, is_down, status_of
 from ramet.model.size import parse_size
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest, rollable
 from ramet.model.status import Status
@@ -54,22 +55,42 @@ def fork_service(
     plane: Plane, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
 ) -> Accepted:
     """Accept a fork: check it, choose the restore point, and hold the parent until its data is captured."""
-    asked = (service_id, request)
-    if (earlier := earlier_answer(plane, project_id, idempotency_key, asked)) is not None:
-        return earlier
+    return fork_services(plane, project_id, service_id, request, 1, idempotency_key)[0]
+
+
+def fork_services(
+    plane: Plane,
+    project_id: str,
+    service_id: str,
+    request: ForkRequest,
+    count: int,
+    idempotency_key: str | None = None,
+) -> list[Accepted]:
+    """Accept several forks of the same restore point, or none of them; more than one have their numbers as suffix.
+
+    A repeated request with the same key returns the same forks, and makes those again that are gone.
+    """
+    keys, asked = _keys(idempotency_key, count), _asked(service_id, request, count)
+    earlier = [earlier_answer(plane, project_id, key, asked) for key in keys]
+    if found := _all(earlier):
+        return found
     plan = plan_fork(plane, project_id, service_id, request)
-    new = new_identity(plane, idempotency_key)
+    identities = new_identities(plane, keys)
     with plane.store.write() as tx:
-        if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
-            return replayed
+        replayed = [replay(plane, tx, project_id, key, asked) for key in keys]
+        if found := _all(replayed):
+            return found
         plan = recheck(plane, tx, plan, request)
-        (port,) = reserve_ports(plane, tx, new.free_ports)
-        fork = new.given_to(plan.fork, plane, port)
-        held = None if plan.point.from_archive else plan.parent.id
-        accepted = accept(plane, tx, fork, ProcedureName.FORK, new.password, state_of(tx, plan, request), held)
-        remember(plane, tx, project_id, idempotency_key, asked, fork.id)
+        missing = [n for n, one in enumerate(replayed) if one is None]
+        ports = reserve_ports(plane, tx, identities[0].free_ports, len(missing))
+        wanted = within_limits(tx, [_numbered(plan.fork, n, count) for n in missing])
+        state, held = state_of(tx, plan, request), None if plan.point.from_archive else plan.parent.id
+        for n, port, each in zip(missing, ports, wanted, strict=True):
+            fork = identities[n].given_to(each, plane, port)
+            replayed[n] = accept(plane, tx, fork, ProcedureName.FORK, identities[n].password, state, held)
+            remember(plane, tx, project_id, keys[n], asked, fork.id)
     plane.wake()
-    return accepted
+    return [one for one in replayed if one is not None]
 
 
 def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> ForkPlan:
@@ -107,6 +128,28 @@ def recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkReques
     if point.from_archive and plan.base_backup is None:
         raise WrongState("SNAPSHOT_LOST", f"A snapshot of service {parent.id} has just expired", "Try again.")
     return ForkPlan(parent, known, point, replace(plan.fork, origin=_origin(parent, request, point)), plan.base_backup)
+
+
+def _keys(key: str | None, count: int) -> list[str | None]:
+    """Return the key of each of several forks: one with a space, which no key of a client has. Raises Invalid."""
+    if not 1 <= count <= MOST_AT_ONCE:
+        raise Invalid("INVALID_FIELD", f"count must be between 1 and {MOST_AT_ONCE} (got {count})")
+    return [key if key is None or count == 1 else f"{key} {n}" for n in range(1, count + 1)]
+
+
+def _asked(service_id: str, request: ForkRequest, count: int) -> object:
+    return (service_id, request) if count == 1 else (service_id, request, count)
+
+
+def _all(found: list[Accepted | None]) -> list[Accepted] | None:
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else None
+
+
+def _numbered(fork: Service, n: int, count: int) -> Service:
+    """Return a fork with its number in its name, which stays within the limit."""
+    suffix = "" if count == 1 else f"-{n + 1}"
+    return replace(fork, name=fork.name[: NAME_LIMIT - len(suffix)] + suffix)
 
 
 def _check_received(parent: Service, target: datetime | None) -> None:
@@ -198,6 +241,7 @@ def _child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime
         created_at=now,
         verifier=parent.verifier,
         settings=with_wal_level({}, request.wal_level or wal_level_of(parent.settings)),
+        **kept(request, now),
     )
 
 

@@ -1,6 +1,7 @@
 """Requests that are repeated with the same Idempotency-Key get the answer of the first one."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -34,9 +35,19 @@ class NewIdentity:
 
 def new_identity(plane: Plane, key: str | None) -> NewIdentity:
     """Return the id and the password of a new service, and free ports. Slow: not within a transaction."""
+    return new_identities(plane, [key])[0]
+
+
+def new_identities(plane: Plane, keys: Sequence[str | None]) -> list[NewIdentity]:
+    """Return the identity of a new service for each key; all have the same free ports, which are enough for all."""
+    ports = free_ports(plane, len(keys))
+    return [_new_identity(plane, key, ports) for key in keys]
+
+
+def _new_identity(plane: Plane, key: str | None, ports: list[int]) -> NewIdentity:
     service_id = new_id()
     password = new_password() if key is None else derived_password(plane.root_key, service_id, key)
-    return NewIdentity(service_id, password, scram_verifier(password), free_ports(plane))
+    return NewIdentity(service_id, password, scram_verifier(password), ports)
 
 
 def earlier_answer(plane: Plane, project_id: str, key: str | None, request: object) -> Accepted | None:

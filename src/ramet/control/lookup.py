@@ -14,6 +14,8 @@ from ramet.model.status import Status
 from ramet.procedures.spec import submit
 from ramet.store import replica_sets, services
 
+CHANGEABLE = (Status.READY, Status.PAUSED, Status.UNSTABLE)
+
 
 def find_service(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool = False) -> Service:
     """Return a service of the project that clients may see. Raises NotFound."""
@@ -22,6 +24,14 @@ def find_service(plane: Plane, tx: sa.Connection, project_id: str, service_id: s
         replica_set = set_as_service(plane, tx, project_id, service_id)
         raise no_service(service_id, None if replica_set is None else replica_set.origin)
     return found
+
+
+def changeable_service(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, verb: str) -> Service:
+    """Return a service, and lock its row, for a change that needs no operation. Raises NotFound, and WrongState."""
+    service = find_service(plane, tx, project_id, service_id, lock=True)
+    if service.failed_at is not None or status_of(service) is Status.DELETING:
+        raise wrong_state(service, verb, CHANGEABLE)
+    return service
 
 
 def visible_service(

@@ -1,12 +1,15 @@
 """Projects and the API keys that open them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from ramet.errors import NotFound, Unauthorized
 from ramet.ids import new_id
 from ramet.model.passwords import Secret
-from ramet.model.project import ApiKey, Project, digest_secret, matches, new_key_pair
+from ramet.model.project import ApiKey, Project, ProjectLimits, check_limits, digest_secret, matches, new_key_pair
 from ramet.model.service import check_name
 from ramet.store import projects
 from ramet.store.database import Store
@@ -37,8 +40,18 @@ class Projects:
         with self.store.read() as tx:
             found = projects.get_project(tx, project_id)
         if found is None:
-            raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
+            raise _no_project(project_id)
         return found
+
+    def change_limits(self, project_id: str, changes: Mapping[str, int | None]) -> ProjectLimits:
+        """Change what a project may have, and return all of it; None removes a limit. Raises NotFound and Invalid."""
+        with self.store.write() as tx:
+            found = projects.get_project(tx, project_id)
+            if found is None:
+                raise _no_project(project_id)
+            limits = check_limits(replace(found.limits, **changes))
+            projects.set_limits(tx, project_id, limits)
+        return limits
 
     def create_key(self, project_id: str, name: str, now: datetime) -> tuple[ApiKey, Secret]:
         """Make a key of a project and return it with its secret, which is kept nowhere."""
@@ -82,3 +95,7 @@ class Projects:
                 "Send 'Authorization: Basic' with public_key:secret_key, or make a key with 'ramet key create'.",
             )
         return key
+
+
+def _no_project(project_id: str) -> NotFound:
+    return NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")

@@ -1,9 +1,14 @@
 """What callers ask of the control plane, already parsed: the edges fill these in."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.labels import check_labels
+from ramet.model.life_span import UNLIMITED, LifeTerms, granted
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, ServiceType
 from ramet.model.wal_level import WalLevel
@@ -30,6 +35,9 @@ class CreateRequest:
     with_vectors: bool = False
     wal_level: WalLevel = field(default=WalLevel.REPLICA, repr=False)
     pg_major: int | None = field(default=None, repr=False)
+    labels: Mapping[str, str] = field(default_factory=dict, repr=False)
+    protected: bool = field(default=False, repr=False)
+    life: LifeTerms = field(default=UNLIMITED, repr=False)
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class ForkRequest:
 
     `region_code` can only be the parent's: a request with it is the same request as one without it, so an idempotency
     key identifies both. So it is with `from_deleted`, that the parent is a service that was deleted and is in the
-    off-host archive, and with `wal_level`.
+    off-host archive, and with all that follows.
     """
 
     strategy: ForkStrategy
@@ -55,6 +63,9 @@ class ForkRequest:
     region_code: str | None = field(default=None, repr=False)
     from_deleted: bool = field(default=False, repr=False)
     wal_level: WalLevel | None = field(default=None, repr=False)
+    labels: Mapping[str, str] = field(default_factory=dict, repr=False)
+    protected: bool = field(default=False, repr=False)
+    life: LifeTerms = field(default=UNLIMITED, repr=False)
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,15 @@ class Accepted:
 
     service: Service
     initial_password: Secret | None
+
+
+def kept(request: CreateRequest | ForkRequest, now: datetime) -> dict[str, Any]:
+    """Return the fields of a new service that say how long it is kept, and what it is sorted by. Raises Invalid."""
+    return {
+        "labels": check_labels(request.labels),
+        "protected": request.protected,
+        "life_span": granted(request.life, now),
+    }
 
 
 def is_neutralized(request: ForkRequest) -> bool:

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.values import ExtensionUpdate
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.life_spans import within_limits
 from ramet.control.lookup import (
+    CHANGEABLE,
+    changeable_service,
     check_writable,
     claim,
     find_service,
@@ -20,8 +23,9 @@ from ramet.control.lookup import (
 )
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
-from ramet.control.requests import Accepted, Amount, CreateRequest
-from ramet.errors import Invalid, NotFound
+from ramet.control.protection import check_unprotected
+from ramet.control.requests import Accepted, Amount, CreateRequest, kept
+from ramet.errors import Invalid
 from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, scram_verifier
@@ -31,12 +35,11 @@ from ramet.model.size import Size, parse_size
 from ramet.model.status import Status
 from ramet.model.wal_level import with_wal_level
 from ramet.procedures.servers import server_of
-from ramet.procedures.state import CreateState, Interrupting, OptimizeState, ResizeState, stored_size
-from ramet.store import operations, projects, replica_sets, services
+from ramet.procedures.state import CreateState, DeleteState, Interrupting, OptimizeState, ResizeState, stored_size
+from ramet.store import operations, replica_sets, services
 
 PASSWORD_LIMIT = 1000
 _FRESH = Interrupting()
-_CHANGEABLE = (Status.READY, Status.PAUSED, Status.UNSTABLE)
 
 
 def list_services(plane: Plane, project_id: str) -> list[Service]:
@@ -91,8 +94,8 @@ def accept_new(
     with plane.store.write() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
-        check_project(tx, project_id)
         (port,) = reserve_ports(plane, tx, new.free_ports)
+        (wanted,) = within_limits(tx, [wanted])
         service = new.given_to(wanted, plane, port)
         accepted = accept(plane, tx, service, procedure, new.password, state)
         remember(plane, tx, project_id, idempotency_key, request, service.id)
@@ -114,15 +117,24 @@ def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
     """Accept the deletion of a service in any state; a create, fork or restart is canceled first."""
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        activity = service.activity
-        if activity is not None and activity.procedure == ProcedureName.DELETE:
+        if service.activity is not None and service.activity.procedure == ProcedureName.DELETE:
             return service
-        if activity is not None and activity.procedure in SPECS[ProcedureName.DELETE].interrupts:
-            operations.cancel(tx, activity.operation_id)
-        interrupted = None if activity is None else activity.operation_id
-        changed = claim(plane, tx, service, ProcedureName.DELETE, Interrupting(interrupted=interrupted))
+        check_unprotected(service, "delete")
+        changed = submit_deletion(plane, tx, service)
     plane.wake()
     return changed
+
+
+def submit_deletion(plane: Plane, tx: sa.Connection, service: Service, reason: str | None = None) -> Service:
+    """Submit the deletion of a service whose row is locked, and that is not being deleted; `reason` is in its history.
+
+    Wake the worker after the commit.
+    """
+    activity = service.activity
+    if activity is not None and activity.procedure in SPECS[ProcedureName.DELETE].interrupts:
+        operations.cancel(tx, activity.operation_id)
+    interrupted = None if activity is None else activity.operation_id
+    return claim(plane, tx, service, ProcedureName.DELETE, DeleteState(interrupted=interrupted, reason=reason))
 
 
 def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: Amount, memory_gbs: Amount) -> Service:
@@ -130,8 +142,8 @@ def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: A
     size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size())
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        if status_of(service) not in _CHANGEABLE or service.activity is not None or service.failed_at is not None:
-            raise wrong_state(service, "resize", _CHANGEABLE)
+        if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
+            raise wrong_state(service, "resize", CHANGEABLE)
         state = ResizeState(before=stored_size(service.size), after=stored_size(size))
         changed = claim(plane, tx, service, ProcedureName.RESIZE, state)
     plane.wake()
@@ -199,12 +211,6 @@ def accept(
     return Accepted(claim(plane, tx, service, procedure, state, held), password)
 
 
-def check_project(tx: sa.Connection, project_id: str) -> None:
-    """Raise NotFound for a project that does not exist."""
-    if projects.get_project(tx, project_id) is None:
-        raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
-
-
 def check_region(wanted: str | None, region_code: str) -> None:
     """Raise Invalid for a region other than the only one."""
     if wanted not in (None, region_code):
@@ -260,6 +266,7 @@ def checked_request(plane: Plane, project_id: str, request: CreateRequest) -> Se
         created_at=plane.clock(),
         verifier=Secret(""),
         settings=with_wal_level({}, request.wal_level),
+        **kept(request, plane.clock()),
     )
 
 
@@ -288,9 +295,7 @@ def _change(
 
 def _set(plane: Plane, project_id: str, service_id: str, verb: str, **columns: Any) -> Service:
     with plane.store.write() as tx:
-        service = find_service(plane, tx, project_id, service_id, lock=True)
-        if service.failed_at is not None or status_of(service) is Status.DELETING:
-            raise wrong_state(service, verb, _CHANGEABLE)
+        service = changeable_service(plane, tx, project_id, service_id, verb)
         services.update_service(tx, service.id, **columns)
         return find_service(plane, tx, project_id, service_id)
 

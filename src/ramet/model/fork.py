@@ -6,6 +6,8 @@ from enum import StrEnum
 from ramet.errors import Invalid
 from ramet.model.timestamps import parse_timestamp, rfc3339
 
+MOST_AT_ONCE = 100
+
 
 class ForkStrategy(StrEnum):
     """Which data state a fork holds."""

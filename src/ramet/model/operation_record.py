@@ -22,7 +22,8 @@ class Event:
 class OperationRecord:
     """An operation with its events. `step` is the present one, or the last.
 
-    Those on a read replica set belong to its service, and carry the set's name.
+    Those on a read replica set belong to its service, and carry the set's name. `reason` says why Ramet began it by
+    itself, where it says so.
     """
 
     id: str
@@ -36,3 +37,4 @@ class OperationRecord:
     created_at: datetime
     finished_at: datetime | None
     events: tuple[Event, ...] = ()
+    reason: str | None = None

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ramet.errors import Invalid
 from ramet.model.environment import Environment
 from ramet.model.gaps import Gap
+from ramet.model.life_span import LifeSpan
 from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import ReplicaSet
@@ -62,6 +63,7 @@ class Service(Struct, frozen=True, gc=False):
     `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended;
     `upstream` is the database elsewhere that it follows, `following` how far behind that it is.
     `archive_verified_at` and `archive_drilled_at` are those of drills from the off-host archive.
+    One that is `protected` cannot be deleted, reset or restored, and does not expire.
     """
 
     id: str
@@ -101,6 +103,9 @@ class Service(Struct, frozen=True, gc=False):
     origin: Origin | None = None
     upstream: Upstream | None = None
     following: Following | None = None
+    protected: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+    life_span: LifeSpan | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
     activity: Activity | None = None

@@ -21,7 +21,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import cancel_creations, destroy_replicas, mark_sets_deleted
 from ramet.procedures.servers import PATIENCE_SECONDS, Steps, Tools, await_settled, finish, server_of
-from ramet.procedures.state import Interrupting
+from ramet.procedures.state import DeleteState
 from ramet.store import snapshots
 
 _LONGEST_SHIPPING = timedelta(minutes=1)
@@ -33,11 +33,11 @@ class Delete(Steps):
 
     name = ProcedureName.DELETE
 
-    def settle(self, work: Work[Interrupting]) -> Outcome:
+    def settle(self, work: Work[DeleteState]) -> Outcome:
         cancel_creations(self.tools, work.subject)
         return await_settled(self.tools, work) or Next("destroy")
 
-    def destroy(self, work: Work[Interrupting]) -> Outcome:
+    def destroy(self, work: Work[DeleteState]) -> Outcome:
         destroy_replicas(self.tools, work.subject)
         archived = _complete_archive(self.tools, work)
         if isinstance(archived, Wait):
@@ -57,7 +57,7 @@ class Delete(Steps):
         finish(tx, work, down_reason=f"It could not be deleted: {error}")
 
 
-def _complete_archive(tools: Tools, work: Work[Interrupting]) -> Wait | dict[str, datetime]:
+def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | dict[str, datetime]:
     """Send the rest of a service to the off-host archive; return until when it is there, as a column to set."""
     service = tools.service(work.subject)
     is_late = tools.clock() - work.step_started_at > _LONGEST_SHIPPING

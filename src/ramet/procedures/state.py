@@ -35,6 +35,12 @@ class Interrupting(Restartable, frozen=True, kw_only=True):
     interrupted: str | None = None
 
 
+class DeleteState(Interrupting, frozen=True, kw_only=True):
+    """`reason` says why Ramet deletes the service by itself."""
+
+    reason: str | None = None
+
+
 class CreateState(Restartable, frozen=True, kw_only=True):
     """`is_based`: its first snapshot is recorded."""
 
@@ -270,7 +276,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.RESTART: Restartable,
     ProcedureName.RESIZE: ResizeState,
     ProcedureName.SET_WAL_LEVEL: WalLevelState,
-    ProcedureName.DELETE: Interrupting,
+    ProcedureName.DELETE: DeleteState,
     ProcedureName.OPTIMIZE: OptimizeState,
     ProcedureName.POOLER: PoolerState,
     ProcedureName.CREATE_REPLICAS: Restartable,

@@ -53,6 +53,7 @@ def list_operations(
     query = (
         sa.select(
             operation,
+            operation.c.state["reason"].as_string().label("reason"),
             own_service.label("service_id"),
             sa.func.coalesce(service.c.name, replica_set.c.name).label("service_name"),
         )

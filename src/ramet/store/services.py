@@ -11,6 +11,7 @@ from msgspec.structs import astuple, replace
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
+from ramet.model.life_span import LifeSpan
 from ramet.model.passwords import Secret
 from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
@@ -35,13 +36,13 @@ _ORDER = """
     drill_failure archive_delay storage_warning archived_until archive_base_at archive_from archive_gaps
     archive_problem archive_verified_at archive_drilled_at archive_drill_failure archived_as
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
-    upstream following settings
+    upstream following protected labels life_span settings
 """
 
 
 _NEW = """
     id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
-    settings upstream archived_as
+    settings upstream archived_as protected
 """
 _SIZE = "cpu_millis memory_gbs"
 _ORIGIN = (
@@ -80,7 +81,8 @@ _visible = _without_report.where(
 def insert_service(tx: sa.Connection, new: Service) -> None:
     """Add a service."""
     columns = columns_of(new, _NEW) | columns_of(new.size, _SIZE) | {"verifier": new.verifier.reveal()}
-    columns["archive_gaps"] = gaps_column(new.archive_gaps)
+    columns |= {"archive_gaps": gaps_column(new.archive_gaps), "labels": new.labels or None}
+    columns["life_span"] = life_span_column(new.life_span)
     if new.origin is not None:
         columns |= dict(zip(_ORIGIN, astuple(new.origin), strict=False))
     tx.execute(_INSERT, columns)
@@ -154,6 +156,23 @@ def gaps_column(gaps: Sequence[Gap]) -> list[Any] | None:
     """Return gaps as `update_service` stores them in `archive_gaps`."""
     stored: list[Any] = msgspec.to_builtins(gaps)
     return stored or None
+
+
+def life_span_column(span: LifeSpan | None) -> dict[str, Any] | None:
+    """Return a life span as `update_service` stores it."""
+    return None if span is None else msgspec.to_builtins(span)
+
+
+def with_life_span(tx: sa.Connection) -> list[Service]:
+    """Return the services of all projects that have a life span and are neither deleted nor failed."""
+    return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.life_span.is_not(None)))]
+
+
+def count_live(tx: sa.Connection, project_id: str) -> tuple[int, int]:
+    """Return how many services of a project are neither deleted nor failed, and how many of them are forks."""
+    counts = sa.select(sa.func.count(), sa.func.count(service.c.parent_service_id))
+    everything, forks = tx.execute(counts.where(_LIVE, service.c.project_id == project_id)).one()
+    return everything, forks
 
 
 def trials_of_upgrades(tx: sa.Connection, service_id: str) -> list[Service]:
@@ -232,8 +251,11 @@ def _service(row: sa.Row[Any]) -> Service:
         None if columns[36] is None else Origin(*columns[35:42]),
         None if columns[42] is None else msgspec.convert(columns[42], Upstream),
         None if columns[43] is None else msgspec.convert(columns[43], Following),
-        *columns[44:46],
-        None if columns[46] is None else _activity(*columns[46:]),
+        columns[44],
+        columns[45] or {},
+        None if columns[46] is None else msgspec.convert(columns[46], LifeSpan),
+        *columns[47:49],
+        None if columns[49] is None else _activity(*columns[49:]),
     )
     return Service(*fields)
 

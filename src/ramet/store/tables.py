@@ -47,6 +47,7 @@ project = sa.Table(
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("limits", sa.JSON(none_as_null=True)),
 )
 
 api_key = sa.Table(
@@ -115,6 +116,9 @@ service = sa.Table(
     sa.Column("data_time", UtcTime),
     sa.Column("upstream", sa.JSON(none_as_null=True)),
     sa.Column("following", sa.JSON(none_as_null=True)),
+    sa.Column("protected", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("labels", sa.JSON(none_as_null=True)),
+    sa.Column("life_span", sa.JSON(none_as_null=True)),
     sa.Column("settings", sa.JSON, nullable=False),
     sa.Column("report", sa.JSON(none_as_null=True)),
     sa.Column("operation_id", sa.Text),

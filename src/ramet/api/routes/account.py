@@ -5,6 +5,7 @@ from typing import Any
 from litestar import Request, Response, post
 from litestar.params import JSONBody
 
+from ramet.api.parameters import ProjectId
 from ramet.api.responses import ProjectVerbs, answer, empty, read
 from ramet.api.schemas.account import (
     AnalyticsResult,
@@ -15,6 +16,7 @@ from ramet.api.schemas.account import (
     IdentifyUser,
     Logout,
     Project,
+    ProjectLimits,
     TrackEvent,
 )
 from ramet.model import project as model
@@ -28,6 +30,20 @@ def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) ->
     """The project of the request's API key."""
     project = projects.get_project(request.auth.project_id)
     return answer([Project(project.id, project.name)])
+
+
+@read(
+    "/projects/{project_id:str}/limits",
+    operation_id="getProjectLimits",
+    summary="Get the limits of a project",
+    tags=["Projects"],
+)
+def get_project_limits(projects: ProjectVerbs, project_id: ProjectId) -> Response[ProjectLimits]:
+    """How many services and forks the project may have, and how long its forks may live."""
+    limits = projects.get_project(project_id).limits
+    return answer(
+        ProjectLimits(limits.fork_ttl_seconds, limits.max_fork_ttl_seconds, limits.max_services, limits.max_forks)
+    )
 
 
 @read("/auth/info", operation_id="getAuthInfo", summary="Get the API key in use", tags=["Authentication"])

@@ -6,7 +6,7 @@ from litestar.params import JSONBody
 
 from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, ServiceId, checked_key
 from ramet.api.responses import OF_PROJECT, PlaneDependency, accept, answer, router_of
-from ramet.api.routes.services import accepted_service, service_shape
+from ramet.api.routes.services import accepted_service, kept_fields, service_shape
 from ramet.api.schemas.following import FollowReport, ServiceFollow, ServicePromote
 from ramet.api.schemas.imports import ImportFinding
 from ramet.api.schemas.services import Service
@@ -40,6 +40,7 @@ def follow_database(
             cpu_millis=data.cpu_millis,
             memory_gbs=data.memory_gbs,
             environment=data.environment_tag or Environment.DEV,
+            **kept_fields(data),
         ),
         url=data.source_url,
         password=Secret(data.source_password),

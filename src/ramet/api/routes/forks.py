@@ -11,13 +11,14 @@ from ramet.api.errors import REFUSES
 from ramet.api.parameters import IdempotencyKey, checked_key
 from ramet.api.responses import ServicePath, accept, answer, read, router_of
 from ramet.api.routes.restore import snapshot_shape
-from ramet.api.routes.services import accepted_service
+from ramet.api.routes.services import accepted_service, kept_fields, service_shape
 from ramet.api.schemas.forks import (
     ArchiveDownload,
     BaseSnapshot,
     ForkPlan,
     ForkReport,
     ForkServiceCreate,
+    ForkServicesCreate,
     NotCarriedOver,
     PlannedDownload,
     StepSeconds,
@@ -51,7 +52,30 @@ def fork_service(
     What only the off-host archive has is downloaded first; with from_deleted that may be a service that was deleted.
     With dry_run nothing is created, and the response is 200 with the plan of the fork.
     """
-    request = ForkRequest(
+    request = _request(data)
+    if dry_run:
+        plan = forks.plan_fork(*at, request)
+        return answer(_plan_shape(plan, fork_estimates.estimate_fork(at.plane, plan)))
+    return accepted_service(forks.fork_service(*at, request, checked_key(idempotency_key)))
+
+
+@accept("/forkServices", operation_id="forkServices", tags=["Services"], summary="Fork a service several times")
+def fork_services(
+    at: ServicePath, data: JSONBody[ForkServicesCreate], idempotency_key: IdempotencyKey = None
+) -> Response[list[Service]]:
+    """Accept several forks of the same restore point, or none of them. Each has its own endpoint and password."""
+    accepted = forks.fork_services(*at, _request(data), data.count, checked_key(idempotency_key))
+    return answer([service_shape(one.service, one.initial_password) for one in accepted], 202)
+
+
+@read("/forkReport", operation_id="getForkReport", tags=["Restore"], summary="Get the fork report", opt={REFUSES: True})
+def get_fork_report(at: ServicePath) -> Response[ForkReport]:
+    """What a fork contains: where its history ends, how it was created, and what was checked."""
+    return answer(report_shape(fork_reports.fork_report(*at)))
+
+
+def _request(data: ForkServiceCreate) -> ForkRequest:
+    return ForkRequest(
         strategy=data.fork_strategy,
         name=data.name,
         region_code=data.region_code,
@@ -63,17 +87,8 @@ def fork_service(
         quiet=data.quiet,
         from_deleted=data.from_deleted is True,
         wal_level=data.wal_level,
+        **kept_fields(data),
     )
-    if dry_run:
-        plan = forks.plan_fork(*at, request)
-        return answer(_plan_shape(plan, fork_estimates.estimate_fork(at.plane, plan)))
-    return accepted_service(forks.fork_service(*at, request, checked_key(idempotency_key)))
-
-
-@read("/forkReport", operation_id="getForkReport", tags=["Restore"], summary="Get the fork report", opt={REFUSES: True})
-def get_fork_report(at: ServicePath) -> Response[ForkReport]:
-    """What a fork contains: where its history ends, how it was created, and what was checked."""
-    return answer(report_shape(fork_reports.fork_report(*at)))
 
 
 def _plan_shape(plan: forks.ForkPlan, estimate: fork_estimates.Estimate) -> ForkPlan:

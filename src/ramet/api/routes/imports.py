@@ -10,7 +10,7 @@ from litestar.params import JSONBody
 from ramet.api.errors import REFUSES
 from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, checked_key
 from ramet.api.responses import OF_PROJECT, PlaneDependency, ServicePath, accept, answer, read_in_thread, router_of
-from ramet.api.routes.services import accepted_service, named_type
+from ramet.api.routes.services import accepted_service, kept_fields, named_type
 from ramet.api.schemas.imports import ImportReport, ServiceImport
 from ramet.api.schemas.services import Service
 from ramet.control.requests import CreateRequest
@@ -43,6 +43,7 @@ def import_service(
             cpu_millis=data.cpu_millis,
             memory_gbs=data.memory_gbs,
             environment=data.environment_tag or Environment.DEV,
+            **kept_fields(data),
         ),
         url=data.source_url,
         password=Secret(data.source_password),

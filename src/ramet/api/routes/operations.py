@@ -72,6 +72,7 @@ def _operation_shape(past: OperationRecord) -> Operation:
         step=past.step,
         progress=past.progress,
         error=past.error,
+        reason=past.reason,
         created=past.created_at,
         finished=finished,
         seconds=None if finished is None else (finished - past.created_at).total_seconds(),

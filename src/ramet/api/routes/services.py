@@ -4,11 +4,12 @@ Handlers that only read run on the event loop, those that write in a thread: doc
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response
-from litestar.params import JSONBody
+from litestar.params import JSONBody, QueryParameter
+from msgspec import UNSET
 
 from ramet.api.errors import POLLED
 from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
@@ -26,6 +27,7 @@ from ramet.api.responses import (
 )
 from ramet.api.routes.replica_sets import pooler_shape, replica_set_shape
 from ramet.api.schemas.lag import ServiceFollowing
+from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.services import (
     Addon,
     ExtensionsInput,
@@ -47,12 +49,15 @@ from ramet.api.schemas.services import (
 )
 from ramet.api.schemas.shared import Endpoint, Success
 from ramet.control import services
+from ramet.control.labels import labelled
 from ramet.control.metrics import usage_now, usages_now
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
 from ramet.model import service as model
 from ramet.model.archive import archive_warning, is_archived
 from ramet.model.environment import Environment
+from ramet.model.labels import parse_filter
+from ramet.model.life_span import LifeSpan, LifeTerms
 from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
 from ramet.model.service import Origin, ServiceType, restore_warning, status_of, status_reason
@@ -60,18 +65,25 @@ from ramet.model.status import Status
 from ramet.model.upstream import Following, Upstream
 from ramet.model.wal_level import WalLevel, wal_level_of
 
+Label = Annotated[
+    list[str] | None,
+    QueryParameter(
+        name="label", required=False, description="key=value or key, repeated: only services with all these labels."
+    ),
+]
 _NO_REPLICAS = HaReplicas(0, 0)
 _ForkMetadata = tuple[str | None, str | None, datetime | None, str | None, str | None]
+_EndMetadata = tuple[datetime | None, int | None, int | None, datetime | None, str | None]
+_NO_END: _EndMetadata = (None, None, None, None, None)
 _NO_FORK: _ForkMetadata = (None, None, None, None, None)
 
 
 @read("/", operation_id="getServices", summary="List all services")
-def list_services(plane: PlaneDependency, project_id: ProjectId) -> Response[list[Service]]:
-    """Every service of the project, in the order of their creation."""
-    usages = usages_now(plane, project_id)
-    return answer(
-        [service_shape(each, None, usages.get(each.id)) for each in services.list_services(plane, project_id)]
-    )
+def list_services(plane: PlaneDependency, project_id: ProjectId, label: Label = None) -> Response[list[Service]]:
+    """Every service of the project, or those with all the labels, in the order of their creation."""
+    filters = [parse_filter(text) for text in label or ()]
+    usages, found = usages_now(plane, project_id), services.list_services(plane, project_id)
+    return answer([service_shape(each, None, usages.get(each.id)) for each in labelled(found, filters)])
 
 
 @accept("/", operation_id="createService", summary="Create a service")
@@ -93,6 +105,7 @@ def create_service(
         with_vectors=Addon.AI in (data.addons or []),
         wal_level=data.wal_level or WalLevel.REPLICA,
         pg_major=data.pg_major,
+        **kept_fields(data),
     )
     return accepted_service(services.create_service(plane, project_id, request, checked_key(idempotency_key)))
 
@@ -184,6 +197,13 @@ def set_ha(at: ServicePath, data: JSONBody[SetHAReplicaInput]) -> Response[Servi
     return answer(service_shape(services.set_ha(*at, counts)), 202)
 
 
+def kept_fields(data: KeptBody) -> dict[str, Any]:
+    """Return the fields of a request to the control plane that say how long a new service is kept; null is absent."""
+    ttl, at, idle = data.ttl_seconds, data.expires_at, data.idle_ttl_seconds
+    life = LifeTerms(UNSET if ttl is None else ttl, UNSET if at is None else at, UNSET if idle is None else idle)
+    return {"labels": data.labels or {}, "protected": data.protected is True, "life": life}
+
+
 def accepted_service(accepted: Accepted) -> Response[Any]:
     """Return the response to a create or a fork, the only ones with the password."""
     return answer(service_shape(accepted.service, accepted.initial_password), 202)
@@ -264,7 +284,14 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         wal_level_of(service.settings),
         service.pg_major,
         None if service.upstream is None else _following(service.upstream, service.following),
+        *(_NO_END if service.life_span is None else _end(service.life_span)),
+        service.protected,
+        service.labels,
     )
+
+
+def _end(span: LifeSpan) -> _EndMetadata:
+    return span.expires_at, span.ttl_seconds, span.idle_ttl_seconds, span.idle_expires_at, span.warning
 
 
 def _following(upstream: Upstream, seen: Following | None) -> ServiceFollowing:

@@ -14,6 +14,15 @@ class Project(Struct, frozen=True):
     name: str
 
 
+class ProjectLimits(Struct, frozen=True):
+    """What a project may have; null: no limit. `ramet project limits` changes them on the host."""
+
+    fork_ttl_seconds: Annotated[int | None, Meta(description="The life span of a fork that is requested without one.")]
+    max_fork_ttl_seconds: Annotated[int | None, Meta(description="The longest life span of a fork.")]
+    max_services: Annotated[int | None, Meta(description="How many services there may be, forks included.")]
+    max_forks: int | None
+
+
 class AuthInfoProject(Struct, frozen=True):
     """The project that a key opens."""
 

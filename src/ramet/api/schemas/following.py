@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ramet.api.schemas.imports import ImportFinding, RootCertificate, SourcePassword, SourceUrl
+from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.shared import Body, Cpu, Memory, Name, Tag
 from ramet.model.upstream import FollowMethod
 
@@ -43,7 +44,7 @@ Method = Annotated[
 ]
 
 
-class ServiceFollow(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServiceFollow(KeptBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A service that follows a server elsewhere. The password is in no response, log or listing."""
 
     name: Name

@@ -5,8 +5,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
+from ramet.api.schemas.life_spans import Count, KeptBody
 from ramet.api.schemas.restore import Snapshot
-from ramet.api.schemas.shared import Body, Cpu, Identifier, Memory, Name, Tag, Timestamp, WalLevelWanted
+from ramet.api.schemas.shared import Cpu, Identifier, Memory, Name, Tag, Timestamp, WalLevelWanted
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.snapshot import SnapshotKind
@@ -33,7 +34,7 @@ FromDeleted = Annotated[
 Strategy = Annotated[ForkStrategy, Meta(description="One of LAST_SNAPSHOT, NOW, PITR.")]
 
 
-class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ForkServiceCreate(KeptBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fork of a service. Type, region and storage are the parent's; name and size too, unless given."""
 
     inherited: ClassVar[frozenset[str]] = frozenset(
@@ -51,6 +52,12 @@ class ForkServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=T
     quiet: Quiet | None = None
     from_deleted: FromDeleted | None = None
     wal_level: WalLevelWanted | None = None
+
+
+class ForkServicesCreate(ForkServiceCreate, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several forks of a service. Each has its number as a suffix of the name."""
+
+    count: Count
 
 
 class TransactionMark(Struct, frozen=True):

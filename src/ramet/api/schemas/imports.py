@@ -4,8 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.services import ServiceTypeWanted
-from ramet.api.schemas.shared import Body, Cpu, Memory, Name, Tag
+from ramet.api.schemas.shared import Cpu, Memory, Name, Tag
 from ramet.imports.report import Effect
 
 SourceUrl = Annotated[
@@ -29,7 +30,7 @@ ImportType = Annotated[
 ]
 
 
-class ServiceImport(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServiceImport(KeptBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A service with the contents of a database elsewhere. The password is in no response, log or listing."""
 
     name: Name

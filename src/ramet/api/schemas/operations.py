@@ -32,6 +32,7 @@ class Operation(Struct, frozen=True):
     step: Annotated[str, Meta(description="The current step, or the last one.")]
     progress: Annotated[str, Meta(description="What the step waits for; empty if it does not wait.")]
     error: str | None
+    reason: Annotated[str | None, Meta(description="Why Ramet began it by itself; null if it was requested.")]
     created: Timestamp
     finished: Finished
     seconds: Annotated[float | None, Meta(description="From the request to the end; null while it is running.")]

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ramet.api.schemas.lag import ServiceFollowing
+from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.replica_sets import ReadReplicaSet
 from ramet.api.schemas.shared import (
     Body,
@@ -53,6 +54,15 @@ ProvenArchiveRestore = Annotated[
 ]
 StorageWarning = Annotated[str, Meta(description="Why sessions are read-only now: the storage is nearly full.")]
 WalLevelShown = Annotated[WalLevel, Meta(description="The wal_level of the server; absent if it is replica.")]
+Expiry = Annotated[datetime, Meta(tz=True, description="When the service expires; absent if it does not by time.")]
+TtlShown = Annotated[int, Meta(description="The seconds that its life span was granted for.")]
+IdleTtlShown = Annotated[int, Meta(description="After so many seconds without a client's session it expires.")]
+IdleExpiry = Annotated[datetime, Meta(tz=True, description="When it expires unless a client connects before.")]
+ExpiryWarning = Annotated[str, Meta(description="When the service will be deleted, once that is near.")]
+ProtectedShown = Annotated[
+    bool, Meta(description="Whether the service cannot be deleted, reset or restored, and does not expire.")
+]
+LabelsShown = Annotated[dict[str, str], Meta(description="The labels of the service.")]
 Followed = Annotated[ServiceFollowing, Meta(description="Of a service that follows a database elsewhere.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
@@ -130,6 +140,13 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     wal_level: WalLevelShown = WalLevel.REPLICA
     pg_major: PgMajor | None = None
     following: Followed | None = None
+    expires_at: Expiry | None = None
+    ttl_seconds: TtlShown | None = None
+    idle_ttl_seconds: IdleTtlShown | None = None
+    idle_expires_at: IdleExpiry | None = None
+    expiry_warning: ExpiryWarning | None = None
+    protected: ProtectedShown = False
+    labels: LabelsShown = {}
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -172,7 +189,7 @@ class ServiceTypeWanted(StrEnum):
     VECTOR = "VECTOR"
 
 
-class ServiceCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServiceCreate(KeptBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new, empty service. Without a size it shares the host's resources."""
 
     name: Name

@@ -172,6 +172,14 @@ class Observation:
 
 
 @dataclass(frozen=True)
+class Sessions:
+    """How many clients are connected to a server now; `mark` changes when one connects or works in between."""
+
+    count: int
+    mark: str
+
+
+@dataclass(frozen=True)
 class ExtensionUpdate:
     """An extension of a database whose version is not the one that is installed; `problem` says why it stays so."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ramet.backends.interface.values import ExtensionUpdate
+from ramet.backends.interface.values import ExtensionUpdate, Sessions
 from ramet.errors import Failed, Unavailable
 from ramet.model.gaps import Gap
 from ramet.model.logs import LogEntry
@@ -43,6 +43,7 @@ class Volume:
     verifier: Secret | None = None
     memory_gbs: int | None = None
     log: list[LogEntry] = field(default_factory=list)
+    sessions: Sessions = field(default_factory=lambda: Sessions(0, ""))
     measured: dict[str, float] = field(default_factory=dict)
     pooler_port: int | None = None
     has_database: bool = True

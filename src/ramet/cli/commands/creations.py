@@ -48,6 +48,7 @@ def create_service(
       ramet service create shop --cpu 1000 --memory 4 --environment PROD
       ramet service create shop --pg-version 18
       ramet service create vectors --type VECTOR --no-wait -o json
+      ramet service create shop --protected --label owner=ada
       ramet service create shop --from postgresql://postgres@db.example:5432/shop
     """
     if url is not None and pg_version is not None:
@@ -60,6 +61,8 @@ def create_service(
         return
     if dry_run or password_file is not None or no_owner:
         raise click.UsageError("--dry-run, --password-file and --no-owner need --from.")
+    if new.returns_existing(client, name):
+        return
     new.follow(
         client,
         client.create_service(name, service_type=service_type, wal_level=wal_level, pg_major=pg_version, **new.fields),

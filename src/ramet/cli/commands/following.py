@@ -84,6 +84,8 @@ def follow_service(
         report = client.plan_follow(name, **fields)
         print_result(report, new.output, lambda: print_pairs(_pairs(report)))
         return
+    if new.returns_existing(client, name):
+        return
     accepted = client.follow_database(name, **fields, **new.fields)
     new.follow(client, accepted, doing="Copying", detail=Progress(client, accepted.service_id))
 

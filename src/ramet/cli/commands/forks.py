@@ -1,13 +1,18 @@
 """`ramet service fork`: a new service with the data of another one."""
 
+from typing import Any
+
 import click
 
 from ramet.cli.commands.fork_reports import plan_pairs
 from ramet.cli.commands.new_services import NewService, new_service_options
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
+from ramet.cli.ui.keeping import free_fork_name
 from ramet.cli.ui.options import WAL_LEVEL, with_parent
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
+from ramet.model.fork import MOST_AT_ONCE
+from ramet.model.service import fork_name
 from ramet.model.wal_level import WalLevel
 
 
@@ -16,7 +21,14 @@ from ramet.model.wal_level import WalLevel
 @click.option(
     "--dry-run", is_flag=True, help="Show what the fork would be and how long it would take, and create nothing."
 )
-@click.option("--name", help="Name of the fork.  [default: the name of the parent with '-fork']")
+@click.option("--name", help="Name of the fork.  [default: the name of the parent with '-fork', and a number]")
+@click.option(
+    "--count",
+    type=click.IntRange(1, MOST_AT_ONCE),
+    default=1,
+    show_default=True,
+    help="Make so many forks, or none; each has its number as a suffix of the name.",
+)
 @click.option(
     "--quiet/--no-quiet",
     default=None,
@@ -31,6 +43,7 @@ def fork_service(
     point: ChosenPoint,
     dry_run: bool,
     name: str | None,
+    count: int,
     quiet: bool | None,
     from_deleted: bool,
     wal_level: WalLevel | None,
@@ -45,6 +58,8 @@ def fork_service(
       ramet service fork shop --now
       ramet service fork shop --last-snapshot --name preview-42
       ramet service fork shop --snapshot before-the-migration
+      ramet service fork shop --now --name preview-42 --ttl 2h --label pr=42
+      ramet service fork shop --last-snapshot --name worker --count 8 --idle-ttl 30m
       ramet service fork shop --to-timestamp "10 minutes ago"
       ramet service fork shop --to-timestamp 2026-01-15T10:30:00Z --name before-the-accident
       ramet service fork shop --from-deleted --to-timestamp "2 days ago"
@@ -55,4 +70,39 @@ def fork_service(
         plan = client.plan_fork(parent_id, point.strategy, environment_tag=new.environment, **fields)
         print_result(plan, new.output, lambda: print_pairs(plan_pairs(plan)))
         return
-    new.follow(client, client.fork_service(parent_id, point.strategy, name=name, quiet=quiet, **chosen, **new.fields))
+    wanted = name if name is not None or from_deleted else _default_name(client, parent_id, new)
+    if count > 1:
+        _fork_several(client, parent_id, point, wanted or "fork", count, quiet=quiet, chosen=chosen, new=new)
+        return
+    if wanted is not None and new.returns_existing(client, wanted):
+        return
+    new.follow(client, client.fork_service(parent_id, point.strategy, name=wanted, quiet=quiet, **chosen, **new.fields))
+
+
+def _default_name(client: Client, parent_id: str, new: NewService) -> str | None:
+    """Return a name that is free; None, the server's default, where a repeated request must be the same."""
+    if new.idempotency_key is not None:
+        return None
+    known = client.list_services()
+    parent = next((one.name for one in known if one.service_id == parent_id), None)
+    if parent is None:
+        return None
+    return fork_name(parent) if new.allow_duplicate_name or new.if_not_exists else free_fork_name(known, parent)
+
+
+def _fork_several(
+    client: Client,
+    parent_id: str,
+    point: ChosenPoint,
+    name: str,
+    count: int,
+    *,
+    quiet: bool | None,
+    chosen: dict[str, Any],
+    new: NewService,
+) -> None:
+    if new.returns_existing(client, *(f"{name}-{n}" for n in range(1, count + 1))):
+        return
+    fields = {**chosen, "name": name, "quiet": quiet, **new.fields}
+    for accepted in client.fork_services(parent_id, point.strategy, count, **fields):
+        new.follow(client, accepted)

@@ -133,6 +133,8 @@ def run_import(
         report = client.plan_import(name, service_type=service_type, **fields)
         print_result(report, new.output, lambda: print_pairs(import_report_pairs(report)))
         return
+    if new.returns_existing(client, name):
+        return
     accepted = client.import_service(name, service_type=service_type, **fields, **new.fields)
     new.follow(client, accepted, doing="Importing", detail=Progress(client, accepted.service_id))
     if new.output == "table" and new.waiting.seconds is not None:

@@ -10,12 +10,13 @@ import msgspec
 
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
+from ramet.cli.ui.keeping import KEPT, find_taken, keeping_of, keeping_options
 from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
-from ramet.client import Client
+from ramet.client import Client, Keeping
 from ramet.errors import Error
 from ramet.model.environment import Environment
 from ramet.model.service import ServiceType
@@ -31,6 +32,9 @@ class NewService:
     memory: str | None
     environment: Environment
     idempotency_key: str | None
+    keeping: Keeping
+    allow_duplicate_name: bool
+    if_not_exists: bool
     no_save_password: bool
     waiting: Waiting
     output: str
@@ -42,8 +46,23 @@ class NewService:
             "cpu_millis": self.cpu,
             "memory_gbs": self.memory,
             "environment": self.environment,
+            "keeping": self.keeping,
             "idempotency_key": self.idempotency_key,
         }
+
+    def returns_existing(self, client: Client, *names: str) -> bool:
+        """Print the services that have these names already, if the user wants that; True when there is no more to do.
+
+        Raises Invalid for a name that is taken. A request with an idempotency key may be a repetition: it has the name.
+        """
+        if self.allow_duplicate_name or (self.idempotency_key is not None and not self.if_not_exists):
+            return False
+        found = find_taken(client.list_services(), names, if_not_exists=self.if_not_exists)
+        for one in found:
+            doing, done = f"Waiting for {one.name}", f"{one.name} is READY"
+            ready = None if one.paused else self.waiting.follow(client.wait_ready, one.service_id, doing, done)
+            print_service(ready or one, self.output)
+        return bool(found)
 
     def follow(
         self, client: Client, accepted: Service, doing: str = "", detail: Callable[[], str] = lambda: ""
@@ -80,6 +99,7 @@ def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def with_new(**named: Any) -> Any:
+            named["keeping"] = keeping_of(**{name: named.pop(name) for name in KEPT})
             new = NewService(**{name: named.pop(name) for name in NewService.__dataclass_fields__})
             return command(new=new, **named)
 
@@ -96,6 +116,6 @@ def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[
             show_default=True,
             help="Environment: PROD (protected) or DEV (neutralized when forked).",
         )
-        return cpu(memory(environment(key(password_option(waiting_options(output_option(with_new)))))))
+        return cpu(memory(environment(keeping_options(key(password_option(waiting_options(output_option(with_new))))))))
 
     return decorate

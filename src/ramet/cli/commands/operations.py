@@ -68,7 +68,7 @@ def _row(operation: Operation) -> list[str | Text]:
         operation.operation,
         Text(operation.status, style=_COLOURS.get(operation.status, "yellow")),
         took,
-        (operation.error or operation.progress).partition("\n")[0],
+        (operation.error or operation.reason or operation.progress).partition("\n")[0],
     ]
 
 

@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
+from msgspec import UNSET, UnsetType
 
 from ramet.app import open_store
 from ramet.cli.host import instance
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.host.serving import default_url
-from ramet.cli.ui.durations import local_time
+from ramet.cli.ui.durations import Duration, local_time
 from ramet.cli.ui.options import FILE, data_option, find_named, output_option
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
 from ramet.cli.user_files.credentials import Credentials, write_credentials
@@ -19,6 +21,21 @@ from ramet.control.projects import Projects
 from ramet.errors import Invalid
 from ramet.model.project import ApiKey, Project
 from ramet.settings import load_settings
+
+
+class LimitOrNone(click.ParamType[int | UnsetType | None]):
+    """A value of another type, or the word 'none'."""
+
+    def __init__(self, inner: click.ParamType[Any]) -> None:
+        self.inner, self.name = inner, inner.name
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | UnsetType | None:
+        """Return the value, None for no limit, UNSET where nothing was given."""
+        if value is UNSET:
+            return UNSET
+        return None if value == "none" else round(self.inner.convert(value, param, ctx))
 
 
 @click.group("project")
@@ -63,6 +80,46 @@ def create_project(name: str, output: str, data_dir: Path | None) -> None:
     print_result(_project(made), output, lambda: print_pairs([("id", made.id), ("name", made.name)]))
     if output == "table":
         say(f"To create a key: ramet key create --project {made.id}")
+
+
+@project_group.command("limits")
+@click.argument("project", required=False)
+@click.option("--fork-ttl", type=LimitOrNone(Duration()), default=UNSET, help="Life span of forks without one.")
+@click.option("--max-fork-ttl", type=LimitOrNone(Duration()), default=UNSET, help="Longest life span of a fork.")
+@click.option("--max-services", type=LimitOrNone(click.INT), default=UNSET, help="Most services, forks included.")
+@click.option("--max-forks", type=LimitOrNone(click.INT), default=UNSET, help="Most forks.")
+@output_option
+@data_option
+def project_limits(
+    project: str | None,
+    fork_ttl: int | UnsetType | None,
+    max_fork_ttl: int | UnsetType | None,
+    max_services: int | UnsetType | None,
+    max_forks: int | UnsetType | None,
+    output: str,
+    data_dir: Path | None,
+) -> None:
+    """Show or change what a project may have. 'none' removes a limit. Services that exist are not affected.
+
+    \b
+    Examples:
+      ramet project limits
+      ramet project limits ci --fork-ttl 8h --max-fork-ttl 3d --max-forks 50
+      ramet project limits ci --max-forks none
+    """
+    given = {
+        "fork_ttl_seconds": fork_ttl,
+        "max_fork_ttl_seconds": max_fork_ttl,
+        "max_services": max_services,
+        "max_forks": max_forks,
+    }
+    changes = {name: value for name, value in given.items() if value is not UNSET}
+    with _projects(data_dir) as projects:
+        project_id = _project_id(projects, project)
+        limits = projects.change_limits(project_id, changes) if changes else projects.get_project(project_id).limits
+    shown = {name: getattr(limits, name) for name in given}
+    pairs = [(name, "none" if value is None else str(value)) for name, value in shown.items()]
+    print_result(shown, output, lambda: print_pairs(pairs))
 
 
 @key_group.command("list")

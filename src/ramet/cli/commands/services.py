@@ -3,33 +3,36 @@
 import click
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import output_option, with_client, with_service
+from ramet.cli.ui.options import complete_service, find_service, output_option, with_client, with_service
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_deleted, print_service, print_services
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import forget_password
 from ramet.client import Client
+from ramet.errors import WrongState
 from ramet.model.environment import Environment
 
 
 @click.command("list")
 @click.option("--deleted", is_flag=True, help="List deleted services that can still be forked, with --from-deleted.")
+@click.option("--label", "labels", metavar="KEY[=VALUE]", multiple=True, help="Only with this label; can be repeated.")
 @output_option
 @with_client
-def list_services(client: Client, deleted: bool, output: str) -> None:
+def list_services(client: Client, deleted: bool, labels: tuple[str, ...], output: str) -> None:
     """List all services. The table shows forks below their parents.
 
     \b
     Examples:
       ramet service list
+      ramet service list --label pr=42
       ramet service list -o json | jq -r '.[] | select(.status == "READY") | .name'
     """
     if deleted:
         print_deleted(client.list_deleted_services(), output)
         return
-    services = client.list_services()
+    services = client.list_services(labels)
     print_services(services, output)
-    if not services and output == "table":
+    if not services and not labels and output == "table":
         say("The project has no services. To create one: ramet service create NAME")
 
 
@@ -80,7 +83,8 @@ def stop_service(client: Client, service: Service, waiting: Waiting, output: str
 
 
 @click.command("delete")
-@with_service
+@click.argument("services", nargs=-1, metavar="SERVICE...", shell_complete=complete_service)
+@click.option("--label", "labels", metavar="KEY[=VALUE]", multiple=True, help="All services with this label.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation; for DEV services only.")
 @click.option(
     "--confirm",
@@ -88,19 +92,48 @@ def stop_service(client: Client, service: Service, waiting: Waiting, output: str
     help="Do not ask for confirmation: NAME is the name of the service. Also for PROD services.",
 )
 @waiting_options
-def delete_service(client: Client, service: Service, yes: bool, confirm: str | None, waiting: Waiting) -> None:
-    """Delete a service with its snapshots and its WAL archive. Its forks are not affected.
+@with_client
+def delete_services(
+    client: Client, services: tuple[str, ...], labels: tuple[str, ...], yes: bool, confirm: str | None, waiting: Waiting
+) -> None:
+    """Delete services with their snapshots and their WAL archives. Their forks are not affected.
+
+    They are named by id or by name, or by labels: then all services that have every label. None is deleted unless all
+    are confirmed and none is protected.
 
     \b
     Examples:
       ramet service delete preview-42 --yes
+      ramet service delete preview-41 preview-42 --yes
+      ramet service delete --label pr=42 --yes
       ramet service delete shop --confirm shop
     """
-    _confirm(service, yes, confirm)
-    client.delete_service(service.service_id)
-    forget_password(service.endpoint)
-    name = service.name
-    waiting.follow(client.wait_deleted, service.service_id, f"Deleting {name}", f"{name} is deleted")
+    if bool(services) is bool(labels):
+        raise click.UsageError("Give services or --label.")
+    found = client.list_services(labels) if labels else [find_service(client, name) for name in services]
+    chosen = list({one.service_id: one for one in found}.values())
+    if not chosen:
+        say("No service has these labels.")
+        return
+    for service in chosen:
+        _check_unprotected(service)
+    for service in chosen:
+        _confirm(service, yes, confirm)
+    for service in chosen:
+        client.delete_service(service.service_id)
+        forget_password(service.endpoint)
+    for service in chosen:
+        name = service.name
+        waiting.follow(client.wait_deleted, service.service_id, f"Deleting {name}", f"{name} is deleted")
+
+
+def _check_unprotected(service: Service) -> None:
+    if service.metadata.protected:
+        raise WrongState(
+            "PROTECTED",
+            f"{service.name} ({service.service_id}) is protected, so nothing was deleted",
+            f"Remove its protection first: ramet service unprotect {service.service_id}",
+        )
 
 
 def _confirm(service: Service, yes: bool, confirm: str | None) -> None:

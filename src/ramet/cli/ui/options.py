@@ -80,7 +80,7 @@ def with_service(command: Callable[..., Any]) -> Callable[..., Any]:
     def found(*, client: Client, service: str, **named: Any) -> Any:
         return command(client=client, service=find_service(client, service), **named)
 
-    return click.argument("service", shell_complete=_complete_service)(with_client(found))
+    return click.argument("service", shell_complete=complete_service)(with_client(found))
 
 
 def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,7 +95,7 @@ def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
             parent_id = find_service(client, service).service_id
         return command(client=client, parent_id=parent_id, from_deleted=from_deleted, **named)
 
-    return click.argument("service", shell_complete=_complete_service)(with_client(found))
+    return click.argument("service", shell_complete=complete_service)(with_client(found))
 
 
 def setting_option(name: str) -> Callable[[Command], Command]:
@@ -143,7 +143,8 @@ def find_named(known: Sequence[Named], wanted: str, thing: str, remedy: str, id_
     return found[0]
 
 
-def _complete_service(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_service(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the services whose id or name begins so, for the completion of a shell."""
     try:
         with open_client(ctx.params.get("credentials_file"), _COMPLETION_SECONDS) as client:
             services = client.list_services()

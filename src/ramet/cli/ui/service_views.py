@@ -22,6 +22,9 @@ def print_services(services: Sequence[Service], output: str) -> None:
         print_data(services, output)
         return
     print_rows(COLUMNS, [row_of(service, branch) for branch, service in lineage(services)])
+    for service in services:
+        if service.metadata.expiry_warning is not None:
+            say(f"{service.name}: {service.metadata.expiry_warning}.")
     for warning in dict.fromkeys(service.metadata.storage_warning for service in services):
         if warning is not None:
             say(warning)
@@ -66,7 +69,9 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         *_optional("reason", service.metadata.status_reason),
         *_optional("read-only", service.metadata.storage_warning),
         *_optional("restore", service.metadata.restore_warning),
+        *_optional("expires soon", service.metadata.expiry_warning),
         ("environment", str(service.metadata.environment)),
+        *_kept(service),
         ("type", shown_type(service)),
         ("size", shown_size(service)),
         ("endpoint", shown_endpoint(service)),
@@ -137,6 +142,21 @@ def _origin(service: Service) -> list[tuple[str, str | Text]]:
         *_optional("target time", metadata.target_time),
         *_optional("data as of", metadata.data_time),
         *_optional("snapshot", metadata.snapshot_id),
+    ]
+
+
+def _kept(service: Service) -> list[tuple[str, str | Text]]:
+    """Return how long a service is kept, and its labels."""
+    metadata = service.metadata
+    return [
+        *([("protected", "yes")] if metadata.protected else []),
+        *_optional("expires", metadata.expires_at),
+        *([] if metadata.idle_ttl_seconds is None else [("idle time", f"{metadata.idle_ttl_seconds} s at most")]),
+        *(
+            [("labels", ", ".join(f"{key}={value}" for key, value in metadata.labels.items()))]
+            if metadata.labels
+            else []
+        ),
     ]
 
 

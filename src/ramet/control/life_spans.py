@@ -1,0 +1,52 @@
+"""The life span of a service as its users set it, within the limits of its project."""
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.control.lookup import changeable_service
+from ramet.control.plane import Plane
+from ramet.errors import Invalid, NotFound
+from ramet.model.life_span import UNLIMITED, LifeSpan, LifeTerms, granted, renewed
+from ramet.model.project import ProjectLimits, check_counts, limited
+from ramet.model.service import Service
+from ramet.store import projects, services
+
+
+def extend_service(plane: Plane, project_id: str, service_id: str, terms: LifeTerms) -> Service:
+    """Change when a service expires; without terms its life span begins again. An announced end is off."""
+    with plane.store.write() as tx:
+        service = changeable_service(plane, tx, project_id, service_id, "extendService")
+        now = plane.clock()
+        span = _renewed(service, plane) if terms == UNLIMITED else granted(terms, now, service.life_span)
+        if service.origin is not None:
+            span = limited(_limits(tx, project_id), span, now)
+        services.update_service(tx, service.id, life_span=services.life_span_column(span))
+        return changeable_service(plane, tx, project_id, service_id, "extendService")
+
+
+def within_limits(tx: sa.Connection, new: list[Service]) -> list[Service]:
+    """Return new services of one project with the life spans that it gives them.
+
+    Raises NotFound for a project that does not exist, and Exhausted or Invalid for what is over its limits. Ports are
+    reserved before: so no other request adds services at the same time.
+    """
+    project_id, now = new[0].project_id, new[0].created_at
+    limits = _limits(tx, project_id)
+    has, forks = services.count_live(tx, project_id)
+    check_counts(limits, has + len(new), forks + sum(one.origin is not None for one in new))
+    return [one if one.origin is None else replace(one, life_span=limited(limits, one.life_span, now)) for one in new]
+
+
+def _limits(tx: sa.Connection, project_id: str) -> ProjectLimits:
+    project = projects.get_project(tx, project_id)
+    if project is None:
+        raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
+    return project.limits
+
+
+def _renewed(service: Service, plane: Plane) -> LifeSpan:
+    if service.life_span is None:
+        raise Invalid(
+            "NO_LIFE_SPAN", f"Service {service.id} does not expire", "Send ttl_seconds, expires_at or idle_ttl_seconds."
+        )
+    return renewed(service.life_span, plane.clock())
