@@ -14,10 +14,11 @@ from ramet.api.schemas.metrics import MetricsSeriesRequest
 from ramet.api.schemas.services import ServiceCreate
 from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
+from tests.api.world import bodies
 
 for _module in pkgutil.walk_packages(ramet.api.__path__, "ramet.api."):
     importlib.import_module(_module.name)
-BODIES = sorted(Body.__subclasses__(), key=lambda struct: struct.__name__)
+BODIES = sorted(bodies(), key=lambda struct: struct.__name__)
 NO_FIELD_TAKES = [1.5, [1], {"a": {"b": 1}}, "x" * 5000, True]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ramet.api.application import BASE_PATH
 from ramet.api.schemas.shared import Body
-from tests.api.world import JsonObject, World, open_world
+from tests.api.world import JsonObject, World, bodies, open_world
 
 NOW = {"fork_strategy": "NOW"}
 BAD_SIZES = [
@@ -241,6 +241,7 @@ _OPERATIONS_WITH_A_BODY = [
 _NEAR_VALUES = [
     "", "x", "0", "1", "500", "2", "shared", 0, 1, 2, 500, -1, 2**63, 1.0, True, None, "2026-01-15T10:30:00Z",
     "2026-01-15T10:30:00+02:00", "local", ["ai"], ["time-series"], [{"key": "x", "value": "y"}], [], {},
+    {"pr": "42"}, {"pr": None},
     *(word for schema in _DOCUMENT["components"]["schemas"].values() for word in schema.get("enum", ())),
 ]  # fmt: skip
 
@@ -278,7 +279,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def test_no_values_of_the_fields_of_a_request_make_a_fault(
     changing: World, method: str, path: str, schema: str
 ) -> None:
-    struct = next(each for each in Body.__subclasses__() if each.__name__ == schema)
+    struct = next(each for each in bodies() if each.__name__ == schema)
     codes: Counter[str] = Counter()
     service_id = next((each["service_id"] for each in changing.listed() if each["status"] == "READY"), "")
     names = {"project_id": changing.tenant.project.id, "service_id": service_id or changing.ready()["service_id"]}

@@ -10,6 +10,7 @@ import httpx
 from litestar.testing import TestClient
 
 from ramet.api.application import BASE_PATH, create_app
+from ramet.api.schemas.shared import Body
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane
@@ -23,6 +24,11 @@ from ramet.store.database import Store
 from tests.stores import open_store
 
 JsonObject = dict[str, Any]
+
+
+def bodies(kind: type[Body] = Body) -> list[type[Body]]:
+    """Return the structs of all request bodies, also of those that extend another one."""
+    return [found for each in kind.__subclasses__() for found in (each, *bodies(each))]
 
 
 class Clock:

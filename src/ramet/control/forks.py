@@ -4,7 +4,7 @@ The transaction checks again only what can have changed by then: the parent's st
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -147,9 +147,10 @@ def _all(found: list[Accepted | None]) -> list[Accepted] | None:
 
 
 def _numbered(fork: Service, n: int, count: int) -> Service:
-    """Return a fork with its number in its name, which stays within the limit."""
+    """Return a fork with its number in its name, which stays within the limit; lists show it in this order."""
     suffix = "" if count == 1 else f"-{n + 1}"
-    return replace(fork, name=fork.name[: NAME_LIMIT - len(suffix)] + suffix)
+    created_at = fork.created_at + timedelta(microseconds=n)
+    return replace(fork, name=fork.name[: NAME_LIMIT - len(suffix)] + suffix, created_at=created_at)
 
 
 def _check_received(parent: Service, target: datetime | None) -> None:

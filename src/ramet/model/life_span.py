@@ -76,6 +76,11 @@ class LifeSpan(Struct, frozen=True, omit_defaults=True):
             return f"The service is deleted at {rfc3339(ends_at)} unless a client connects or it is extended"
         return f"The service is deleted at {rfc3339(ends_at)} unless it is extended"
 
+    @property
+    def as_granted(self) -> "LifeSpan":
+        """The span without what was observed of the service."""
+        return LifeSpan(self.expires_at, self.ttl_seconds, self.idle_ttl_seconds)
+
     def is_due_for_announcement(self, now: datetime) -> bool:
         """Tell whether it is to be announced now."""
         return self.announced_at is None and self.ends_at is not None and now >= self.ends_at - self.lead

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
 from ramet.model.gaps import Gap
+from ramet.model.life_span import LifeSpan
 from ramet.model.passwords import Secret
 from ramet.model.project import ApiKey, Project
 from ramet.model.replica_set import Node, ReplicaSet
@@ -61,6 +62,9 @@ class ServiceEntry(Struct, frozen=True, kw_only=True):
     replica_sets: tuple[ReplicaSetEntry, ...] = ()
     archive_gaps: tuple[Gap, ...] = ()
     archived_as: str | None = None
+    protected: bool = False
+    labels: dict[str, str] = {}
+    life_span: LifeSpan | None = None
 
     @property
     def archive_name(self) -> str:
@@ -147,6 +151,9 @@ def entry_of(service: Service, sets: list[ReplicaSet]) -> ServiceEntry:
         replica_sets=tuple(_set_entry(each) for each in sets if each.ready_at is not None),
         archive_gaps=service.archive_gaps,
         archived_as=service.archived_as,
+        protected=service.protected,
+        labels=service.labels,
+        life_span=None if service.life_span is None else service.life_span.as_granted,
     )
 
 
@@ -172,6 +179,9 @@ def service_of(entry: ServiceEntry, verifier: Secret, volume_type: str) -> Servi
         settings=entry.settings,
         archive_gaps=entry.archive_gaps,
         archived_as=entry.archived_as,
+        protected=entry.protected,
+        labels=entry.labels,
+        life_span=entry.life_span,
     )
 
 

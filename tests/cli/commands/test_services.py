@@ -79,7 +79,7 @@ def test_stop_and_start_wait_too(terminal: Terminal) -> None:
 
 
 def test_an_ambiguous_name_is_refused_with_the_ids(terminal: Terminal) -> None:
-    first, second = terminal.made("service", "create", "twin"), terminal.made("service", "create", "twin")
+    first, second = (terminal.made("service", "create", "twin", "--allow-duplicate-name") for _ in range(2))
     said = terminal.ramet("service", "get", "twin")
     assert said.code == 3
     assert first["service_id"] in said.err

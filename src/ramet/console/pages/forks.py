@@ -9,18 +9,29 @@ from ramet.console.error_pages import form_status
 from ramet.console.pages.services import created_page
 from ramet.console.rendering import page
 from ramet.console.views.fork_report import report_view
-from ramet.console.views.forms import Form, environment_of, new_key, refused, sentence_of, sizes, split_size
+from ramet.console.views.forms import (
+    Form,
+    InvalidField,
+    environment_of,
+    new_key,
+    refused,
+    sentence_of,
+    sizes,
+    split_size,
+)
+from ramet.console.views.life_spans import kept_fields
 from ramet.console.views.restore_window import restore_view
 from ramet.control.fork_estimates import estimate_fork
 from ramet.control.fork_reports import fork_report
-from ramet.control.forks import fork_service, plan_fork
-from ramet.control.requests import ForkRequest
+from ramet.control.forks import fork_services, plan_fork
+from ramet.control.requests import Accepted, ForkRequest
 from ramet.control.services import get_service
+from ramet.endpoints import connection_uri
 from ramet.errors import Error, Invalid
-from ramet.model.fork import ForkStrategy
+from ramet.model.fork import MOST_AT_ONCE, ForkStrategy
 from ramet.model.service import Service, fork_name
 
-_ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment")
+_ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", "ttl", "idle_ttl", "labels")
 
 
 @read("/services/{service_id:str}/fork", sync_to_thread=True)
@@ -50,12 +61,32 @@ def fork_plan(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> 
 def fork(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
     """Fork a service."""
     try:
-        request = _fork_request(fields)
-        accepted = fork_service(session.plane, session.project_id, service_id, request, fields.get("key"))
+        request, count = _fork_request(fields), _count(fields)
+        accepted = fork_services(session.plane, session.project_id, service_id, request, count, fields.get("key"))
     except Error as error:
         parent = get_service(session.plane, session.project_id, service_id)
         return _fork_page(session, parent, refused(fields, error), status_code=form_status(error))
-    return created_page(session, accepted)
+    return created_page(session, accepted[0]) if count == 1 else _created(session, service_id, accepted)
+
+
+def _created(session: CurrentSession, parent_id: str, accepted: list[Accepted]) -> Response[str]:
+    """Return the only page that shows the passwords of several forks."""
+    parent = get_service(session.plane, session.project_id, parent_id)
+    tls = session.plane.backend.host.has_tls(parent.pg_major)
+    made = [(one.service, _uri(one, tls=tls)) for one in accepted]
+    return page("forks_created.html", session, parent=parent, made=made)
+
+
+def _uri(accepted: Accepted, *, tls: bool) -> str | None:
+    service, password = accepted.service, accepted.initial_password
+    return None if password is None else connection_uri(service.host, service.port, password=password.reveal(), tls=tls)
+
+
+def _count(values: Mapping[str, str]) -> int:
+    text = values.get("count") or "1"
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_AT_ONCE):
+        raise InvalidField("count", f"Enter a whole number from 1 to {MOST_AT_ONCE}")
+    return int(text)
 
 
 @read("/services/{service_id:str}/report", sync_to_thread=True)
@@ -95,6 +126,7 @@ def _fork_request(values: Mapping[str, str]) -> ForkRequest:
         memory_gbs=memory,
         target_time=(values.get("target_time") or None) if strategy is ForkStrategy.PITR else None,
         environment=environment_of(values),
+        **kept_fields(values),
         snapshot_id=(values.get("snapshot_id") or None) if strategy is ForkStrategy.LAST_SNAPSHOT else None,
     )
 

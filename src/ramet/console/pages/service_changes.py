@@ -18,8 +18,9 @@ from ramet.console.views.forms import (
     split_size,
     wal_level_of_form,
 )
+from ramet.console.views.life_spans import kept_values, labels_of, terms_of
 from ramet.console.views.restore_settings import AMOUNTS, default_settings, entered_settings, typed_settings
-from ramet.control import archive, poolers, replica_sets, replication, restore, services
+from ramet.control import archive, labels, life_spans, poolers, protection, replica_sets, replication, restore, services
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.followers.verbs import promote_service
@@ -164,6 +165,38 @@ CHANGES: Mapping[str, Change[Service]] = {
         fields=("window",),
         done="The settings of the restore window have been saved.",
     ),
+    "extend": Change(
+        "Extend",
+        "Save",
+        "The service is deleted when its life span is over, counted from now. That is announced before, and you can"
+        " extend it again. Leave both fields empty to keep it for good.",
+        life_spans.extend_service,
+        lambda values: (terms_of(values),),
+        fields=("life_span",),
+        done="The life span has been saved.",
+    ),
+    "protect": Change(
+        "Protect",
+        "Protect",
+        "The service cannot be deleted, reset or restored, by anybody, and does not expire, until you remove the"
+        " protection.",
+        partial(protection.set_protection, protected=True),
+    ),
+    "unprotect": Change(
+        "Remove the protection of",
+        "Remove protection",
+        "The service can be deleted, reset and restored again, and expires if it has a life span.",
+        partial(protection.set_protection, protected=False),
+        disruptive=True,
+    ),
+    "labels": Change(
+        "Label",
+        "Save labels",
+        "Labels help to find services: search for key=value, here or with ramet service list --label.",
+        labels.set_labels,
+        lambda values: (labels_of(values),),
+        fields=("labels",),
+    ),
     "add-replicas": Change(
         "Add read replicas to",
         "Add read replicas",
@@ -220,6 +253,7 @@ def _initial(service: Service, name: str) -> Values:
         return typed_settings(service)
     return {
         "name": {"rename": service.name, "add-replicas": "replicas"}.get(name, ""),
+        **kept_values(service),
         "nodes": "1",
         "size": size_value(service.size),
         "environment": Environment.DEV if service.environment is Environment.PROD else Environment.PROD,

@@ -29,7 +29,7 @@ PAGE_SIZE = 50
 
 
 def search(services: list[Service], query: str) -> list[Service]:
-    """Return the services that contain every word of the query in their name, id, status, type, port or parent."""
+    """Return the services that contain every word of the query: in name, id, status, type, port, labels or parent."""
     words = query.casefold().split()
     return [service for service in services if all(word in _text(service) for word in words)]
 
@@ -37,7 +37,8 @@ def search(services: list[Service], query: str) -> list[Service]:
 def _text(service: Service) -> str:
     parent = "" if service.origin is None else f"{service.origin.name} {service.origin.service_id}"
     shown = (service.name, service.id, status_of(service), service.environment, service.service_type, service.port)
-    return f"{' '.join(map(str, shown))} {parent}".casefold()
+    labels = " ".join(f"{key}={value}" for key, value in service.labels.items())
+    return f"{' '.join(map(str, shown))} {parent} {labels}".casefold()
 
 
 @read("/", sync_to_thread=True)

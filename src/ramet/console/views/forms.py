@@ -22,6 +22,8 @@ _FIELDS: Mapping[str, str] = {
     "TARGET_TIME_IN_FUTURE": "target_time",
     "OUTSIDE_RESTORE_WINDOW": "target_time",
     "INVALID_PASSWORD": "password",
+    "INVALID_LABEL": "labels",
+    "LIFE_SPAN_TOO_LONG": "ttl",
     "INVALID_SOURCE": "url",
     "SOURCE_UNREADABLE": "url",
     "INVALID_NODES": "nodes",

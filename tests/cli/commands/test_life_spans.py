@@ -1,0 +1,96 @@
+"""`ramet`: life spans, labels, protection, taken names, several forks, snapshots by name, and limits of projects."""
+
+from tests.cli.terminal import Terminal
+
+
+def names(terminal: Terminal, *options: str) -> list[str]:
+    return [one["name"] for one in terminal.ramet("service", "list", "-o", "json", *options).data]
+
+
+def test_a_service_is_made_with_a_life_span_extended_and_kept(terminal: Terminal) -> None:
+    made = terminal.made("service", "create", "spans", "--ttl", "2h", "--idle-ttl", "30m", "--label", "pr=42")
+    metadata = made["metadata"]
+    assert (metadata["ttl_seconds"], metadata["idle_ttl_seconds"], metadata["labels"]) == (7200, 1800, {"pr": "42"})
+    assert terminal.ramet("service", "extend", "spans", "-o", "json").data["metadata"]["ttl_seconds"] == 7200
+    assert (
+        terminal.ramet("service", "extend", "spans", "--ttl", "1d", "-o", "json").data["metadata"]["ttl_seconds"]
+        == 86400
+    )
+    shown = terminal.ramet("service", "get", "spans").out
+    assert "expires" in shown
+    assert "pr=42" in shown
+    never = terminal.ramet("service", "extend", "spans", "--never", "-o", "json").data["metadata"]
+    assert "expires_at" not in never
+    assert terminal.ramet("service", "extend", "spans", "--never", "--ttl", "2h").code == 3
+
+
+def test_a_protected_service_is_not_deleted_and_neither_are_those_beside_it(terminal: Terminal) -> None:
+    terminal.made("service", "create", "held", "--protected", "--label", "batch=7")
+    terminal.made("service", "create", "loose", "--label", "batch=7")
+    said = terminal.ramet("service", "delete", "--label", "batch=7", "--yes")
+    assert (said.code, "unprotect" in said.err) == (3, True)
+    assert {"held", "loose"} <= set(names(terminal))
+    terminal.ramet("service", "unprotect", "held")
+    assert terminal.ramet("service", "delete", "--label", "batch=7", "--yes").code == 0
+    assert not {"held", "loose"} & set(names(terminal))
+    assert terminal.ramet("service", "delete", "--label", "batch=7", "--yes").code == 0
+
+
+def test_labels_are_set_and_removed_and_filter_the_list(terminal: Terminal) -> None:
+    terminal.made("service", "create", "tagged")
+    terminal.ramet("service", "label", "tagged", "owner=ada", "zone=a")
+    assert names(terminal, "--label", "owner=ada") == ["tagged"]
+    terminal.ramet("service", "label", "tagged", "owner-")
+    assert names(terminal, "--label", "owner") == []
+    assert names(terminal, "--label", "zone") == ["tagged"]
+    assert terminal.ramet("service", "label", "tagged", "owner").code == 3
+
+
+def test_several_services_are_deleted_at_once(terminal: Terminal) -> None:
+    for name in ("first", "second"):
+        terminal.made("service", "create", name)
+    assert terminal.ramet("service", "delete", "first", "second", "--yes").code == 0
+    assert not {"first", "second"} & set(names(terminal))
+    assert terminal.ramet("service", "delete", "--yes").code == 3
+
+
+def test_a_taken_name_is_refused_unless_wanted_or_returned(terminal: Terminal) -> None:
+    made = terminal.made("service", "create", "once")
+    refused = terminal.ramet("service", "create", "once")
+    assert (refused.code, "--if-not-exists" in refused.err) == (3, True)
+    assert terminal.made("service", "create", "once", "--if-not-exists")["service_id"] == made["service_id"]
+    twice = terminal.made("service", "create", "once", "--allow-duplicate-name", "--idempotency-key", "k1")
+    assert twice["service_id"] != made["service_id"]
+    again = terminal.made("service", "create", "once", "--allow-duplicate-name", "--idempotency-key", "k1")
+    assert again["service_id"] == twice["service_id"]
+
+
+def test_forks_without_a_name_get_free_ones_and_taken_ones_are_refused(terminal: Terminal) -> None:
+    terminal.made("service", "create", "base")
+    made = [terminal.made("service", "fork", "base", "--now")["name"] for _ in range(3)]
+    assert made == ["base-fork", "base-fork-2", "base-fork-3"]
+    assert terminal.ramet("service", "fork", "base", "--now", "--name", "base-fork").code == 3
+    there = terminal.made("service", "fork", "base", "--now", "--if-not-exists")
+    assert there["name"] == "base-fork"
+
+
+def test_several_forks_are_made_in_one_command(terminal: Terminal) -> None:
+    terminal.made("service", "create", "many")
+    said = terminal.ramet(
+        "service", "fork", "many", "--now", "--name", "w", "--count", "3", "--ttl", "1h", "--label", "w=1"
+    )
+    assert said.code == 0
+    assert names(terminal, "--label", "w=1") == ["w-1", "w-2", "w-3"]
+    assert terminal.ramet("service", "fork", "many", "--now", "--name", "w", "--count", "2").code == 3
+
+
+def test_a_snapshot_is_taken_forked_and_deleted_by_name(terminal: Terminal) -> None:
+    terminal.made("service", "create", "photo")
+    assert terminal.ramet("snapshot", "create", "photo", "before").code == 0
+    assert terminal.ramet("snapshot", "create", "photo", "before").code == 3
+    listed = terminal.ramet("snapshot", "list", "photo", "-o", "json").data
+    assert [one["status"] for one in listed if one["name"] == "before"] == ["AVAILABLE"]
+    fork = terminal.made("service", "fork", "photo", "--snapshot", "before")
+    assert fork["metadata"]["snapshot_id"] == next(one["id"] for one in listed if one["name"] == "before")
+    assert terminal.ramet("snapshot", "delete", "photo", "before").code == 0
+    assert terminal.ramet("snapshot", "delete", "photo", "other").code == 6
