@@ -21,7 +21,7 @@ def serving(backend: LocalBackend, password: Secret, *, pooler_port: int | None 
 
 
 def seen(backend: LocalBackend, server: Server) -> Sessions:
-    found = backend.host.sessions(server)
+    found = backend.poolers.sessions(server)
     assert found is not None
     return found
 
@@ -48,7 +48,7 @@ def test_neither_the_platform_nor_a_replica_is_a_client(backend: LocalBackend) -
     eventually(lambda: seen(backend, server).count == 0 and seen(backend, server).mark != idle.mark)
     backend.servers.stop(replica)
     backend.servers.stop(server)
-    assert backend.host.sessions(server) is None
+    assert backend.poolers.sessions(server) is None
     destroy_all(backend)
 
 

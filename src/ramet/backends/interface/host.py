@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ramet.backends.interface.values import Server, Sessions
+from ramet.backends.interface.values import Server
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
@@ -54,12 +54,6 @@ class Host(Protocol):
 
     def measure(self, server: Server) -> dict[str, float] | None:
         """Return what is measured of a server now, by the keys of ramet.model.metrics; None when it does not serve."""
-
-    def sessions(self, server: Server) -> Sessions | None:
-        """Return the sessions of clients on a server and on its pooler; None when it does not serve.
-
-        Those of the platform, of replicas and of a pooler without clients do not count.
-        """
 
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         """Return a page of the server's own log, newest first, without secrets. Raises Invalid for a bad cursor."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, Sessions
 
 
 class Poolers(Protocol):
@@ -26,3 +26,9 @@ class Poolers(Protocol):
 
     def serves(self, service_id: str) -> bool:
         """Tell whether the pooler of a service runs."""
+
+    def sessions(self, server: Server) -> Sessions | None:
+        """Return the sessions of clients on a server and on its pooler; None when it does not serve.
+
+        Those of the platform, of replicas and of a pooler without clients do not count.
+        """

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, Sessions
 from ramet.backends.kubernetes.cluster import Place
 from ramet.errors import Invalid
 
@@ -36,3 +36,7 @@ class KubernetesPoolers:
 
     def serves(self, service_id: str) -> bool:
         return False
+
+    def sessions(self, server: Server) -> Sessions | None:
+        """Return None: which sessions are those of clients is not known here, so none of the services is idle."""
+        return None

@@ -10,12 +10,11 @@ from functools import cached_property
 
 import psutil
 
-from ramet.backends.interface.values import Server, Sessions
+from ramet.backends.interface.values import Server
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
-from ramet.backends.local.pooler.pooler import BALANCER, POOLER, Poolers
+from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
 from ramet.backends.local.server import read_only_module, read_only_storage
-from ramet.backends.local.server.client_sessions import client_sessions
 from ramet.backends.local.server.instances import Instances, place_of
 from ramet.backends.local.server.log_reader import read_log
 from ramet.backends.local.server.usage import measure
@@ -116,10 +115,6 @@ class LocalHost:
 
     def measure(self, server: Server) -> dict[str, float] | None:
         return measure(self.instances.paths(server.service_id))
-
-    def sessions(self, server: Server) -> Sessions | None:
-        paths = self.instances.paths(server.service_id)
-        return client_sessions(paths, [paths.root / kind for kind in (POOLER, BALANCER)])
 
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         return read_log(self.instances.paths(server.service_id), query)

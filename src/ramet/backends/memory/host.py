@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ramet.backends.interface.values import Server, Sessions
+from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, MemoryPart
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.service import ServiceType
@@ -59,11 +59,6 @@ class MemoryHost(MemoryPart):
         """Measure what a test has set, beside the size of the rows."""
         volume = self._memory.volume(server.service_id)
         return {**volume.measured, "ramet_storage_bytes": len(volume.rows) * ROW_BYTES} if volume.running else None
-
-    def sessions(self, server: Server) -> Sessions | None:
-        """Return what a test has set."""
-        volume = self._memory.volume(server.service_id)
-        return volume.sessions if volume.running else None
 
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         """Return what a test has put into the log; a cursor counts the entries before it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, Sessions
 from ramet.backends.memory.volumes import MemoryPart
 from ramet.errors import Invalid
 
@@ -33,3 +33,8 @@ class MemoryPoolers(MemoryPart):
     def serves(self, service_id: str) -> bool:
         """Tell whether there is a pooler."""
         return self._memory.volume(service_id).pooler_port is not None
+
+    def sessions(self, server: Server) -> Sessions | None:
+        """Return what a test has set."""
+        volume = self._memory.volume(server.service_id)
+        return volume.sessions if volume.running else None

@@ -89,7 +89,7 @@ class LifeSpans:
         with self.plane.store.read() as tx:
             sets = [each.id for each in replica_sets.live_sets(tx, service.id)]
             servers = [server for subject in (service.id, *sets) for server in servers_of(tx, subject)]
-        found = [self.plane.backend.host.sessions(server) for server in servers]
+        found = [self.plane.backend.poolers.sessions(server) for server in servers]
         seen = [one for one in found if one is not None]
         if len(seen) < len(found):
             return 1, None

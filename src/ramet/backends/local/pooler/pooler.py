@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, Sessions
 from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE, looking_at
 from ramet.backends.local.host.paths import ServicePaths
@@ -21,6 +21,7 @@ from ramet.backends.local.pooler.pgbouncer import (
 )
 from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.server import probe
+from ramet.backends.local.server.client_sessions import client_sessions
 from ramet.backends.local.server.configuration import listen_addresses, max_connections
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
@@ -98,6 +99,11 @@ class Poolers:
     def resume(self, service_id: str) -> None:
         """Let the clients of a service's pooler go on. May run again."""
         self._daemon(service_id).resume()
+
+    def sessions(self, server: Server) -> Sessions | None:
+        """Return the sessions of clients on a server, its pooler and its balancer; None when it does not serve."""
+        paths = self.instances.paths(server.service_id)
+        return client_sessions(paths, [paths.root / kind for kind in (POOLER, BALANCER)])
 
     def stop(self, service_id: str) -> None:
         """Stop the pooler of a service with its sessions, and remove its files; no pooler is no error."""
