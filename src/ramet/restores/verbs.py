@@ -13,6 +13,7 @@ from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import remember, replay
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
+from ramet.control.protection import check_unprotected
 from ramet.control.ports import free_ports
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
@@ -204,6 +205,7 @@ def _accept(
 
 def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) -> None:
     """Raise when the data of a service must not be replaced now."""
+    check_unprotected(service, verb)
     check_writable(service, verb)
     if service.activity is not None or (status_of(service) is not Status.READY and not is_down(service)):
         raise wrong_state(service, verb, (Status.READY,))
