@@ -34,7 +34,7 @@ def test_a_duration_that_cannot_be_is_shown_at_its_field(visitor: Visitor) -> No
     service = visitor.ready()
     for wrong in ("soon", "-1", "0", "1e300", "nan"):
         answer = visitor.send(f"{base(service)}/extend", ttl=wrong, idle_ttl="")
-        assert answer.status_code == 400
+        assert answer.status_code == 422
         assert 'id="wrong-ttl"' in answer.text
 
 
@@ -62,7 +62,7 @@ def test_a_protected_service_cannot_be_deleted_and_prod_is_told_to_protect_itsel
     assert "Protect it" not in page
     assert f'href="{base(service)}/delete"' not in page
     refused = visitor.send(f"{base(service)}/delete", confirmation="shop")
-    assert refused.status_code == 400
+    assert refused.status_code == 409
     assert "is protected" in html.unescape(refused.text)
     assert status_of(visitor.named("shop")) is Status.READY
 

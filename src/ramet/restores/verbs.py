@@ -13,8 +13,8 @@ from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import remember, replay
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
-from ramet.control.protection import check_unprotected
 from ramet.control.ports import free_ports
+from ramet.control.protection import check_unprotected
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
 from ramet.errors import Invalid, NotFound, WrongState

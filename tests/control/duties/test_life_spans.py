@@ -23,6 +23,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.life_span import LifeTerms
 from ramet.model.service import Service
 from ramet.model.trusted_time import Reading
+from ramet.restores.verbs import RestoreRequest, restore_service
 from ramet.store import services as rows
 from tests.worlds import World
 
@@ -229,3 +230,11 @@ def test_a_service_extended_between_the_look_and_the_deletion_stays(world: World
         rows.update_service(tx, service.id, life_span=rows.life_span_column(later))
     time.duty._delete(service.id, time.trusted.now())
     assert exists(world, service)
+
+
+def test_a_protected_service_is_not_restored_in_place(world: World) -> None:
+    service = world.create()
+    set_protection(world.plane, world.project.id, service.id, protected=True)
+    request = RestoreRequest(target_time="2026-01-15T10:30:00Z")
+    with pytest.raises(WrongState, match="is protected"):
+        restore_service(world.plane, world.project.id, service.id, request)

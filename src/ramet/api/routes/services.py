@@ -56,7 +56,7 @@ from ramet.errors import Invalid
 from ramet.model import service as model
 from ramet.model.archive import archive_warning, is_archived
 from ramet.model.environment import Environment
-from ramet.model.labels import parse_filter
+from ramet.model.labels import MOST_LABELS, parse_filter
 from ramet.model.life_span import LifeSpan, LifeTerms
 from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
@@ -68,7 +68,10 @@ from ramet.model.wal_level import WalLevel, wal_level_of
 Label = Annotated[
     list[str] | None,
     QueryParameter(
-        name="label", required=False, description="key=value or key, repeated: only services with all these labels."
+        name="label",
+        required=False,
+        description="key=value or key, repeated: only services with all these labels.",
+        schema_extra={"maxItems": MOST_LABELS},
     ),
 ]
 _NO_REPLICAS = HaReplicas(0, 0)
