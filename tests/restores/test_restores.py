@@ -10,6 +10,7 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets
 from ramet.control.duties.health import Health
 from ramet.control.poolers import enable_pooler
+from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
 from ramet.control.services import (
@@ -259,6 +260,20 @@ def test_a_service_that_was_deleted_meanwhile_stays_deleted(world: World, shop: 
     world.worker.run_until_idle()
     assert list_services(world.plane, world.project.id) == []
     assert world.backend.volumes == {}
+
+
+def test_a_service_that_is_protected_during_the_preparation_keeps_its_data(world: World, shop: Service) -> None:
+    target = now(world)
+    world.backend.commit(shop.id, "two")
+    begun = verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=target))
+    set_protection(world.plane, world.project.id, shop.id, protected=True)
+    world.worker.run_until_idle()
+    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
+    assert found.error is not None
+    assert "was protected before its data was replaced" in found.error
+    assert status_of(seen(world, shop.id)) is Status.READY
+    assert world.backend.values(shop.id) == ["one", "two"]
+    assert list(world.backend.volumes) == [shop.id]
 
 
 def test_a_service_that_is_down_can_be_restored(world: World, shop: Service) -> None:

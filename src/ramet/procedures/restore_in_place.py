@@ -55,6 +55,7 @@ from ramet.procedures.state import Restartable, RestoreState
 from ramet.store import replica_sets, services, snapshots
 
 _PAUSE_SECONDS = 0.05
+_UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
 _SMALLEST = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
 
 
@@ -255,17 +256,14 @@ class RestoreInPlace(Steps):
         return with_values(self.tools.server(work), service_id=work.state.previous_id, port=0, pooler_port=None)
 
 
-def check_replaceable(service: Service) -> None:
-    """Raise Failed when the data of a service must not be replaced, whatever its state."""
-    if service.deleted_at is not None or service.failed_at is not None:
-        raise Failed("INVALID_STATE", f"Service {service.id} was deleted before it could be restored")
-    if service.upstream is not None:
-        raise Failed("FOLLOWS_SOURCE", f"Service {service.id} follows a database elsewhere by now")
-
-
 def _check(service: Service, state: RestoreState) -> bool:
     """Tell whether a service is busy. Raises Failed when it was changed so that it must not be replaced."""
-    check_replaceable(service)
+    if service.deleted_at is not None or service.failed_at is not None:
+        raise Failed("INVALID_STATE", f"Service {service.id} was deleted before it could be restored")
+    if service.protected:
+        raise Failed("PROTECTED", f"Service {service.id} was protected before its data was replaced", _UNPROTECT)
+    if service.upstream is not None:
+        raise Failed("FOLLOWS_SOURCE", f"Service {service.id} follows a database elsewhere by now")
     if service.pg_major != state.pg_major:
         raise Failed("UPGRADED", f"Service {service.id} runs PostgreSQL {service.pg_major} by now", "Restore again.")
     if service.activity is not None:
