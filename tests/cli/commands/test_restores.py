@@ -36,15 +36,15 @@ def test_a_fork_is_rewound_and_reset(terminal: Terminal, world: World) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ("restore", "shop"),
-        ("restore", "shop", "--to", "1h", "--snapshot", "good"),
-        ("restore", "shop", "--to", "1h", "--confirm", "other"),
-        ("reset", "shop", "--now", "--last-snapshot"),
+        ("restore", "NAME"),
+        ("restore", "NAME", "--to", "1h", "--snapshot", "good"),
+        ("restore", "NAME", "--to", "1h", "--confirm", "other"),
+        ("reset", "NAME", "--now", "--last-snapshot"),
     ],
 )
 def test_wrong_options_are_refused(terminal: Terminal, options: tuple[str, ...]) -> None:
-    service_id = terminal.made("service", "create", "shop")["service_id"]
-    words = [service_id if word == "shop" else word for word in options]
+    service_id = terminal.made("service", "create", "refused", "--allow-duplicate-name")["service_id"]
+    words = [service_id if word == "NAME" else word for word in options]
     assert terminal.ramet("service", *words).code == 3
 
 
