@@ -34,8 +34,8 @@ _NOT_POOLED = 15
 # that has expired is not returned (CVE-2025-2291).
 _AUTH_QUERY = (
     "SELECT rolname, rolpassword FROM pg_catalog.pg_authid"  # noqa: S608 - a name of ours
-    " WHERE rolname OPERATOR(pg_catalog.=) $1 AND rolcanlogin AND NOT rolsuper AND NOT rolreplication"
-    f" AND rolname OPERATOR(pg_catalog.<>) '{POOLER_ROLE}'"
+    " WHERE rolname OPERATOR(pg_catalog.=) $1 AND rolcanlogin AND NOT rolsuper"
+    f" AND rolname OPERATOR(pg_catalog.<>) '{POOLER_ROLE}' AND rolname OPERATOR(pg_catalog.<>) 'ramet_replica'"
     " AND rolpassword OPERATOR(pg_catalog.~~) 'SCRAM-SHA-256$%'"
     " AND (rolvaliduntil IS NULL OR rolvaliduntil OPERATOR(pg_catalog.>) pg_catalog.now())"
 )
