@@ -1,4 +1,4 @@
-"""A standby that cannot catch up any more is copied again by itself, and can be forked meanwhile and afterwards."""
+"""A standby that cannot catch up any more is copied again by itself, and can be forked during that and afterwards."""
 
 import shutil
 import signal

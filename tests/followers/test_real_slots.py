@@ -1,4 +1,4 @@
-"""A standby with a replication slot, and one with its source's WAL archive: both catch up with what came meanwhile."""
+"""A standby with a slot, and one with its source's WAL archive: both catch up with what came during a pause."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_a_slot_of_its_own_keeps_the_wal_and_is_dropped_at_the_promotion_and_wit
     append(source, 101)
     client.start_service(made.service_id)
     client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
-    eventually(lambda: (101,) in shows(made.endpoint.port, _LEDGER), "what came meanwhile")
+    eventually(lambda: (101,) in shows(made.endpoint.port, _LEDGER), "what came during the pause")
 
     client.promote_service(made.service_id)
     client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
@@ -83,6 +83,6 @@ def test_what_the_source_has_removed_comes_from_its_archive(
     append(source, 102)
     client.start_service(made.service_id)
     client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
-    eventually(lambda: (102,) in shows(made.endpoint.port, _LEDGER), "what came meanwhile")
+    eventually(lambda: (102,) in shows(made.endpoint.port, _LEDGER), "what came during the pause")
     assert (101,) in shows(made.endpoint.port, _LEDGER)
     client.delete_service(made.service_id)

@@ -88,7 +88,7 @@ def submit_follow(world: World, _parent: str) -> str:
 
 
 def submit_copy_again(world: World, parent: str) -> str:
-    """Another copy on another timeline: the window begins anew."""
+    """Another copy on another timeline: a new window begins."""
     made = submit_follow(world, parent)
     world.worker.run_until_idle()
     followers = world.backend.followers

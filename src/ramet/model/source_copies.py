@@ -68,7 +68,7 @@ def in_words(copies: SourceCopies) -> str:
     if due is None:
         return (
             f"{failed}It is not copied again by itself after {most} attempts."
-            " Pause and resume the service to begin anew, or delete it and follow again."
+            " Pause and resume the service to try again, or delete it and follow again."
         )
     return f"{failed}Attempt {copies.attempts + 1} of {most} to copy it again begins after {rfc3339(due)}."
 

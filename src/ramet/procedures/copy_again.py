@@ -15,7 +15,7 @@ snapshot  the base of the restore window from now on                       -
 open      READY, and read-only                                             -
 
 Where the new copy continues the WAL that the service has, its restore window has a gap. Otherwise the source is on
-another timeline: the window begins anew, and what was before stays as one manual snapshot.
+another timeline: a new window begins, and what was before stays as one manual snapshot.
 """
 
 from collections.abc import Callable

@@ -171,5 +171,5 @@ class Drill(Steps):
         return server_of(replace(service, id=work.state.drill_id, pg_major=major, archived_as=None, **smallest))
 
     def _is_outdated(self, work: Work[DrillState]) -> bool:
-        """Tell whether the service was upgraded meanwhile: nothing that a drill found is about it any more."""
+        """Tell whether the service was upgraded during it: nothing that a drill found is about it any more."""
         return work.state.pg_major not in (None, self.tools.service(work.subject).pg_major)

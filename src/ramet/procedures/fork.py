@@ -77,7 +77,7 @@ class Fork(Creation):
 
     def _captured_archived(self, work: Work[ForkState], server: Server) -> tuple[Capture, None] | Wait:
         parent = self.tools.service(work.state.parent_id)
-        named = work.state.archive_name or parent.archived_as  # the parent may have been upgraded meanwhile
+        named = work.state.archive_name or parent.archived_as  # the parent may have been upgraded since
         parent = replace(parent, archived_as=named, pg_major=server.pg_major)
         source = source_of(parent, None, work.state.target, work.state.base_backup_id)
         progress = self.tools.backend.archive.fetch(server, source, PATIENCE_SECONDS)

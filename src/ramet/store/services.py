@@ -193,7 +193,7 @@ def record_following(tx: sa.Connection, service_id: str, following: Following | 
 
 
 def forget_copies(tx: sa.Connection, service_id: str) -> None:
-    """Forget the attempts to copy a service's source again: they begin anew."""
+    """Forget the attempts to copy a service's source again: they are counted from the first."""
     found = get_service(tx, service_id)
     if found is not None and found.following is not None and found.following.copies is not None:
         record_following(tx, service_id, replace(found.following, copies=None, problem=None))

@@ -1,4 +1,4 @@
-"""The passwords of a server's roles, carried over to data that takes its place, in a private file meanwhile."""
+"""The passwords of a server's roles, carried over to data that takes its place, in a private file until then."""
 
 from pathlib import Path
 
