@@ -19,9 +19,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from ramet.store import migrate, services
+from ramet.store.columns import UtcTime
 from ramet.store.database import Store
 from ramet.store.migrate import current_revision, head_revision
-from ramet.store.tables import UtcTime, metadata
+from ramet.store.tables import metadata
 from tests.servers import BIN
 
 SCHEMAS = Path(__file__).parent / "schemas"

@@ -4,10 +4,9 @@ Times are stored as microseconds since the epoch, so that they sort and compare 
 duties are due is in seconds since the epoch by the store's own clock (`database.epoch_seconds`).
 """
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-
 import sqlalchemy as sa
+
+from ramet.store.columns import columns
 
 metadata = sa.MetaData(
     naming_convention={
@@ -18,232 +17,72 @@ metadata = sa.MetaData(
     }
 )
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+
+def _table(name: str, described: str, **defaults: object) -> sa.Table:
+    return sa.Table(name, metadata, *columns(described, **defaults))
 
 
-class UtcTime(sa.TypeDecorator[datetime]):
-    """An aware datetime, exact to the microsecond."""
+project = _table("project", "id! name created_at:time limits:json?")
+api_key = _table("api_key", "public_key! project_id:project.id name secret_digest created_at:time revoked_at:time?")
+session = _table("session", "digest! public_key:api_key.public_key expires_at:time+")
 
-    impl = sa.BigInteger
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> int | None:
-        """Store microseconds since the epoch."""
-        return None if value is None else (value - _EPOCH) // _MICROSECOND
-
-    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Callable[[int | None], datetime | None]:
-        """Return what makes an aware datetime in UTC: at once, without the calls that process_result_value has."""
-        return _utc_time
-
-
-def _utc_time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)
-
-
-project = sa.Table(
-    "project",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("created_at", UtcTime, nullable=False),
-    sa.Column("limits", sa.JSON(none_as_null=True)),
-)
-
-api_key = sa.Table(
-    "api_key",
-    metadata,
-    sa.Column("public_key", sa.Text, primary_key=True),
-    sa.Column("project_id", sa.Text, sa.ForeignKey("project.id"), nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("secret_digest", sa.Text, nullable=False),
-    sa.Column("created_at", UtcTime, nullable=False),
-    sa.Column("revoked_at", UtcTime),
-)
-
-session = sa.Table(
-    "session",
-    metadata,
-    sa.Column("digest", sa.Text, primary_key=True),
-    sa.Column("public_key", sa.Text, sa.ForeignKey("api_key.public_key"), nullable=False),
-    sa.Column("expires_at", UtcTime, nullable=False, index=True),
-)
-
-service = sa.Table(
+service = _table(
     "service",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("project_id", sa.Text, sa.ForeignKey("project.id"), nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("region_code", sa.Text, nullable=False),
-    sa.Column("service_type", sa.Text, nullable=False),
-    sa.Column("environment", sa.Text, nullable=False),
-    sa.Column("cpu_millis", sa.Integer),
-    sa.Column("memory_gbs", sa.Integer),
-    sa.Column("volume_type", sa.Text, nullable=False),
-    sa.Column("host", sa.Text, nullable=False),
-    sa.Column("port", sa.Integer, nullable=False),
-    sa.Column("pooler_port", sa.Integer),
-    sa.Column("pg_major", sa.Integer, nullable=False),
-    sa.Column("created_at", UtcTime, nullable=False),
-    sa.Column("verifier", sa.Text, nullable=False),
-    sa.Column("paused", sa.Boolean, nullable=False),
-    sa.Column("ready_at", UtcTime),
-    sa.Column("failed_at", UtcTime),
-    sa.Column("failure", sa.Text),
-    sa.Column("deleted_at", UtcTime),
-    sa.Column("down_reason", sa.Text),
-    sa.Column("last_verified_at", UtcTime),
-    sa.Column("drilled_at", UtcTime),
-    sa.Column("drill_failure", sa.Text),
-    sa.Column("archive_delay", sa.Text),
-    sa.Column("storage_warning", sa.Text),
-    sa.Column("archived_until", UtcTime),
-    sa.Column("archive_base_at", UtcTime),
-    sa.Column("archive_from", UtcTime),
-    sa.Column("archive_gaps", sa.JSON(none_as_null=True)),
-    sa.Column("archive_problem", sa.Text),
-    sa.Column("archive_verified_at", UtcTime),
-    sa.Column("archive_drilled_at", UtcTime),
-    sa.Column("archive_drill_failure", sa.Text),
-    sa.Column("archived_as", sa.Text),
-    sa.Column("parent_project_id", sa.Text),
-    sa.Column("parent_service_id", sa.Text),
-    sa.Column("parent_name", sa.Text),
-    sa.Column("fork_strategy", sa.Text),
-    sa.Column("fork_target_time", sa.Text),
-    sa.Column("origin_snapshot_id", sa.Text),
-    sa.Column("data_time", UtcTime),
-    sa.Column("upstream", sa.JSON(none_as_null=True)),
-    sa.Column("following", sa.JSON(none_as_null=True)),
-    sa.Column("protected", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("labels", sa.JSON(none_as_null=True)),
-    sa.Column("life_span", sa.JSON(none_as_null=True)),
-    sa.Column("settings", sa.JSON, nullable=False),
-    sa.Column("report", sa.JSON(none_as_null=True)),
-    sa.Column("operation_id", sa.Text),
+    """
+    id! project_id:project.id name region_code service_type environment cpu_millis:int? memory_gbs:int? volume_type
+    host port:int pooler_port:int? pg_major:int created_at:time verifier paused:bool
+    ready_at:time? failed_at:time? failure? deleted_at:time? down_reason?
+    last_verified_at:time? drilled_at:time? drill_failure? archive_delay? storage_warning?
+    archived_until:time? archive_base_at:time? archive_from:time? archive_gaps:json? archive_problem?
+    archive_verified_at:time? archive_drilled_at:time? archive_drill_failure? archived_as?
+    parent_project_id? parent_service_id? parent_name? fork_strategy? fork_target_time? origin_snapshot_id?
+    data_time:time? upstream:json? following:json? protected:bool labels:json? life_span:json?
+    settings:json report:json? operation_id?
+    """,
 )
+service.c.protected.server_default = sa.DefaultClause(sa.false())
 _holds_a_port = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
 sa.Index("uq_service_port", service.c.port, unique=True, sqlite_where=_holds_a_port, postgresql_where=_holds_a_port)
 sa.Index("ix_service_listing", service.c.project_id, service.c.created_at, service.c.id)
 
-replica_set = sa.Table(
+replica_set = _table(
     "replica_set",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("project_id", sa.Text, sa.ForeignKey("project.id"), nullable=False, index=True),
-    sa.Column("service_id", sa.Text, sa.ForeignKey("service.id"), nullable=False, index=True),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("environment", sa.Text, nullable=False),
-    sa.Column("cpu_millis", sa.Integer, nullable=False),
-    sa.Column("memory_gbs", sa.Integer, nullable=False),
-    sa.Column("nodes", sa.JSON, nullable=False),
-    sa.Column("host", sa.Text, nullable=False),
-    sa.Column("port", sa.Integer, nullable=False),
-    sa.Column("pooler_port", sa.Integer),
-    sa.Column("created_at", UtcTime, nullable=False),
-    sa.Column("ready_at", UtcTime),
-    sa.Column("failed_at", UtcTime),
-    sa.Column("failure", sa.Text),
-    sa.Column("deleted_at", UtcTime),
-    sa.Column("down_reason", sa.Text),
-    sa.Column("operation_id", sa.Text),
+    """
+    id! project_id:project.id+ service_id:service.id+ name environment cpu_millis:int memory_gbs:int nodes:json
+    host port:int pooler_port:int? created_at:time
+    ready_at:time? failed_at:time? failure? deleted_at:time? down_reason? operation_id?
+    """,
 )
-
-snapshot = sa.Table(
+snapshot = _table(
     "snapshot",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("service_id", sa.Text, sa.ForeignKey("service.id"), nullable=False, index=True),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("name", sa.Text),
-    sa.Column("taken_at", UtcTime, nullable=False),
-    sa.Column("start_lsn", sa.Text, nullable=False),
-    sa.Column("end_lsn", sa.Text, nullable=False),
-    sa.Column("timeline", sa.Integer, nullable=False),
-    sa.Column("next_xid", sa.BigInteger, nullable=False),
-    sa.Column("size_bytes", sa.BigInteger, nullable=False),
+    """
+    id! service_id:service.id+ kind name? taken_at:time start_lsn end_lsn timeline:int next_xid:bigint size_bytes:bigint
+    """,
+)
+hold = _table("hold", "service_id:service.id! operation_id:operation.id!+")
+idempotency = _table(
+    "idempotency", "project_id:project.id! key_digest! body_digest service_id:service.id created_at:time+"
 )
 
-hold = sa.Table(
-    "hold",
-    metadata,
-    sa.Column("service_id", sa.Text, sa.ForeignKey("service.id"), primary_key=True),
-    sa.Column("operation_id", sa.Text, sa.ForeignKey("operation.id"), primary_key=True, index=True),
-)
-
-idempotency = sa.Table(
-    "idempotency",
-    metadata,
-    sa.Column("project_id", sa.Text, sa.ForeignKey("project.id"), primary_key=True),
-    sa.Column("key_digest", sa.Text, primary_key=True),
-    sa.Column("body_digest", sa.Text, nullable=False),
-    sa.Column("service_id", sa.Text, sa.ForeignKey("service.id"), nullable=False),
-    sa.Column("created_at", UtcTime, nullable=False, index=True),
-)
-
-operation = sa.Table(
+# run_at: when it is due; while a worker leases it, the end of the lease. run_set_at: when run_at was written: the
+# clock was never earlier. idle_seconds: how long it has waited without progress.
+operation = _table(
     "operation",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("procedure", sa.Text, nullable=False),
-    sa.Column("subject", sa.Text, nullable=False, index=True),
-    sa.Column("step", sa.Text, nullable=False),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("state", sa.JSON, nullable=False),
-    sa.Column("done_steps", sa.JSON, nullable=False, default=list),
-    sa.Column("attempt", sa.Integer, nullable=False, default=0),
-    sa.Column("started", sa.Boolean, nullable=False, default=False),
-    sa.Column("cancelled", sa.Boolean, nullable=False, default=False),
-    sa.Column("run_at", sa.Float, nullable=False),  # when it is due; while a worker leases it, the end of the lease
-    sa.Column("run_set_at", sa.Float, nullable=False),  # when run_at was written: the clock was never earlier
-    sa.Column("fence", sa.Integer, nullable=False, default=0),
-    sa.Column("worker", sa.Text),
-    sa.Column("progress", sa.Text, nullable=False, default=""),
-    sa.Column("idle_seconds", sa.Float, nullable=False, default=0.0),  # how long it has waited without progress
-    sa.Column("step_started_at", sa.Float, nullable=False),
-    sa.Column("error", sa.Text),
-    sa.Column("created_at", UtcTime, nullable=False),
-    sa.Column("finished_at", UtcTime),
-)
+    """
+    id! procedure subject+ step status state:json done_steps:json attempt:int started:bool cancelled:bool
+    run_at:float run_set_at:float fence:int worker? progress idle_seconds:float step_started_at:float error?
+    created_at:time finished_at:time?
+    """,
+    done_steps=list, attempt=0, started=False, cancelled=False, fence=0, progress="", idle_seconds=0.0,
+)  # fmt: skip
 _is_under_way = operation.c.status.in_(("RUNNING", "UNDOING"))
 sa.Index("ix_operation_due", operation.c.run_at, sqlite_where=_is_under_way, postgresql_where=_is_under_way)
 _is_over = operation.c.finished_at.is_not(None)
 sa.Index("ix_operation_over", operation.c.finished_at, sqlite_where=_is_over, postgresql_where=_is_over)
-
-metric_sample = sa.Table(
-    "metric_sample",
-    metadata,
-    sa.Column("subject", sa.Text, primary_key=True),  # a service, or a read replica set
-    sa.Column("at", UtcTime, primary_key=True),
-    sa.Column("measured", sa.JSON, nullable=False),
+operation_event = _table(
+    "operation_event", "id:serial! operation_id:operation.id+ step outcome at:time seconds:float error?"
 )
 
-last_usage = sa.Table(
-    "last_usage",
-    metadata,
-    sa.Column("subject", sa.Text, primary_key=True),
-    sa.Column("at", UtcTime, nullable=False),
-    sa.Column("cpu_millis", sa.Integer),
-    sa.Column("memory_mb", sa.Integer),
-    sa.Column("storage_mb", sa.Integer),
-)
-
-operation_event = sa.Table(
-    "operation_event",
-    metadata,
-    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
-    sa.Column("operation_id", sa.Text, sa.ForeignKey("operation.id"), nullable=False, index=True),
-    sa.Column("step", sa.Text, nullable=False),
-    sa.Column("outcome", sa.Text, nullable=False),
-    sa.Column("at", UtcTime, nullable=False),
-    sa.Column("seconds", sa.Float, nullable=False),
-    sa.Column("error", sa.Text),
-)
-
-duty = sa.Table(
-    "duty",
-    metadata,
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("next_at", sa.Float, nullable=False),
-)
+metric_sample = _table("metric_sample", "subject! at:time! measured:json")  # of a service, or of a read replica set
+last_usage = _table("last_usage", "subject! at:time cpu_millis:int? memory_mb:int? storage_mb:int?")
+duty = _table("duty", "name! next_at:float")

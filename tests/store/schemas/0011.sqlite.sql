@@ -27,8 +27,8 @@ CREATE TABLE hold (
 	service_id TEXT NOT NULL, 
 	operation_id TEXT NOT NULL, 
 	CONSTRAINT pk_hold PRIMARY KEY (service_id, operation_id), 
-	CONSTRAINT fk_hold_operation_id FOREIGN KEY(operation_id) REFERENCES operation (id), 
-	CONSTRAINT fk_hold_service_id FOREIGN KEY(service_id) REFERENCES service (id)
+	CONSTRAINT fk_hold_service_id FOREIGN KEY(service_id) REFERENCES service (id), 
+	CONSTRAINT fk_hold_operation_id FOREIGN KEY(operation_id) REFERENCES operation (id)
 );
 INSERT INTO "hold" VALUES('service id full é '' " \','operation id full é '' " \');
 INSERT INTO "hold" VALUES('service id sparse é '' " \','operation id sparse é '' " \');
@@ -198,16 +198,16 @@ CREATE TABLE snapshot (
 );
 INSERT INTO "snapshot" VALUES('snapshot id full é '' " \','service id full é '' " \','MANUAL','snapshot name full é '' " \',1774749599999999,'snapshot start_lsn full é '' " \','snapshot end_lsn full é '' " \',7,1099511627776,1099511627776);
 INSERT INTO "snapshot" VALUES('snapshot id sparse é '' " \','service id sparse é '' " \','MANUAL',NULL,1774749599999999,'snapshot start_lsn sparse é '' " \','snapshot end_lsn sparse é '' " \',8,1099511627776,1099511627776);
-CREATE INDEX ix_operation_due ON operation (run_at) WHERE status IN ('RUNNING', 'UNDOING');
-CREATE INDEX ix_operation_over ON operation (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX ix_operation_subject ON operation (subject);
 CREATE INDEX ix_operation_event_operation_id ON operation_event (operation_id);
-CREATE INDEX ix_service_listing ON service (project_id, created_at, id);
-CREATE UNIQUE INDEX uq_service_port ON service (port) WHERE deleted_at IS NULL AND failed_at IS NULL;
 CREATE INDEX ix_hold_operation_id ON hold (operation_id);
 CREATE INDEX ix_replica_set_project_id ON replica_set (project_id);
 CREATE INDEX ix_replica_set_service_id ON replica_set (service_id);
 CREATE INDEX ix_snapshot_service_id ON snapshot (service_id);
+CREATE INDEX ix_operation_due ON operation (run_at) WHERE status IN ('RUNNING', 'UNDOING');
+CREATE INDEX ix_operation_over ON operation (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX ix_service_listing ON service (project_id, created_at, id);
+CREATE UNIQUE INDEX uq_service_port ON service (port) WHERE deleted_at IS NULL AND failed_at IS NULL;
 CREATE INDEX ix_session_expires_at ON session (expires_at);
 CREATE INDEX ix_idempotency_created_at ON idempotency (created_at);
 COMMIT;

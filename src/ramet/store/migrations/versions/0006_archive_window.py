@@ -3,10 +3,9 @@
 Of services that are archived already the newest one is known; the next cleaning finds the oldest.
 """
 
-import sqlalchemy as sa
 from alembic import op
 
-from ramet.store.tables import UtcTime
+from ramet.store.columns import columns
 
 revision = "0006"
 down_revision = "0005"
@@ -15,5 +14,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("service", sa.Column("archive_from", UtcTime))
+    op.add_column("service", *columns("archive_from:time?"))
     op.execute("UPDATE service SET archive_from = archive_base_at")

@@ -1,9 +1,8 @@
 """Record for each service what restore drills from the off-host archive have found."""
 
-import sqlalchemy as sa
 from alembic import op
 
-from ramet.store.tables import UtcTime
+from ramet.store.columns import columns
 
 revision = "0007"
 down_revision = "0006"
@@ -12,6 +11,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("service", sa.Column("archive_verified_at", UtcTime))
-    op.add_column("service", sa.Column("archive_drilled_at", UtcTime))
-    op.add_column("service", sa.Column("archive_drill_failure", sa.Text))
+    for column in columns("archive_verified_at:time? archive_drilled_at:time? archive_drill_failure?"):
+        op.add_column("service", column)
