@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-from ramet.backends.kubernetes.absent import (
-    NoArchive,
-    NoFollowers,
-    NoReplacements,
-    NoReplicas,
-    NoSources,
-    NoSubscriptions,
-    NoUpgrades,
-)
+from ramet.backends.interface.archive import Archive
+from ramet.backends.interface.followers import Followers
+from ramet.backends.interface.replacements import Replacements
+from ramet.backends.interface.replicas import Replicas
+from ramet.backends.interface.sources import Sources
+from ramet.backends.interface.subscriptions import Subscriptions
+from ramet.backends.interface.upgrades import Upgrades
+from ramet.backends.kubernetes.absent import absent
 from ramet.backends.kubernetes.api import open_api
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.host import KubernetesHost
@@ -29,14 +28,16 @@ class KubernetesBackend:
         self.poolers = KubernetesPoolers(place)
         self.servers = KubernetesServers(place, self.poolers)
         self.restore = KubernetesRestore(place)
-        self.replicas = NoReplicas()
-        self.replacements = NoReplacements()
-        self.archive = NoArchive()
-        self.sources = NoSources()
-        self.subscriptions = NoSubscriptions()
         self.replication = KubernetesReplication(place)
-        self.upgrades = NoUpgrades(place.site.majors)
-        self.followers = NoFollowers()
+        restores = "restores in place, resets and rewinds: fork the service instead"
+        sources = "services that follow a database elsewhere"
+        self.replicas: Replicas = absent("read replica sets", balancer_serves=False)
+        self.replacements: Replacements = absent(restores)
+        self.archive: Archive = absent("off-host archive", url=None)
+        self.sources: Sources = absent("imports", discard=None)
+        self.subscriptions: Subscriptions = absent(sources, discard=None)
+        self.upgrades: Upgrades = absent("upgrades to another major version", majors=sorted(place.site.majors))
+        self.followers: Followers = absent(sources, discard_copy=None, observe=None, discard=None)
         self.host = KubernetesHost(place)
 
     def close(self) -> None:
