@@ -9,11 +9,14 @@ import hashlib
 import itertools
 import json
 import re
+import socket
+import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from tempfile import NamedTemporaryFile
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,9 +24,12 @@ from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import Cluster, Context, User
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Message, Ping
+from wsproto.utilities import LocalProtocolError
 
+from harness.kubernetes.certificates import Pair
 from ramet.backends.kubernetes.api import Api
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.shared_tls import SharedSocket
 from ramet.backends.kubernetes.site import Site
 
 NAMESPACE = "services"
@@ -253,7 +259,7 @@ class _Exec:
         self._handler.send_header("Sec-WebSocket-Protocol", "v5.channel.k8s.io")
         self._handler.end_headers()
         self._handler.close_connection = True
-        with suppress(OSError):
+        with suppress(OSError, LocalProtocolError):  # the client has gone
             if self._command[0] == "perl":
                 self._end(self._run_here())
             else:
@@ -339,15 +345,29 @@ def _status(code: int, message: str) -> Mapping[str, Any]:
     return {"kind": "Status", "status": "Failure", "code": code, "message": message}
 
 
+def _over_tls(listener: socket.socket, pair: Pair) -> ssl.SSLSocket:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.sslsocket_class = SharedSocket
+    with NamedTemporaryFile() as file:
+        file.write(pair.certificate + pair.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context.wrap_socket(listener, server_side=True)
+
+
 @contextmanager
-def api_server() -> Iterator[tuple[FakeCluster, Api]]:
-    """Run an API server, and give a client of it."""
+def api_server(certificate: Pair | None = None) -> Iterator[tuple[FakeCluster, Api]]:
+    """Run an API server, and give a client of it; with a certificate, over TLS."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.cluster = FakeCluster()
+    place = Cluster(server=f"http://127.0.0.1:{server.server_port}")
+    if certificate is not None:
+        server.socket = _over_tls(server.socket, certificate)
+        authority = base64.b64encode(certificate.certificate).decode()
+        place = Cluster(server=f"https://127.0.0.1:{server.server_port}", certificate_auth_data=authority)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    api = Api(SingleConfig("test", Context("test"), Cluster(server=address), User()), NAMESPACE)
+    api = Api(SingleConfig("test", Context("test"), place, User()), NAMESPACE)
     try:
         yield server.cluster, api
     finally:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from harness.kubernetes.certificates import self_signed
 from harness.waiting import eventually
 from ramet.backends.kubernetes.tunnel import Tunnels
 from tests.backends.kubernetes.api_server import api_server
@@ -44,7 +45,8 @@ def echo(path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def tunnels() -> Iterator[Tunnels]:
-    with TemporaryDirectory() as directory, api_server() as (_, api), echo(Path(directory, "s")):
+    certificate = self_signed("kube-apiserver", ["127.0.0.1"])
+    with TemporaryDirectory() as directory, api_server(certificate) as (_, api), echo(Path(directory, "s")):
         found = Tunnels(api, lambda service_id: f"{service_id}-1", f"{directory}/s")
         yield found
         found.close()
@@ -64,8 +66,8 @@ def connected(tunnels: Tunnels, service_id: str) -> socket.socket:
     return connection
 
 
-def test_bytes_go_through_in_both_directions_and_in_order(tunnels: Tunnels) -> None:
-    sent = os.urandom(1_000_000)
+def test_bytes_go_through_in_both_directions_at_once_and_in_order(tunnels: Tunnels) -> None:
+    sent = os.urandom(5_000_000)
     with connected(tunnels, "abcdefghij") as connection:
         threading.Thread(target=connection.sendall, args=(sent,)).start()
         assert received(connection, len(sent)) == sent

@@ -10,12 +10,14 @@ from httpx2.websockets import HTTPXWSException, WebSocketSession
 from lightkube import ApiError, Client, KubeConfig
 from lightkube.config import client_adapter
 from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 from lightkube.types import PatchType
 from wsproto.utilities import LocalProtocolError
 
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.resources import Node, Object, SnapshotClass, StorageClass
+from ramet.backends.kubernetes.shared_tls import SharedSocket
 from ramet.errors import Failed, Invalid, Unavailable
 
 FIELD_MANAGER = "ramet"
@@ -33,8 +35,11 @@ class Api:
     def __init__(self, config: SingleConfig, namespace: str) -> None:
         timeout = httpx2.Timeout(_TIMEOUT_SECONDS)
         self.namespace = namespace
-        self.client = Client(config, namespace, timeout=timeout, field_manager=FIELD_MANAGER, trust_env=False)
-        self._http = client_adapter.Client(config, client_adapter.ConnectionParams(timeout, trust_env=False))
+        self.client = Client(
+            config, namespace, timeout, field_manager=FIELD_MANAGER, trust_env=False, transport=_transport(config)
+        )
+        parameters = client_adapter.ConnectionParams(timeout, trust_env=False, transport=_transport(config))
+        self._http = client_adapter.Client(config, parameters)
 
     def apply(self, kind: type[Object], manifest: Mapping[str, Any]) -> None:
         """Make an object as its manifest says, or change it to that (server-side apply)."""
@@ -182,6 +187,13 @@ def open_api(kubeconfig: Path | None, namespace: str) -> Api:
             f"No cluster of Kubernetes can be opened: {error}",
             "Set RAMET_KUBECONFIG to a kubeconfig file, or run Ramet in the cluster.",
         ) from error
+
+
+def _transport(config: SingleConfig) -> httpx2.HTTPTransport:
+    user = config.user or User()
+    context = client_adapter.verify_cluster(config.cluster, user, config.abs_file, trust_env=False)
+    context.sslsocket_class = SharedSocket
+    return httpx2.HTTPTransport(verify=context, trust_env=False)
 
 
 def _checked(response: httpx2.Response) -> httpx2.Response:
