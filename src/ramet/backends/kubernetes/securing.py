@@ -4,8 +4,7 @@ from typing import Any
 
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.local.sql import connections, neutralization, read_only_access, roles
-from ramet.backends.local.sql.closing_settings import reset_closing_settings
+from ramet.backends.local.sql import connections, read_only_access, roles, securing
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
 from ramet.machine.installation import extension_of
 from ramet.model.service import ServiceType
@@ -31,20 +30,9 @@ def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, 
     The replication slots of its parent are dropped: they survive the adoption of a volume, and would retain WAL.
     """
     paths = place.paths(server)
+    found, is_current = securing.secure_fork(paths, server, neutralize=neutralize)
     with connections.connect_inside(paths) as connection:
-        surroundings = neutralization.inspect(connection)
-        found = neutralization.findings(surroundings)
-        found |= neutralization.end_prepared(paths, connection, surroundings, every=neutralize)
-        found |= neutralization.neutralize(paths, connection, surroundings) if neutralize else {}
-        with connection.transaction():
-            found["subscriptions"] = neutralization.detach_subscriptions(connection, surroundings)
-            found |= neutralization.drop_own_subscriptions(connection, found["subscriptions"])
-            found["settings_removed"] = reset_closing_settings(connection)
-            if neutralize:
-                neutralization.disable_telemetry(connection)
-            found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level)
         connection.execute(_DROP_SLOTS)
-        is_current = connection.info.dbname == DATABASE and read_only_access.is_current(connection)
     if not is_current:
         read_only_access.renew(paths)
     return found

@@ -3,6 +3,7 @@
 import click
 
 from ramet.api.schemas.services import Service
+from ramet.cli.ui.confirmation import confirm_change
 from ramet.cli.ui.options import complete_service, find_service, output_option, with_client, with_service
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_deleted, print_service, print_services
@@ -10,7 +11,6 @@ from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import forget_password
 from ramet.client import Client
 from ramet.errors import WrongState
-from ramet.model.environment import Environment
 
 
 @click.command("list")
@@ -118,7 +118,7 @@ def delete_services(
     for service in chosen:
         _check_unprotected(service)
     for service in chosen:
-        _confirm(service, yes, confirm)
+        confirm_change(service, "Permanently delete", "Nothing was deleted.", yes, confirm)
     for service in chosen:
         client.delete_service(service.service_id)
         forget_password(service.endpoint)
@@ -134,27 +134,3 @@ def _check_unprotected(service: Service) -> None:
             f"{service.name} ({service.service_id}) is protected, so nothing was deleted",
             f"Remove its protection first: ramet service unprotect {service.service_id}",
         )
-
-
-def _confirm(service: Service, yes: bool, confirm: str | None) -> None:
-    """Ask whether to delete unless an option says so. Raises UsageError, or Exit if the answer is no."""
-    is_prod = service.metadata.environment == Environment.PROD
-    if confirm is not None:
-        if confirm != service.name:
-            raise click.UsageError(f"--confirm {confirm!r} is not the name of the service, {service.name!r}.")
-        return
-    if yes and not is_prod:
-        return
-    if yes:
-        raise click.UsageError(f"{service.name} is a PROD service: use --confirm {service.name!r} instead of --yes.")
-    what = f"{service.name} ({service.service_id}, {service.metadata.environment})"
-    if is_prod:
-        is_confirmed = (
-            click.prompt(f"Type the name of the service to delete {what} permanently", default="", err=True)
-            == service.name
-        )
-    else:
-        is_confirmed = click.confirm(f"Delete {what} permanently?", err=True)
-    if not is_confirmed:
-        say("Nothing was deleted.")
-        raise click.exceptions.Exit(1)

@@ -29,10 +29,10 @@ from ramet.backends.local.server import configuration, probe
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
 from ramet.backends.local.server.read_only_module import Modules
-from ramet.backends.local.sql import adoption, connections, foreign, neutralization, read_only_access, roles
-from ramet.backends.local.sql.closing_settings import reset_closing_settings
+from ramet.backends.local.sql import adoption, connections, foreign, read_only_access, roles
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
+from ramet.backends.local.sql.securing import secure_fork
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
 from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
 from ramet.backends.local.wal.control_file import read_standby_settings
@@ -189,20 +189,7 @@ class Instances:
             roles.bootstrap(paths, server.verifier, self._extensions(server), server.wal_level)
             return {}
         adopted = adoption.adopt(paths)
-        with connections.connect_inside(paths) as connection:
-            surroundings = neutralization.inspect(connection)
-            found = neutralization.findings(surroundings)
-            # First, because a prepared transaction may hold locks on the rows that are changed below.
-            found |= neutralization.end_prepared(paths, connection, surroundings, every=neutralize)
-            found |= neutralization.neutralize(paths, connection, surroundings) if neutralize else {}
-            with connection.transaction():
-                found["subscriptions"] = neutralization.detach_subscriptions(connection, surroundings)
-                found |= neutralization.drop_own_subscriptions(connection, found["subscriptions"])
-                found["settings_removed"] = reset_closing_settings(connection)
-                if neutralize:
-                    neutralization.disable_telemetry(connection)
-                found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level, every=rotates_all)
-            is_current = connection.info.dbname == DATABASE and read_only_access.is_current(connection)
+        found, is_current = secure_fork(paths, server, neutralize=neutralize, rotates_all=rotates_all)
         if not is_current:
             self.renew(server.service_id)
         return {**found, "adopted": adopted} if adopted else found

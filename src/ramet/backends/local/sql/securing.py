@@ -1,0 +1,33 @@
+"""A fork's own credentials, and what keeps it from acting on the world outside: for any server of PostgreSQL."""
+
+from typing import Any
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections, neutralization, read_only_access, roles
+from ramet.backends.local.sql.closing_settings import reset_closing_settings
+from ramet.backends.local.sql.connections import DATABASE
+
+
+def secure_fork(
+    paths: ServicePaths, server: Server, *, neutralize: bool, rotates_all: bool = True
+) -> tuple[dict[str, Any], bool]:
+    """Give a fork new passwords, and with `neutralize` disable what acts on the world outside. May run again.
+
+    Without `rotates_all` only the admin gets another password. Return what was found and changed, and whether
+    `read_only_access` is up to date.
+    """
+    with connections.connect_inside(paths) as connection:
+        surroundings = neutralization.inspect(connection)
+        found = neutralization.findings(surroundings)
+        # First, because a prepared transaction may hold locks on the rows that are changed below.
+        found |= neutralization.end_prepared(paths, connection, surroundings, every=neutralize)
+        found |= neutralization.neutralize(paths, connection, surroundings) if neutralize else {}
+        with connection.transaction():
+            found["subscriptions"] = neutralization.detach_subscriptions(connection, surroundings)
+            found |= neutralization.drop_own_subscriptions(connection, found["subscriptions"])
+            found["settings_removed"] = reset_closing_settings(connection)
+            if neutralize:
+                neutralization.disable_telemetry(connection)
+            found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level, every=rotates_all)
+        return found, connection.info.dbname == DATABASE and read_only_access.is_current(connection)
