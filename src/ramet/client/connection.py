@@ -134,3 +134,8 @@ def query_of(values: Mapping[str, str | Sequence[str]]) -> str:
 def given(**values: str | int | None) -> dict[str, str | int]:
     """Return what is not None."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def source_fields(name: str, source_url: str, source_password: Secret) -> dict[str, object]:
+    """Return the fields of a request for a service that is made of a database elsewhere."""
+    return {"name": name, "source_url": source_url, "source_password": source_password.reveal()}

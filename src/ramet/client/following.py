@@ -2,7 +2,7 @@
 
 from ramet.api.schemas.following import FollowReport
 from ramet.api.schemas.services import Service
-from ramet.client.connection import Connection, given
+from ramet.client.connection import Connection, given, source_fields
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
@@ -34,45 +34,19 @@ class Followers(Connection):
         The URL has no password. `root_certificate` is PEM, for sslmode=verify-ca and verify-full.
         """
         body = {
-            **_body(
-                name,
-                source_url,
-                source_password,
-                root_certificate=root_certificate,
-                slot=slot,
-                create_slot=create_slot,
-                archive=archive,
-                method=method,
-            ),
+            **source_fields(name, source_url, source_password),
             "environment_tag": environment,
-            **given(cpu_millis=cpu_millis, memory_gbs=memory_gbs),
+            **given(root_certificate=root_certificate, slot=slot, create_slot=create_slot, archive=archive),
+            **given(method=method, cpu_millis=cpu_millis, memory_gbs=memory_gbs),
             **kept_fields(keeping),
         }
         return self.call("POST", self.project_path("followers"), Service, body, idempotency_key)
 
     def plan_follow(
-        self,
-        name: str,
-        source_url: str,
-        source_password: Secret,
-        *,
-        root_certificate: str | None = None,
-        slot: str | None = None,
-        create_slot: bool | None = None,
-        archive: str | None = None,
-        method: FollowMethod | None = None,
+        self, name: str, source_url: str, source_password: Secret, **fields: str | bool | None
     ) -> FollowReport:
-        """Return what following a source would do; nothing is created."""
-        body = _body(
-            name,
-            source_url,
-            source_password,
-            root_certificate=root_certificate,
-            slot=slot,
-            create_slot=create_slot,
-            archive=archive,
-            method=method,
-        )
+        """Return what following a source with these fields of a request would do; nothing is created."""
+        body = {**source_fields(name, source_url, source_password), **given(**fields)}
         return self.call("POST", self.project_path("followers") + "?dry_run=true", FollowReport, body)
 
     def promote_service(
@@ -81,12 +55,3 @@ class Followers(Connection):
         """Ask for the promotion of a service that follows a source."""
         body = {"drain": drain, "neutralize": neutralize, **given(wait_for_lsn=wait_for_lsn)}
         return self.call("POST", self.path(service_id, "promote"), Service, body)
-
-
-def _body(name: str, source_url: str, source_password: Secret, **options: str | int | None) -> dict[str, object]:
-    return {
-        "name": name,
-        "source_url": source_url,
-        "source_password": source_password.reveal(),
-        **given(**options),
-    }

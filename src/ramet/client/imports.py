@@ -2,7 +2,7 @@
 
 from ramet.api.schemas.imports import ImportReport
 from ramet.api.schemas.services import Service
-from ramet.client.connection import Connection, given
+from ramet.client.connection import Connection, given, source_fields
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
@@ -39,20 +39,16 @@ class Imports(Connection):
             memory_gbs=memory_gbs,
         )
         kept = kept_fields(keeping)
-        body = {**_source(name, source_url, source_password), "environment_tag": environment, **fields, **kept}
+        body = {**source_fields(name, source_url, source_password), "environment_tag": environment, **fields, **kept}
         return self.call("POST", self.project_path("imports"), Service, body, idempotency_key)
 
     def plan_import(
         self, name: str, source_url: str, source_password: Secret, **fields: str | bool | None
     ) -> ImportReport:
         """Return what an import with these fields of a request would do; nothing is created."""
-        body = {**_source(name, source_url, source_password), **given(**fields)}
+        body = {**source_fields(name, source_url, source_password), **given(**fields)}
         return self.call("POST", self.project_path("imports") + "?dry_run=true", ImportReport, body)
 
     def import_report(self, service_id: str) -> ImportReport:
         """Return what an import changed and how it ended, also of one that failed."""
         return self.call("GET", self.path(service_id, "importReport"), ImportReport)
-
-
-def _source(name: str, source_url: str, source_password: Secret) -> dict[str, object]:
-    return {"name": name, "source_url": source_url, "source_password": source_password.reveal()}

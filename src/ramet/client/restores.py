@@ -1,16 +1,14 @@
 """Restores in place: restore, reset, checkpoint and rewind."""
 
-import time
 from collections.abc import Callable
 
-from ramet.api.schemas.restore import Snapshot, SnapshotStatus
+from ramet.api.schemas.restore import Snapshot
 from ramet.api.schemas.restores import Restore, Restores
 from ramet.client.connection import Connection, given
 from ramet.client.errors import TimedOut
+from ramet.client.polling import poll
 from ramet.model.fork import ForkStrategy
 from ramet.model.status import OperationStatus
-
-_PAUSE_SECONDS = 0.05
 
 
 class RestoresInPlace(Connection):
@@ -85,26 +83,12 @@ class RestoresInPlace(Connection):
         seen: Callable[[Restore], None] = lambda _: None,
     ) -> Restore:
         """Wait until a restore in place is over, well or not. Raises TimedOut; `seen` gets each response."""
-        deadline = time.monotonic() + timeout_seconds
-        while True:
+
+        def over() -> Restore | None:
             found = self.get_restore(service_id, restore_id)
             seen(found)
-            if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED):
-                return found
-            _check_time(deadline, f"Restore {restore_id} is not over after {timeout_seconds:g} s")
+            return found if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED) else None
 
-    def wait_checkpoint(self, service_id: str, snapshot_id: str, timeout_seconds: float = 600.0) -> Snapshot:
-        """Wait until a checkpoint, or any manual snapshot, can be used. Raises TimedOut, also when it has failed."""
-        deadline = time.monotonic() + timeout_seconds
-        while True:
-            listed = self.call("GET", self.path(service_id, "snapshots"), list[Snapshot])
-            found = next((one for one in listed if one.id == snapshot_id), None)
-            if found is not None and found.status is SnapshotStatus.AVAILABLE:
-                return found
-            _check_time(deadline, f"Snapshot {snapshot_id} is not AVAILABLE after {timeout_seconds:g} s")
-
-
-def _check_time(deadline: float, message: str) -> None:
-    if time.monotonic() > deadline:
-        raise TimedOut("WAIT_TIMED_OUT", message, "See the operations of the service.")
-    time.sleep(_PAUSE_SECONDS)
+        message = f"Restore {restore_id} is not over after {timeout_seconds:g} s"
+        remedy = "See the operations of the service."
+        return poll(over, timeout_seconds, lambda: TimedOut("WAIT_TIMED_OUT", message, remedy))

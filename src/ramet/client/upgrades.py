@@ -1,14 +1,12 @@
 """Upgrades to another major version of PostgreSQL."""
 
-import time
 from collections.abc import Callable
 
 from ramet.api.schemas.upgrades import Upgrade, Upgrades
 from ramet.client.connection import Connection
 from ramet.client.errors import TimedOut
+from ramet.client.polling import poll
 from ramet.model.status import OperationStatus
-
-_PAUSE_SECONDS = 0.5
 
 
 class MajorUpgrades(Connection):
@@ -43,14 +41,11 @@ class MajorUpgrades(Connection):
         seen: Callable[[Upgrade], None] = lambda _: None,
     ) -> Upgrade:
         """Wait until an upgrade is over, well or not. Raises TimedOut; `seen` gets each response."""
-        deadline = time.monotonic() + timeout_seconds
-        while True:
+
+        def over() -> Upgrade | None:
             found = self.get_upgrade(service_id, upgrade_id)
             seen(found)
-            if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED):
-                return found
-            if time.monotonic() > deadline:
-                raise TimedOut(
-                    "WAIT_TIMED_OUT", f"Upgrade {upgrade_id} is not over after {timeout_seconds:g} s", "It continues."
-                )
-            time.sleep(_PAUSE_SECONDS)
+            return found if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED) else None
+
+        message = f"Upgrade {upgrade_id} is not over after {timeout_seconds:g} s"
+        return poll(over, timeout_seconds, lambda: TimedOut("WAIT_TIMED_OUT", message, "It continues."))

@@ -9,6 +9,7 @@ from ramet.api.schemas.restore import Snapshot, SnapshotStatus
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
+from ramet.client.polling import poll
 from ramet.errors import Error, Unavailable
 from ramet.model.status import Status
 
@@ -17,8 +18,6 @@ _ON_THE_WAY = {
     Status.PAUSED: (Status.PAUSING, Status.UPGRADING),
     Status.DELETED: (Status.DELETING,),
 }
-_SHORTEST_PAUSE_SECONDS = 0.01
-_LONGEST_PAUSE_SECONDS = 1.0
 _TOLERATED_OUTAGE_SECONDS = 15.0
 
 
@@ -49,42 +48,44 @@ class Waiting(Connection):
 
     def wait_snapshot(self, service_id: str, snapshot_id: str, timeout_seconds: float = 1800.0) -> Snapshot:
         """Wait until a manual snapshot is AVAILABLE. Raises TimedOut, or WaitFailed when it could not be taken."""
-        begun = time.monotonic()
-        while True:
+
+        def available() -> Snapshot | None:
             listed = self.call("GET", self.path(service_id, "snapshots"), list[Snapshot])
             found = next((one for one in listed if one.id == snapshot_id), None)
             if found is None:
                 message = f"Snapshot {snapshot_id} of service {service_id} could not be taken"
                 raise WaitFailed("SNAPSHOT_FAILED", message, f"See 'ramet operations {service_id}'.")
-            if found.status is SnapshotStatus.AVAILABLE:
-                return found
-            elapsed = time.monotonic() - begun
-            if elapsed >= timeout_seconds:
-                message = f"Snapshot {snapshot_id} is {found.status} after {timeout_seconds:g} s"
-                raise TimedOut("WAIT_TIMED_OUT", message, "It is taken all the same.")
-            time.sleep(min(max(elapsed / 10, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS, timeout_seconds))
+            return found if found.status is SnapshotStatus.AVAILABLE else None
+
+        message = f"Snapshot {snapshot_id} is {SnapshotStatus.CREATING} after {timeout_seconds:g} s"
+        late = TimedOut("WAIT_TIMED_OUT", message, "It is taken all the same.")
+        return poll(available, timeout_seconds, lambda: late)
+
+    def wait_checkpoint(self, service_id: str, snapshot_id: str, timeout_seconds: float = 600.0) -> Snapshot:
+        """Wait until a service can be rewound to a checkpoint; as `wait_snapshot`."""
+        return self.wait_snapshot(service_id, snapshot_id, timeout_seconds)
 
     def _wait(
         self, service_id: str, wanted: Status, timeout_seconds: float, seen: Callable[[Service], None] | None
     ) -> Service:
-        begun = answered = time.monotonic()
-        while True:
+        service: Service | None = None
+        answered = time.monotonic()
+
+        def arrived() -> Service | None:
+            nonlocal service, answered
             try:
-                service: Service | None = self.call("GET", self.path(service_id), Service)
-                answered = time.monotonic()
+                service = self.call("GET", self.path(service_id), Service)
             except Error as error:
                 if not _is_passing(error) or time.monotonic() - answered > _TOLERATED_OUTAGE_SECONDS:
                     raise
                 service = None
-            if service is not None:
-                if seen is not None:
-                    seen(service)
-                if _has_arrived(service, wanted):
-                    return service
-            elapsed = time.monotonic() - begun
-            if elapsed >= timeout_seconds:
-                raise _timed_out(service_id, wanted, timeout_seconds, service)
-            time.sleep(min(max(elapsed / 10, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS, timeout_seconds))
+                return None
+            answered = time.monotonic()
+            if seen is not None:
+                seen(service)
+            return service if _has_arrived(service, wanted) else None
+
+        return poll(arrived, timeout_seconds, lambda: _timed_out(service_id, wanted, timeout_seconds, service))
 
 
 def _has_arrived(service: Service, wanted: Status) -> bool:
