@@ -51,7 +51,8 @@ def _paths(visitor: Visitor) -> list[str]:
     base = f"/console/services/{visitor.named('shop').id}"
     prod = f"/console/services/{visitor.named('nightly').id}"
     verbs = ("", "/fork", "/fork?strategy=PITR", "/rename", "/resize", "/environment", "/password", "/metrics", "/logs")
-    more = ("/window", "/add-replicas", "/snapshots", "/optimize")
+    more = ("/window", "/add-replicas", "/snapshots", "/optimize", "/restores", "/restores?strategy=NOW", "/checkpoint")
+    preview = f"/console/services/{visitor.named('preview').id}"
     replicas = f"{base}/replicas/{visitor.named('shop').replica_sets[0].id}"
     return [
         "/console/",
@@ -63,6 +64,8 @@ def _paths(visitor: Visitor) -> list[str]:
         f"{prod}/report",
         f"{prod}/delete",
         f"{prod}/window",
+        *(prod + v for v in ("", "/restores?strategy=LAST_SNAPSHOT", "/reset", "/rewind")),
+        *(preview + v for v in ("/reset", "/restores")),
     ]
 
 

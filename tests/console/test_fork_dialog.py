@@ -37,7 +37,7 @@ def test_a_point_in_time_fork_needs_only_the_keyboard(visitor: Visitor, context:
     assert complaints == []
 
 
-def test_two_clicks_fork_at_a_time_on_the_timeline(visitor: Visitor, context: BrowserContext) -> None:
+def test_three_clicks_fork_at_a_time_on_the_timeline(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
     visitor.world.backend.commit(shop.id, "kept")
@@ -46,6 +46,7 @@ def test_two_clicks_fork_at_a_time_on_the_timeline(visitor: Visitor, context: Br
     line = page.locator("a.pick")
     first, last = (int(str(line.get_attribute(f"data-{end}"))) for end in ("first", "last"))
     line.click()  # in its middle
+    page.locator("#here").get_by_role("link", name="Fork", exact=True).click()
     exact = page.get_by_label("Target time")
     expect(exact).to_have_value(re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+05:30"))
     chosen = datetime.fromisoformat(exact.input_value()).timestamp() * 1000

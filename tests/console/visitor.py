@@ -46,7 +46,8 @@ class Visitor:
 
     def send(self, path: str, **fields: str) -> httpx.Response:
         """Send the form of a page, with some fields filled in."""
-        hidden = {found["name"]: html.unescape(found["value"]) for found in _INPUT.finditer(self.see(path))}
+        shown = [found for found in _INPUT.finditer(self.see(path)) if 'type="checkbox"' not in found[0]]
+        hidden = {found["name"]: html.unescape(found["value"]) for found in shown}
         hidden.pop("strategy", None)
         hidden.pop("service_type", None)
         return self.client.post(path, data={**hidden, **fields})

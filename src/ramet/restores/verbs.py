@@ -17,7 +17,7 @@ from ramet.control.ports import free_ports
 from ramet.control.protection import check_unprotected
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
-from ramet.errors import Invalid, NotFound, WrongState
+from ramet.errors import Error, Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
@@ -80,6 +80,7 @@ class Restore:
     started_at: datetime
     finished_at: datetime | None
     source_id: str
+    strategy: ForkStrategy
     target_time: datetime | None
     snapshot_id: str | None
     previous_service_id: str | None
@@ -151,6 +152,20 @@ def get_restore(plane: Plane, project_id: str, service_id: str, restore_id: str)
     return found
 
 
+def refusal_of(service: Service) -> Error | None:
+    """Return why the data of a service cannot be replaced, as things are; None when it can."""
+    try:
+        _check_service(service, _VERB_RESTORE)
+    except Error as error:
+        return error
+    return None
+
+
+def may_restore(service: Service) -> bool:
+    """Tell whether the data of a service can be replaced, as things are."""
+    return refusal_of(service) is None
+
+
 def _accept(
     plane: Plane,
     project_id: str,
@@ -205,20 +220,24 @@ def _accept(
 
 def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) -> None:
     """Raise when the data of a service must not be replaced now."""
-    check_unprotected(service, verb)
-    check_writable(service, verb)
-    if service.activity is not None or (status_of(service) is not Status.READY and not is_down(service)):
-        raise wrong_state(service, verb, (Status.READY,))
+    _check_service(service, verb)
     if operations.under_way(tx, service.id, ProcedureName.RESTORE):
         raise WrongState(
             "RESTORE_UNDER_WAY", f"A restore of service {service.id} is under way", "Wait until it is finished."
         )
-    if service.environment is Environment.PROD and confirm != service.name:
+    if service.environment is Environment.PROD and (confirm or "").split() != service.name.split():
         raise Invalid(
             "CONFIRMATION_REQUIRED",
             f"Service {service.id} is a PROD service, and {verb} replaces its data",
             f"Send confirm with its name: {service.name!r}.",
         )
+
+
+def _check_service(service: Service, verb: str) -> None:
+    check_unprotected(service, verb)
+    check_writable(service, verb)
+    if service.activity is not None or (status_of(service) is not Status.READY and not is_down(service)):
+        raise wrong_state(service, verb, (Status.READY,))
 
 
 def _check_source(service: Service, plan: ForkPlan) -> None:
@@ -305,6 +324,7 @@ def _shown(found: operations.Operation) -> Restore:
         started_at=found.created_at,
         finished_at=found.finished_at,
         source_id=state.parent_id,
+        strategy=state.strategy,
         target_time=state.target,
         snapshot_id=state.base_id,
         previous_service_id=state.previous_id if is_kept else None,

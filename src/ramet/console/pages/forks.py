@@ -17,6 +17,7 @@ from ramet.console.views.forms import (
     refused,
     sentence_of,
     sizes,
+    span_of,
     split_size,
 )
 from ramet.console.views.life_spans import kept_fields
@@ -43,7 +44,7 @@ def fork_page(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> 
     values = {"name": fork_name(parent.name), **query, "key": new_key()}
     if query.get("strategy") not in tuple(ForkStrategy):
         values["strategy"] = implied
-    return _fork_page(session, parent, Form(values), span=_span(query.get("span", "")))
+    return _fork_page(session, parent, Form(values), span=span_of(query.get("span", "")))
 
 
 @read("/services/{service_id:str}/fork/plan", sync_to_thread=True)
@@ -129,7 +130,3 @@ def _fork_request(values: Mapping[str, str]) -> ForkRequest:
         **kept_fields(values),
         snapshot_id=(values.get("snapshot_id") or None) if strategy is ForkStrategy.LAST_SNAPSHOT else None,
     )
-
-
-def _span(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= 9 and int(text) > 0 else None

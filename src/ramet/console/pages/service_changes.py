@@ -25,10 +25,20 @@ from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.followers.verbs import promote_service
 from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
+from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel, wal_level_of
+from ramet.restores.verbs import (
+    ResetRequest,
+    RewindRequest,
+    create_checkpoint,
+    refusal_of,
+    reset_service,
+    rewind_service,
+)
 
 
 def _promote(plane: Plane, project_id: str, service_id: str, lsn: str | None, drain: bool, neutralize: bool) -> Service:
@@ -37,6 +47,30 @@ def _promote(plane: Plane, project_id: str, service_id: str, lsn: str | None, dr
 
 def _promotion(values: Values) -> tuple[str | None, bool, bool]:
     return values.get("lsn") or None, values.get("until") == "drain", values.get("neutralize") == "yes"
+
+
+def _reset(values: Values) -> tuple[ResetRequest]:
+    chosen = values.get("strategy", "")
+    if chosen not in tuple(ForkStrategy):
+        raise InvalidField("strategy", "Choose a state of the parent")
+    target = values.get("target_time") or None
+    if chosen == ForkStrategy.PITR and target is None:
+        raise InvalidField("target_time", "Enter a time")
+    strategy = ForkStrategy(chosen)
+    return (
+        ResetRequest(
+            strategy,
+            target_time=target if strategy is ForkStrategy.PITR else None,
+            keeps=values.get("keep") == "yes",
+            confirm=values.get("confirmation"),
+        ),
+    )
+
+
+def _rewind(values: Values) -> tuple[RewindRequest]:
+    if not values.get("checkpoint"):
+        raise InvalidField("checkpoint", "Choose a checkpoint")
+    return (RewindRequest(values["checkpoint"], values.get("keep") == "yes", values.get("confirmation")),)
 
 
 def _replicas(values: Values) -> tuple[replica_sets.ReplicaSetRequest]:
@@ -110,6 +144,38 @@ CHANGES: Mapping[str, Change[Service]] = {
         restore.take_snapshot,
         lambda values: (values.get("name") or None,),
         fields=("snapshot_name",),
+    ),
+    "reset": Change(
+        "Reset",
+        "Reset",
+        "The fork becomes a fresh copy of its parent, with the same id, endpoint and passwords. What was changed in it"
+        " is lost, except in its restore window. Forks of it are not affected.",
+        reset_service,
+        _reset,
+        disruptive=True,
+        fields=("reset", "keep"),
+        done="The reset has begun. The service answers until the new data is ready.",
+    ),
+    "checkpoint": Change(
+        "Make a checkpoint of",
+        "Make checkpoint",
+        "A snapshot to which the service can be rewound by this name, as often as you like. It is kept until you delete"
+        " it.",
+        create_checkpoint,
+        lambda values: (values.get("name", ""),),
+        fields=("snapshot_name",),
+        done="The checkpoint is being made.",
+    ),
+    "rewind": Change(
+        "Rewind",
+        "Rewind",
+        "The service gets the data of the checkpoint, with the same id, endpoint and passwords. What was changed since"
+        " then is lost, except in its restore window.",
+        rewind_service,
+        _rewind,
+        disruptive=True,
+        fields=("checkpoint", "keep"),
+        done="The rewind has begun. The service answers until the data is ready.",
     ),
     "promote": Change(
         "Promote",
@@ -254,6 +320,7 @@ def _initial(service: Service, name: str) -> Values:
     return {
         "name": {"rename": service.name, "add-replicas": "replicas"}.get(name, ""),
         **kept_values(service),
+        "strategy": ForkStrategy.NOW,
         "nodes": "1",
         "size": size_value(service.size),
         "environment": Environment.DEV if service.environment is Environment.PROD else Environment.PROD,
@@ -268,6 +335,8 @@ def _offered(plane: Plane, service: Service, base: str, name: str) -> Mapping[st
     if name in ("resize", "add-replicas"):
         present = service.size if name == "resize" else None
         return {"sizes": sizes(plane, own=name == "add-replicas", present=present)}
+    if name in ("reset", "rewind"):
+        return _replaced(plane, service, base, name)
     if name == "promote" and service.upstream is None:
         return {"refusal": WrongState("NOT_FOLLOWING", f"{service.name} follows no source"), "instead": None}
     if (name, status_of(service)) in _HAS_NO_EFFECT:
@@ -275,3 +344,20 @@ def _offered(plane: Plane, service: Service, base: str, name: str) -> Mapping[st
         refusal = WrongState("INVALID_STATE", f"{service.name} {reason}")
         return {"refusal": refusal, "instead": (f"{base}/{instead}", CHANGES[instead].title)}
     return {}
+
+
+def _replaced(plane: Plane, service: Service, base: str, name: str) -> Mapping[str, Any]:
+    """Return the checkpoints to choose from, or why the data of a service cannot be replaced."""
+    refusal = refusal_of(service)
+    if refusal is not None:
+        return {"refusal": refusal}
+    if name == "reset" and service.origin is None:
+        refusal = WrongState("NOT_A_FORK", f"{service.name} is not a fork, so that it has no parent")
+        return {"refusal": refusal, "instead": (f"{base}/restores", "Restore")}
+    taken = restore.list_snapshots(plane, service.project_id, service.id)
+    manual = [one for one in taken if isinstance(one, Snapshot) and one.kind is SnapshotKind.MANUAL and one.name]
+    names = list(dict.fromkeys(one.name for one in sorted(manual, key=lambda one: one.taken_at, reverse=True)))
+    if name == "rewind" and not names:
+        refusal = WrongState("NO_CHECKPOINT", f"{service.name} has no checkpoint")
+        return {"refusal": refusal, "instead": (f"{base}/checkpoint", "Make a checkpoint")}
+    return {"checkpoints": names}

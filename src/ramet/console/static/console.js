@@ -111,8 +111,23 @@
     const box = line.getBoundingClientRect();
     const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
     const at = new Date(Number(line.dataset.first) + share * (line.dataset.last - line.dataset.first));
-    location.assign(line.href + "&target_time=" + encodeURIComponent(local(at)));
+    chosen = at;
+    offer();
   });
+  /* what can be done as of the time that was chosen on the timeline; live updates keep it */
+  let chosen = null;
+  function offer() {
+    const part = document.getElementById("here");
+    if (!part || !chosen) return;
+    part.querySelector("time").dateTime = chosen.toISOString();
+    for (const link of part.querySelectorAll("a")) {
+      const asked = new URLSearchParams(link.search);
+      asked.set("target_time", local(chosen));
+      link.search = asked;
+    }
+    localize(part);
+    part.hidden = false;
+  }
   /* another period of the timeline keeps the values of the form */
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[data-span]");
@@ -197,7 +212,7 @@
     history.replaceState(history.state, "", address);
   }
 
-  document.addEventListener("htmx:afterSettle", () => { localize(document); reopen(document); bindAll(); });
+  document.addEventListener("htmx:afterSettle", () => { localize(document); reopen(document); bindAll(); offer(); });
   localize(document);
   bindAll();
   document.querySelector("[aria-invalid=true]")?.focus();

@@ -28,6 +28,9 @@ _FIELDS: Mapping[str, str] = {
     "SOURCE_UNREADABLE": "url",
     "INVALID_NODES": "nodes",
     "CONFIRMATION_NEEDED": "confirmation",
+    "CONFIRMATION_REQUIRED": "confirmation",
+    "SNAPSHOT_NOT_FOUND": "snapshot_id",
+    "OTHER_KIND_OF_SERVICE": "from_service_id",
     "EXTENSION_MISSING": "service_type",
     "INVALID_VERSION": "version",
 }
@@ -152,6 +155,11 @@ def major_of(values: Mapping[str, str]) -> int:
     if not (version.isascii() and version.isdigit() and len(version) < 4):
         raise InvalidField("version", "Choose a version")
     return int(version)
+
+
+def span_of(text: str) -> int | None:
+    """Return how many seconds a timeline shows; None for all of it."""
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= 9 and int(text) > 0 else None
 
 
 def confirm(name: str, values: Mapping[str, str]) -> None:
