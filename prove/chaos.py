@@ -18,13 +18,16 @@ from harness.waiting import eventually
 from prove.followers import Followers
 from prove.journal import Journal, rows_of
 from prove.made import Made
+from prove.replaced import Replaced
 from ramet.backends.local.process.identity import find_server
 from ramet.ids import new_id
+from ramet.model.life_span import LifeSpan
 from ramet.model.procedures import ProcedureName
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.procedures.spec import submit
 from ramet.procedures.state import DrillState
+from ramet.store import services
 from ramet.store.database import Store
 
 _SIZES = ((500, 2), (1000, 4), (1000, 2))
@@ -52,6 +55,7 @@ class Workload:
     spare_journal: Journal = field(init=False)
     began: datetime = field(init=False)
     followers: Followers = field(init=False)
+    replaced: Replaced = field(init=False)
 
     def prepare(self) -> None:
         """Make the two services that stay, and let their clients write."""
@@ -69,6 +73,11 @@ class Workload:
         self._ask("POST", f"/services/{self.parent.service_id}/snapshots", {"name": "first"})
         self.instance.await_idle()
         self.followers = Followers(self.instance, self.spare, self.spare_journal)
+        fork = self.fork(random.Random(), "NOW")  # noqa: S311 - no secret
+        self.passing.clear()
+        self.await_status(fork, "READY")
+        self.replaced = Replaced(self.instance, fork, self.parent, self.journal)
+        self.instance.await_idle()
 
     @property
     def known(self) -> dict[str, Callable[[random.Random], object]]:
@@ -82,7 +91,9 @@ class Workload:
             "stop": lambda _: self._ask("POST", f"/services/{self.spare.service_id}/stop"),
             "start": lambda _: self._resume(),
             "restart": lambda _: self._crash_spare(),
-            "delete": lambda _: self._make_and_delete(),
+            "delete": lambda chance: self._make_and_delete(expires=chance.random() < 0.5),
+            "restore": self.replaced.begin,
+            "rebuild_replicas": self.replaced.begin_with_replica,
             "resize": self._resize,
             "pooler": lambda _: self._toggle_pooler(),
             "optimize": lambda _: self._ask("POST", f"/services/{self.spare.service_id}/optimize"),
@@ -177,6 +188,7 @@ class Workload:
             self.await_status(self.spare, "READY")
         found += self.spare_journal.faults(rows_of(self.spare.port, self.spare.password))
         found += self.followers.faults(counts)
+        found += self.replaced.faults(counts)
         query = "SELECT drill_failure FROM service WHERE id = ? AND drill_failure IS NOT NULL"
         found += [f"drill: {failure}" for (failure,) in self.instance.rows(query, self.parent.service_id)]
         for made in self.passing:
@@ -191,12 +203,14 @@ class Workload:
         for made in self.passing:
             self.await_status(made, "")
         self.followers.clean_up()
+        self.replaced.clean_up()
         self.forget()
 
     def forget(self) -> None:
         """Look no more at what was made in passing."""
         self.passing.clear()
         self.followers.made.clear()
+        self.replaced.forget()
 
     def final_faults(self) -> list[str]:
         """End the clients, and look at their rows once more."""
@@ -215,8 +229,8 @@ class Workload:
             "SELECT failure, deleted_at FROM service WHERE id = ?", made.service_id
         )
         if made.doomed and deleted:
-            counts[f"{kind} deleted"] += 1
-            return []
+            counts[f"{kind} {'expired' if made.expires else 'deleted'}"] += 1
+            return [] if not made.expires or self._has_expired(made) else ["its history does not say that it expired"]
         if status in ("", "UNSTABLE") and failure:
             counts[f"{kind} gone with their reason"] += 1
             counts[f"reason: {failure.splitlines()[0][:100]}"] += 1
@@ -255,10 +269,21 @@ class Workload:
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
 
-    def _make_and_delete(self) -> None:
+    def _make_and_delete(self, *, expires: bool) -> None:
         made = self.create("short-lived")
         self.await_status(made, "READY")
-        self.delete(made)
+        if not expires:
+            return self.delete(made)
+        # As if a minute had been granted, and its end announced, long ago.
+        past, made.doomed, made.expires = datetime.now(UTC) - timedelta(hours=1), True, True
+        span = LifeSpan(expires_at=past, ttl_seconds=60, announced_at=past)
+        with contextlib.closing(Store.open(f"sqlite:///{self.instance.data}/ramet.db")) as store, store.write() as tx:
+            services.update_service(tx, made.service_id, life_span=services.life_span_column(span))
+        return None
+
+    def _has_expired(self, made: Made) -> bool:
+        answer = self._ask("GET", f"/services/{made.service_id}/operations")
+        return any("expired" in str(one.get("reason")) for one in answer["operations"])
 
     def _resize(self, chance: random.Random) -> None:
         cpu, memory = chance.choice(_SIZES)

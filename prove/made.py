@@ -22,3 +22,4 @@ class Made:
     since: int = 0
     target: datetime | None = None
     doomed: bool = False
+    expires: bool = False
