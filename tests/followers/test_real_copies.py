@@ -3,13 +3,13 @@
 import shutil
 import signal
 import subprocess
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from harness.waiting import BOUND_SECONDS, eventually
 from ramet.api.schemas.services import Service
-from ramet.client import ApiError, Client, ForkStrategy, WaitFailed
+from ramet.client import ApiError, Client, ForkStrategy
 from tests.followers.conftest import remove_wal, start_again
 from tests.followers.test_real_followers import append, ask, follow, fork, shows
 from tests.sources import Source
@@ -37,6 +37,8 @@ def test_a_standby_whose_source_removed_its_wal_is_copied_again_and_keeps_its_pa
     made = follow(client, source)
     append(source, 101)
     eventually(lambda: shows(made.endpoint.port, _LEDGER) == [(101,)], "the first row")
+    taken = client.take_snapshot(made.service_id)
+    client.wait_snapshot(made.service_id, taken.id, timeout_seconds=_SECONDS)
     append(source, 102)
     eventually(lambda: (102,) in shows(made.endpoint.port, _LEDGER), "the second row")
     client.stop_service(made.service_id)
@@ -44,6 +46,7 @@ def test_a_standby_whose_source_removed_its_wal_is_copied_again_and_keeps_its_pa
     append(source, 103)
     in_gap = datetime.now(UTC)
     remove_wal(source)
+    late_in_gap = datetime.now(UTC)
     append(source, 104)
     client.start_service(made.service_id)
     eventually(lambda: "copied again" in problem(client, made), lambda: problem(client, made))
@@ -52,11 +55,16 @@ def test_a_standby_whose_source_removed_its_wal_is_copied_again_and_keeps_its_pa
     append(source, 105)
     eventually(lambda: (105,) in shows(made.endpoint.port, _LEDGER), "it streams again")
     eventually(lambda: problem(client, made) == "", lambda: problem(client, made))
-    with pytest.raises((ApiError, WaitFailed), match="cannot be restored to"):
-        fork(client, made.service_id, ForkStrategy.PITR, target_time=in_gap.isoformat())
+    (gap,) = client.restore_window(made.service_id).gaps
+    past = fork(client, made.service_id, ForkStrategy.PITR, target_time=gap.begins_at.isoformat())
+    assert ask(past, _LEDGER) == [(101,)]
+    for target in (gap.begins_at + timedelta(microseconds=1), in_gap, late_in_gap):
+        with pytest.raises(ApiError) as refused:
+            fork(client, made.service_id, ForkStrategy.PITR, target_time=target.isoformat())
+        assert refused.value.code == "OUTSIDE_RESTORE_WINDOW"
     now = fork(client, made.service_id, ForkStrategy.NOW)
     assert ask(now, _LEDGER) == [(n,) for n in range(101, 106)]
-    for one in (now, made):
+    for one in (past, now, made):
         client.delete_service(one.service_id)
 
 

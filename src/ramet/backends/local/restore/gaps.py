@@ -4,24 +4,32 @@ The content of segments is read only next to a gap; `wal.digests` and each captu
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.recovery_target import WalReader, last_reachable
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, live_and_archived
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_at, segment_before, segment_named
+from ramet.errors import Failed
+from ramet.machine.installation import Installations
 from ramet.model.gaps import Gap
-from ramet.model.snapshot import Snapshot, in_wal_order
+from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number
 
 _ANY_LATER = 1 << 32
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def gaps(
-    driver: Driver, paths: ServicePaths, pg_waldump: str, known: Sequence[Snapshot], damaged: Mapping[str, str]
+    driver: Driver,
+    paths: ServicePaths,
+    installations: Installations,
+    known: Sequence[Snapshot],
+    damaged: Mapping[str, str],
 ) -> list[Gap]:
     """Return the gaps after the oldest of the snapshots `known`; `damaged` has the reason for each damaged segment.
 
@@ -35,39 +43,76 @@ def gaps(
         until = stretches[number + 1][0].timeline if number + 1 < len(stretches) else None
         there = _there(paths, range(first.timeline, until or _ANY_LATER), damaged)
         for base in bases:
-            there.update(range(_first(base).number, segment_before(base.timeline, base.end_lsn).number + 1))
+            there.update(_held_by(paths, base))
         stretch = (bases, ends[number] if number < len(ends) else None)
-        found += [_gap(driver, paths, pg_waldump, stretch, hole, damaged) for hole in _holes(first, there)]
+        found += [_gap(driver, paths, installations, stretch, hole, damaged) for hole in _holes(first, there)]
     return found
 
 
 def _stretches(paths: ServicePaths, bases: Sequence[Snapshot]) -> list[list[Snapshot]]:
     """Return the snapshots in groups whose WAL is one line: all those of a standby, else those of each timeline."""
     found = [list(group) for _, group in groupby(bases, key=lambda base: base.timeline)]
-    is_one_line = len(found) > 1 and snapshots.base_of(paths, bases[0].id).of_standby
+    is_one_line = len(found) > 1 and _is_of_standby(paths, bases[0])
     return [list(bases)] if is_one_line else found
+
+
+def _is_of_standby(paths: ServicePaths, base: Snapshot) -> bool:
+    try:
+        return snapshots.base_of(paths, base.id).of_standby
+    except Failed:  # its files are missing; forks from it say so
+        return False
+
+
+def _held_by(paths: ServicePaths, base: Snapshot) -> range:
+    """Return the segments that a snapshot has completely: of its last one, that of a standby has only the beginning."""
+    if _is_of_standby(paths, base):
+        return range(_first(base).number, lsn_number(base.end_lsn) // SEGMENT_BYTES)
+    return range(_first(base).number, segment_before(base.timeline, base.end_lsn).number + 1)
 
 
 def _gap(
     driver: Driver,
     paths: ServicePaths,
-    pg_waldump: str,
+    installations: Installations,
     stretch: tuple[Sequence[Snapshot], datetime | None],
     hole: tuple[Segment, Segment],
     damaged: Mapping[str, str],
 ) -> Gap:
     (bases, ends_at), (missing, last_missing) = stretch, hole
-    before = [base for base in bases if _first(base).number <= missing.number][-1]
+    before = [base for base in bases if _first(base).number <= missing.number]
     after = [base for base in bases if _first(base).number > last_missing.number]
-    base = snapshots.base_of(paths, before.id)
-    places = [*live_and_archived(paths), snapshots.data_of(paths, before.id) / WAL_DIRECTORY]
-    reader = WalReader(WalSource(driver, places, base.system_identifier), pg_waldump)
-    reached = last_reachable(reader, base, missing)
+    newest = before[-1].id
+    base = snapshots.base_of(paths, newest)
+    places = [snapshots.data_of(paths, one.id) / WAL_DIRECTORY for one in reversed(before)]
+    source = WalSource(
+        driver, [*live_and_archived(paths), *places], base.system_identifier, follows_timelines=base.of_standby
+    )
+    reader = WalReader(source, _pg_waldump(installations, snapshots.data_of(paths, newest)))
+    if base.of_standby:
+        begins_at = _begin_of_standby(reader, snapshots.base_of(paths, before[0].id), missing, missing.name in damaged)
+    else:
+        begins_at = last_reachable(reader, base, missing) or base.facts.taken_at
     return Gap(
-        begins_at=before.taken_at if reached is None else max(reached, before.taken_at),
+        begins_at=begins_at,
         ends_at=after[0].taken_at if after else ends_at,
         reason=f"WAL segment {missing.name} {damaged.get(missing.name, 'is missing')}",
     )
+
+
+def _pg_waldump(installations: Installations, data: Path) -> str:
+    """Return the program that reads the WAL of a data directory: that of its major version."""
+    major = int((data / "PG_VERSION").read_text())
+    return installations.by_major.get(major, installations.default).program("pg_waldump")
+
+
+def _begin_of_standby(reader: WalReader, first: Base, missing: Segment, is_altered: bool) -> datetime:
+    """Return the last time before a gap to which a standby can be restored: just before the last known commit.
+
+    The time of its snapshots is too late: they do not have all that was committed in the source by then. The last
+    snapshot before the gap may have the beginning of the first segment that is missing.
+    """
+    hole = missing if is_altered else Segment(missing.timeline, missing.number + 1)
+    return last_reachable(reader, first, hole) or first.facts.taken_at - _MICROSECOND
 
 
 def _first(base: Snapshot) -> Segment:

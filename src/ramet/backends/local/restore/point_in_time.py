@@ -120,7 +120,8 @@ class RollForward:
         return [(name, base) for name, base in found if base.facts.timeline == chosen.facts.timeline]
 
     def _source(self, bases: Sequence[tuple[str, Base]], first: Base) -> WalSource:
-        with_wal = [name for name, base in bases if base.facts.wal_order >= first.facts.wal_order]
+        # The newest first: of the last segment of a snapshot, a later one may have more.
+        with_wal = [name for name, base in reversed(bases) if base.facts.wal_order >= first.facts.wal_order]
         places = [snapshots.data_of(self.parent, name) / WAL_DIRECTORY for name in with_wal]
         noted = recorded_files(self.parent)
         return WalSource(

@@ -130,9 +130,8 @@ class LocalRestore:
         return count
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
-        pg_waldump = self.instances.installations.default.program("pg_waldump")
         paths = self.instances.paths(service_id)
-        return gaps(self.pool.driver, paths, pg_waldump, snapshots, digests.faults(paths))
+        return gaps(self.pool.driver, paths, self.instances.installations, snapshots, digests.faults(paths))
 
     def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
         if server.upstream is not None:
