@@ -1,5 +1,7 @@
 """What following a source by a subscription comes to, where only SQL is allowed."""
 
+from dataclasses import asdict
+
 from msgspec.structs import replace
 
 from ramet.backends.interface.sources import SourceAddress, SourceFacts
@@ -27,12 +29,7 @@ def plan_logical(
         found.append(Finding(Effect.REFUSED, "TLS", message, remedy))
     upstream = Upstream(
         method=FollowMethod.LOGICAL,
-        host=source.host,
-        port=source.port,
-        database=source.database,
-        user=source.user,
-        sslmode=source.sslmode,
-        root_certificate=source.root_certificate,
+        **asdict(source),
         system_identifier="",
         bootstrap_role=facts.bootstrap_role,
     )

@@ -186,12 +186,7 @@ def _check_replication(request: FollowRequest) -> None:
 def _upstream(source: SourceAddress, facts: UpstreamFacts, request: FollowRequest) -> Upstream:
     return Upstream(
         method=FollowMethod.PHYSICAL,
-        host=source.host,
-        port=source.port,
-        database=source.database,
-        user=source.user,
-        sslmode=source.sslmode,
-        root_certificate=source.root_certificate,
+        **asdict(source),
         system_identifier=facts.system_identifier,
         bootstrap_role=facts.bootstrap_role,
         slot=request.slot,

@@ -20,6 +20,12 @@ from ramet.model.replica_set import Node, ReplicaSet
 from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
 
+# The fields that are the same in the store's values.
+_OF_SET = "id name environment host port pooler_port created_at"
+_OF_SERVICE = f"""
+    {_OF_SET} project_id region_code service_type pg_major settings archive_gaps archived_as protected labels
+"""
+
 
 class ReplicaSetEntry(Struct, frozen=True, kw_only=True):
     """A read replica set: enough to make it again."""
@@ -131,28 +137,13 @@ class Catalogue(Struct, frozen=True, kw_only=True):
 def entry_of(service: Service, sets: list[ReplicaSet]) -> ServiceEntry:
     """Return the entry of a service with its read replica sets."""
     return ServiceEntry(
-        id=service.id,
-        project_id=service.project_id,
-        name=service.name,
-        region_code=service.region_code,
-        service_type=service.service_type,
-        environment=service.environment,
+        **_values(service, _OF_SERVICE),
         cpu_millis=service.size.cpu_millis,
         memory_gbs=service.size.memory_gbs,
-        host=service.host,
-        port=service.port,
-        pooler_port=service.pooler_port,
-        pg_major=service.pg_major,
-        created_at=service.created_at,
         paused=service.paused,
         archived=is_archived(service),
-        settings=service.settings,
-        origin=service.origin,
         replica_sets=tuple(_set_entry(each) for each in sets if each.ready_at is not None),
-        archive_gaps=service.archive_gaps,
-        archived_as=service.archived_as,
-        protected=service.protected,
-        labels=service.labels,
+        origin=service.origin,
         life_span=None if service.life_span is None else service.life_span.as_granted,
     )
 
@@ -160,27 +151,12 @@ def entry_of(service: Service, sets: list[ReplicaSet]) -> ServiceEntry:
 def service_of(entry: ServiceEntry, verifier: Secret, volume_type: str) -> Service:
     """Return the service of an entry, as a new row: it was not READY on this machine yet."""
     return Service(
-        id=entry.id,
-        project_id=entry.project_id,
-        name=entry.name,
-        region_code=entry.region_code,
-        service_type=entry.service_type,
-        environment=entry.environment,
+        **_values(entry, _OF_SERVICE),
         size=Size(entry.cpu_millis, entry.memory_gbs),
         volume_type=volume_type,
-        host=entry.host,
-        port=entry.port,
-        pooler_port=entry.pooler_port,
-        pg_major=entry.pg_major,
-        created_at=entry.created_at,
         verifier=verifier,
         # Snapshots are not recovered.
         origin=None if entry.origin is None else replace(entry.origin, snapshot_id=None),
-        settings=entry.settings,
-        archive_gaps=entry.archive_gaps,
-        archived_as=entry.archived_as,
-        protected=entry.protected,
-        labels=entry.labels,
         life_span=entry.life_span,
     )
 
@@ -188,17 +164,11 @@ def service_of(entry: ServiceEntry, verifier: Secret, volume_type: str) -> Servi
 def set_of(entry: ReplicaSetEntry, service: Service) -> ReplicaSet:
     """Return the read replica set of an entry, as a new row."""
     return ReplicaSet(
-        id=entry.id,
+        **_values(entry, _OF_SET),
         project_id=service.project_id,
         service_id=service.id,
-        name=entry.name,
-        environment=entry.environment,
         size=Size(entry.cpu_millis, entry.memory_gbs),
         nodes=tuple(Node(node_id, port) for node_id, port in entry.nodes),
-        host=entry.host,
-        port=entry.port,
-        created_at=entry.created_at,
-        pooler_port=entry.pooler_port,
     )
 
 
@@ -206,14 +176,12 @@ def _set_entry(each: ReplicaSet) -> ReplicaSetEntry:
     if each.size.cpu_millis is None or each.size.memory_gbs is None:
         raise AssertionError(f"BUG: read replica set {each.id} has no size")
     return ReplicaSetEntry(
-        id=each.id,
-        name=each.name,
-        environment=each.environment,
+        **_values(each, _OF_SET),
         cpu_millis=each.size.cpu_millis,
         memory_gbs=each.size.memory_gbs,
         nodes=tuple((node.id, node.port) for node in each.nodes),
-        host=each.host,
-        port=each.port,
-        pooler_port=each.pooler_port,
-        created_at=each.created_at,
     )
+
+
+def _values(known: object, names: str) -> dict[str, Any]:
+    return {name: getattr(known, name) for name in names.split()}
