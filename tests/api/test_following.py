@@ -94,6 +94,17 @@ def test_a_source_that_cannot_be_followed_is_refused_with_all_reasons(world: Wor
     assert world.listed() == []
 
 
+def test_a_standby_has_the_version_of_its_source_and_a_subscriber_the_one_that_was_chosen(world: World) -> None:
+    answer = world.post(path_of(world), {**BODY, "pg_major": 17})
+    assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOW_REFUSED")
+    assert "has the major version of its source, 18" in answer.json()["details"]
+    assert world.post(path_of(world), {**BODY, "pg_major": 18}).status_code == 202
+    logical = {**BODY, "method": "LOGICAL"}
+    world.backend.sources.facts = replace(world.backend.sources.facts, major=15)
+    assert world.post(path_of(world), {**logical, "pg_major": 17}).json()["metadata"]["pg_major"] == 17
+    assert "needs 16 or later" in world.post(path_of(world), {**logical, "pg_major": 15}).json()["details"]
+
+
 def test_what_needs_to_write_is_refused(world: World, follower: dict[str, Any]) -> None:
     path = f"{world.services_path}/{follower['service_id']}"
     for verb, body in (

@@ -1,5 +1,6 @@
 """Imports over HTTP: the request, its dry run, its refusal, and the report."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,17 @@ def test_a_dry_run_reports_and_makes_nothing(world: World) -> None:
     }
     assert "status" not in answer.json()
     assert world.listed() == []
+
+
+def test_the_version_is_chosen_unless_it_is_older_than_the_source(world: World) -> None:
+    facts = world.backend.sources.facts
+    world.backend.sources.facts = replace(facts, version="16.1", major=16)
+    accepted = imported(world, pg_major=17)
+    world.work()
+    assert world.look(accepted)["metadata"]["pg_major"] == 17
+    for version, code in ((15, "IMPORT_REFUSED"), (7, "INVALID_VERSION")):
+        answer = world.post(path_of(world), {**BODY, "pg_major": version})
+        assert (answer.status_code, answer.json()["code"]) == (400, code)
 
 
 def test_a_source_that_cannot_be_imported_is_refused_with_all_reasons(world: World) -> None:

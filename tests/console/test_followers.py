@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
+from harness.waiting import eventually
+from ramet.errors import Failed
 from ramet.followers.observation import Observing
 from ramet.model.status import Status
-from tests.console.test_imports import backend_of
+from tests.console.test_imports import again_of, backend_of
 from tests.console.visitor import Visitor
 
 FIELDS = {
@@ -37,6 +41,23 @@ def test_a_refused_source_says_why_and_the_form_keeps_what_was_chosen(visitor: V
     assert 'value="own" checked' in answer.text
     logical = visitor.send("/console/follow", **{**FIELDS, "method": "LOGICAL", "slot": "own"}, action="follow")
     assert (logical.status_code, "PHYSICAL only" in logical.text) == (422, True)
+
+
+def test_a_service_that_could_not_follow_is_made_again_with_the_same_values(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Failed("COPY_FAILED", "The source went away")
+
+    visitor.sign_in()
+    backend = backend_of(visitor)
+    backend.followers.archives = ("shop",)
+    monkeypatch.setattr(backend.followers, "fetch", refuse)
+    assert visitor.send("/console/follow", **{**FIELDS, "archive": "shop"}, action="follow").status_code == 200
+    eventually(lambda: visitor.named("copy").failed_at is not None)
+    form = visitor.see(again_of(visitor.see(f"/console/services/{visitor.named('copy').id}")))
+    for text in (FIELDS["url"].replace("/shop", ":5432/shop"), 'value="PHYSICAL" checked', 'value="shop"'):
+        assert text in form
 
 
 def test_the_page_of_a_follower_shows_its_lag_its_problem_and_promotes_it(visitor: Visitor) -> None:

@@ -1,7 +1,12 @@
 """Importing a database in the console: the form, its check, and its refusal."""
 
+import html
+import re
+
+from harness.waiting import eventually
 from ramet.backends.interface.sources import Destination
 from ramet.backends.memory.backend import MemoryBackend
+from ramet.errors import Failed
 from ramet.model.status import Status
 from tests.console.visitor import Visitor
 
@@ -37,6 +42,28 @@ def test_an_import_leads_to_the_page_with_the_password(visitor: Visitor) -> None
     assert "sslmode=require" in answer.text
     assert visitor.settled("copy").down_reason is None
     assert Status.READY in visitor.see("/console/")
+
+
+def test_a_failed_import_is_made_again_with_the_same_values(visitor: Visitor) -> None:
+    visitor.sign_in()
+    backend_of(visitor).sources.fault = Failed("COPY_FAILED", "The source went away")
+    asked = {**FIELDS, "name": "away", "owners": "admin", "size": "500/2", "version": "18"}
+    assert visitor.send("/console/import", **asked, action="import").status_code == 200
+    eventually(lambda: visitor.named("away").failed_at is not None)
+    form = visitor.see(again_of(visitor.see(f"/console/services/{visitor.named('away').id}")))
+    for text in (
+        FIELDS["url"].replace("/shop", ":5432/shop"),
+        'value="admin" checked',
+        '"500/2" selected',
+        '"18" selected',
+    ):
+        assert text in form
+    assert FIELDS["password"] not in re.findall('value="([^"]*)"', form)
+
+
+def again_of(shown: str) -> str:
+    (again,) = re.findall(r'href="([^"]+)">Create it again', shown)
+    return html.unescape(str(again))
 
 
 def test_a_refused_import_says_why_and_forgets_the_password(visitor: Visitor) -> None:

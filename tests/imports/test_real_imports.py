@@ -118,10 +118,11 @@ def test_what_a_service_cannot_have_is_left_out_and_reported(ramet: Instance, so
     source.run(SCHEMA.partition("DO $$")[0])
     source.run(LEFT_OUT)
     try:
-        accepted = begin(ramet, source.url(), source, keep_owners=False)
+        accepted = begin(ramet, source.url(), source, keep_owners=False, pg_major=max(MAJORS))
         finish(ramet, accepted)
         with ramet.client() as client:
             report = client.import_report(accepted.service_id)
+        assert report.pg_major == max(MAJORS)
         subjects = {one.subject: one.message for one in report.findings}
         assert subjects["event triggers"] == "watched: left out"
         assert subjects["publications"] == "everything: left out"
@@ -325,7 +326,10 @@ def test_the_command_line_imports_with_a_password_from_the_environment(ramet: In
         planned = ramet.run("service", "import", "typed", "--from", url, "--dry-run")
         assert planned.returncode == 0, planned.stderr
         assert "owners" in planned.stdout
-        done = ramet.run("service", "create", "typed", "--from", url, "--no-owner")
+        older = ramet.run("service", "import", "typed", "--from", url, "--dry-run", "--pg-version", str(min(MAJORS)))
+        assert "REFUSED: the source is PostgreSQL" in older.stdout, older.stderr
+        wanted = str(max(MAJORS))
+        done = ramet.run("service", "create", "typed", "--from", url, "--no-owner", "--pg-version", wanted)
         assert done.returncode == 0, done.stderr
         assert "1 tables" in done.stdout
         shown = ramet.run("service", "report", "typed")

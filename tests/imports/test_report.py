@@ -16,6 +16,12 @@ def said(facts: SourceFacts, destination: Destination = HERE, *, owners: bool = 
     return {one.subject: (one.effect, one.message) for one in judge(facts, destination, owners=owners)}
 
 
+def test_a_version_that_cannot_read_the_source_is_refused() -> None:
+    (found,) = refusals(judge(replace(PLAIN, major=18), replace(HERE, pg_major=None), owners=True, pg_major=15))
+    assert "pg_dump of version 15, which was asked for" in found.message
+    assert "Ask for version 18 or later" in found.remedy
+
+
 def test_a_plain_database_is_accepted() -> None:
     assert said(PLAIN) == {
         "owners": (Effect.CHANGED, "what postgres owns will belong to tsdbadmin"),

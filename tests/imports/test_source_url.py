@@ -4,7 +4,7 @@ import pytest
 
 from ramet.backends.interface.sources import SourceAddress
 from ramet.errors import Invalid
-from ramet.imports.source_url import parse_source
+from ramet.imports.source_url import parse_source, source_url
 
 
 def test_a_url_names_a_database_with_tls_by_default() -> None:
@@ -16,6 +16,13 @@ def test_a_url_names_a_database_with_tls_by_default() -> None:
 def test_an_address_of_ipv6_and_a_mode_are_understood() -> None:
     found = parse_source("postgres://u@[::1]:5433/d?sslmode=verify-full", "PEM")
     assert found == SourceAddress("::1", 5433, "d", "u", "verify-full", "PEM")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://my%20role@db:1/my%2Fdata?sslmode=disable", "postgresql://u@[::1]:5/d?sslmode=require"]
+)
+def test_an_address_is_written_as_it_is_read(url: str) -> None:
+    assert source_url(parse_source(url)) == url
 
 
 @pytest.mark.parametrize(

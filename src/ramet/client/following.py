@@ -26,6 +26,7 @@ class Followers(Connection):
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
+        pg_major: int | None = None,
         keeping: Keeping | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
@@ -37,13 +38,13 @@ class Followers(Connection):
             **source_fields(name, source_url, source_password),
             "environment_tag": environment,
             **given(root_certificate=root_certificate, slot=slot, create_slot=create_slot, archive=archive),
-            **given(method=method, cpu_millis=cpu_millis, memory_gbs=memory_gbs),
+            **given(method=method, cpu_millis=cpu_millis, memory_gbs=memory_gbs, pg_major=pg_major),
             **kept_fields(keeping),
         }
         return self.call("POST", self.project_path("followers"), Service, body, idempotency_key)
 
     def plan_follow(
-        self, name: str, source_url: str, source_password: Secret, **fields: str | bool | None
+        self, name: str, source_url: str, source_password: Secret, **fields: str | int | None
     ) -> FollowReport:
         """Return what following a source with these fields of a request would do; nothing is created."""
         body = {**source_fields(name, source_url, source_password), **given(**fields)}

@@ -24,6 +24,7 @@ class Imports(Connection):
         cpu_millis: str | None = None,
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
+        pg_major: int | None = None,
         keeping: Keeping | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
@@ -37,13 +38,14 @@ class Imports(Connection):
             root_certificate=root_certificate,
             cpu_millis=cpu_millis,
             memory_gbs=memory_gbs,
+            pg_major=pg_major,
         )
         kept = kept_fields(keeping)
         body = {**source_fields(name, source_url, source_password), "environment_tag": environment, **fields, **kept}
         return self.call("POST", self.project_path("imports"), Service, body, idempotency_key)
 
     def plan_import(
-        self, name: str, source_url: str, source_password: Secret, **fields: str | bool | None
+        self, name: str, source_url: str, source_password: Secret, **fields: str | int | None
     ) -> ImportReport:
         """Return what an import with these fields of a request would do; nothing is created."""
         body = {**source_fields(name, source_url, source_password), **given(**fields)}

@@ -15,14 +15,18 @@ from ramet.model.upstream import FollowMethod, Upstream
 
 
 def plan_logical(
-    plane: Plane, source: SourceAddress, password: Secret, wanted: Service
+    plane: Plane, source: SourceAddress, password: Secret, wanted: Service, pg_major: int | None
 ) -> tuple[SourceFacts, list[Finding], Service]:
-    """Examine a source; return its contents, the findings with refusals first, and the service that would be made."""
-    facts, destination = plane.backend.sources.examine(source, password, wanted.service_type)
+    """Examine a source; return its contents, the findings with refusals first, and the service that would be made.
+
+    `pg_major` is the version that was asked for.
+    """
+    facts, destination = plane.backend.sources.examine(source, password, wanted.service_type, pg_major)
     published = plane.backend.subscriptions.examine(source, password)
-    major = destination.pg_major or destination.newest_major
-    major = major if major >= OLDEST_MAJOR else destination.newest_major
-    found = [*judge(facts, destination, owners=True), *judge_publisher(published, major)]
+    major = destination.pg_major or pg_major or destination.newest_major
+    if pg_major is None and major < OLDEST_MAJOR:
+        major = destination.newest_major
+    found = [*judge(facts, destination, owners=True, pg_major=pg_major), *judge_publisher(published, major)]
     if source.sslmode != "disable" and not plane.backend.host.has_tls(major):
         message = f"PostgreSQL {major} of this host has no TLS, which sslmode={source.sslmode} asks for"
         remedy = "Install one with TLS (Debian: postgresql), or use sslmode=disable on a network that you trust."

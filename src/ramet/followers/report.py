@@ -13,10 +13,15 @@ BLOCK_BYTES = 8192
 _UNKNOWN = "unknown"
 
 
-def judge(facts: UpstreamFacts, host: HostFacts, *, slot: str | None, makes_slot: bool = False) -> list[Finding]:
-    """Return the findings, those that refuse it first. It would use `slot`, or with `makes_slot` one of its own."""
+def judge(
+    facts: UpstreamFacts, host: HostFacts, *, slot: str | None, makes_slot: bool = False, pg_major: int | None = None
+) -> list[Finding]:
+    """Return the findings, those that refuse it first. It would use `slot`, or with `makes_slot` one of its own.
+
+    `pg_major` is the version that was asked for.
+    """
     found = [
-        *_version(facts, host),
+        *_version(facts, host, pg_major),
         *_replication(facts),
         *_layout(facts),
         *_contents(facts, host),
@@ -28,7 +33,14 @@ def judge(facts: UpstreamFacts, host: HostFacts, *, slot: str | None, makes_slot
     return sorted(found, key=lambda one: list(Effect).index(one.effect))
 
 
-def _version(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
+def _version(facts: UpstreamFacts, host: HostFacts, pg_major: int | None) -> Iterator[Finding]:
+    if pg_major not in (None, facts.major):
+        yield Finding(
+            Effect.REFUSED,
+            "version",
+            f"version {pg_major} was asked for, and a standby has the major version of its source, {facts.major}",
+            "Ask for no version and upgrade the service after its promotion, or follow with the method LOGICAL.",
+        )
     if not host.has_version:
         majors = ", ".join(map(str, host.majors))
         yield Finding(

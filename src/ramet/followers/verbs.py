@@ -89,9 +89,9 @@ def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> Follow
     check_source_password(request.password)
     _check_replication(request)
     if request.method is FollowMethod.LOGICAL:
-        return FollowPlan(source, *plan_logical(plane, source, request.password, wanted))
+        return FollowPlan(source, *plan_logical(plane, source, request.password, wanted, request.create.pg_major))
     facts, host = plane.backend.followers.examine(source, request.password, request.archive)
-    findings = judge(facts, host, slot=request.slot, makes_slot=request.creates_slot)
+    findings = judge(facts, host, slot=request.slot, makes_slot=request.creates_slot, pg_major=request.create.pg_major)
     if host.has_version:
         wanted = replace(wanted, pg_major=facts.major, host=endpoint_host(plane, facts.major))
     return FollowPlan(source, facts, findings, replace(wanted, upstream=_upstream(source, facts, request)))

@@ -36,10 +36,10 @@ class Finding:
     remedy: str = ""
 
 
-def judge(facts: SourceFacts, destination: Destination, *, owners: bool) -> list[Finding]:
-    """Return the findings, those that refuse the import first."""
+def judge(facts: SourceFacts, destination: Destination, *, owners: bool, pg_major: int | None = None) -> list[Finding]:
+    """Return the findings, those that refuse the import first; `pg_major` is the version that was asked for."""
     found = [
-        *_version(facts, destination),
+        *_version(facts, destination, pg_major),
         *_extensions(facts, destination),
         *_locale(facts, destination),
         *_rights(facts),
@@ -65,8 +65,16 @@ def refuse(findings: Sequence[Finding], code: str, message: str) -> None:
         raise Invalid(code, f"{message}: {found[0].message}", "\n".join(lines))
 
 
-def _version(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
-    if destination.pg_major is None:
+def _version(facts: SourceFacts, destination: Destination, pg_major: int | None) -> Iterator[Finding]:
+    if destination.pg_major is None and pg_major is not None:
+        yield Finding(
+            Effect.REFUSED,
+            "version",
+            f"the source is PostgreSQL {facts.version}, and pg_dump of version {pg_major}, which was asked for,"
+            " does not read it or is not installed",
+            f"Ask for version {facts.major} or later, or for none: one that suits the source is chosen then.",
+        )
+    elif destination.pg_major is None:
         yield Finding(
             Effect.REFUSED,
             "version",

@@ -4,10 +4,12 @@ Only what names a server over TCP is accepted: on a UNIX socket, PostgreSQL coul
 platform.
 """
 
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ramet.backends.interface.sources import SourceAddress
+from ramet.endpoints import address
 from ramet.errors import Invalid
+from ramet.model.upstream import Upstream
 
 _SCHEMES = ("postgresql", "postgres")
 _MODES = ("disable", "require", "verify-ca", "verify-full")
@@ -39,6 +41,12 @@ def parse_source(url: str, root_certificate: str | None = None) -> SourceAddress
             "Add sslrootcert=FILE to the URL of the command line, or send root_certificate.",
         )
     return SourceAddress(host, port, database, user, mode, root_certificate)
+
+
+def source_url(source: SourceAddress | Upstream) -> str:
+    """Return the URL of a source; its root certificate is not in it."""
+    user, database = quote(source.user, safe=""), quote(source.database, safe="")
+    return f"postgresql://{user}@{address(source.host, source.port)}/{database}?sslmode={source.sslmode}"
 
 
 def _mode(query: str) -> str:

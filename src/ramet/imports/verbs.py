@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from ramet.backends.interface.sources import SourceAddress, SourceFacts
@@ -64,8 +65,9 @@ def plan_import(plane: Plane, project_id: str, request: ImportRequest) -> Import
     source = parse_source(request.url, request.root_certificate)
     wanted = checked_request(plane, project_id, request.create)
     check_source_password(request.password)
-    facts, destination = plane.backend.sources.examine(source, request.password, request.create.service_type)
-    findings = judge(facts, destination, owners=request.owners)
+    create = request.create
+    facts, destination = plane.backend.sources.examine(source, request.password, create.service_type, create.pg_major)
+    findings = judge(facts, destination, owners=request.owners, pg_major=create.pg_major)
     if destination.pg_major is not None:
         host = endpoint_host(plane, destination.pg_major)
         wanted = replace(wanted, pg_major=destination.pg_major, host=host)
@@ -96,6 +98,18 @@ def import_service(
 
 def import_report(plane: Plane, project_id: str, service_id: str) -> dict[str, Any]:
     """Return the report of an import, also of one that failed. Raises NotFound for any other service."""
+    found = _import_of(plane, project_id, service_id)
+    report: dict[str, Any] = {**found.state["report"], "status": found.status.value, "error": found.error}
+    return report
+
+
+def import_source(plane: Plane, project_id: str, service_id: str) -> tuple[SourceAddress, bool]:
+    """Return the source of an import, also of one that failed, and whether owners are kept. Raises NotFound."""
+    state = _import_of(plane, project_id, service_id).state
+    return msgspec.convert(state["source"], SourceAddress), state["owners"]
+
+
+def _import_of(plane: Plane, project_id: str, service_id: str) -> operations.Operation:
     with plane.store.read() as tx:
         service = services.get_service(tx, service_id)
         known = service is not None and service.project_id == project_id
@@ -103,8 +117,7 @@ def import_report(plane: Plane, project_id: str, service_id: str) -> dict[str, A
         found = next((one for one in made if one.procedure == ProcedureName.IMPORT), None)
     if found is None:
         raise NotFound("NO_IMPORT", f"Service {service_id[:64]!r} was not imported, so it has no report of an import")
-    report: dict[str, Any] = {**found.state["report"], "status": found.status.value, "error": found.error}
-    return report
+    return found
 
 
 def check_source_password(password: Secret) -> None:

@@ -43,6 +43,7 @@ def import_service(
             cpu_millis=data.cpu_millis,
             memory_gbs=data.memory_gbs,
             environment=data.environment_tag or Environment.DEV,
+            pg_major=data.pg_major,
             **kept_fields(data),
         ),
         url=data.source_url,

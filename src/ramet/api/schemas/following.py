@@ -9,6 +9,13 @@ from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.shared import Body, Cpu, Memory, Name, Tag
 from ramet.model.upstream import FollowMethod
 
+FollowedMajor = Annotated[
+    int,
+    Meta(
+        description="A PostgreSQL major version, such as 18; with PHYSICAL only that of the source. By default one that"
+        " suits the source."
+    ),
+]
 Slot = Annotated[
     str,
     Meta(description="The name of a physical replication slot in the source, 1 to 63 of a-z, 0-9 and _, a string."),
@@ -58,6 +65,7 @@ class ServiceFollow(KeptBody, frozen=True, kw_only=True, forbid_unknown_fields=T
     cpu_millis: Cpu | None = None
     memory_gbs: Memory | None = None
     environment_tag: Tag | None = None
+    pg_major: FollowedMajor | None = None
 
 
 class FollowReport(Struct, frozen=True, omit_defaults=True):

@@ -25,6 +25,9 @@ Owners = Annotated[
     bool,
     Meta(description="true or false: keep roles, owners and privileges; by default true, else tsdbadmin owns all."),
 ]
+ImportedMajor = Annotated[
+    int, Meta(description="A PostgreSQL major version, such as 18, not older than the source's; by default it decides.")
+]
 ImportType = Annotated[
     ServiceTypeWanted, Meta(description="One of TIMESERIESDB, TIMESCALEDB, POSTGRES, VECTOR; POSTGRES by default.")
 ]
@@ -42,6 +45,7 @@ class ServiceImport(KeptBody, frozen=True, kw_only=True, forbid_unknown_fields=T
     cpu_millis: Cpu | None = None
     memory_gbs: Memory | None = None
     environment_tag: Tag | None = None
+    pg_major: ImportedMajor | None = None
 
 
 class ImportFinding(Struct, frozen=True):

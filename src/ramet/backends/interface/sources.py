@@ -109,8 +109,9 @@ class SourceFacts:
 class Destination:
     """What a service for such a database could be here.
 
-    `pg_major` is None when every version here is older than the source. `missing_extensions` are not installed, and
-    `refused_extensions` can only be made by superusers. `locale_problem` says why the locale is not available here.
+    `pg_major` is None when every version here, or the one that was asked for, is older than the source, or lacks its
+    tools. `missing_extensions` are not installed, and `refused_extensions` can only be made by superusers.
+    `locale_problem` says why the locale is not available here.
     """
 
     pg_major: int | None
@@ -133,9 +134,12 @@ class Sources(Protocol):
     """How the contents of a database elsewhere get into a server here."""
 
     def examine(
-        self, source: SourceAddress, password: Secret, service_type: ServiceType
+        self, source: SourceAddress, password: Secret, service_type: ServiceType, pg_major: int | None = None
     ) -> tuple[SourceFacts, Destination]:
-        """Read what an import depends on; nothing is changed. Raises Invalid when the source cannot be read so."""
+        """Read what an import depends on; nothing is changed. Raises Invalid when the source cannot be read.
+
+        The service is to have the version `pg_major`; None: one that suits the source.
+        """
 
     def seal(self, password: Secret) -> str:
         """Return a password in a form that only this backend can read, for the store."""

@@ -26,11 +26,13 @@ class MemorySources:
     fault: Failed | None = None
 
     def examine(
-        self, source: SourceAddress, password: Secret, service_type: ServiceType
+        self, source: SourceAddress, password: Secret, service_type: ServiceType, pg_major: int | None = None
     ) -> tuple[SourceFacts, Destination]:
         if password != self.password:
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", "wrong password")
-        return self.facts, replace(self.destination)
+        if pg_major is None:
+            return self.facts, self.destination
+        return self.facts, replace(self.destination, pg_major=pg_major if pg_major >= self.facts.major else None)
 
     def seal(self, password: Secret) -> str:
         """Return the password backwards."""

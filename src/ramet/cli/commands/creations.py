@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ramet.cli.commands.imports import Source, run_import, source_options
-from ramet.cli.commands.new_services import TYPE, NewService, new_service_options
+from ramet.cli.commands.new_services import TYPE, NewService, new_service_options, version_option
 from ramet.cli.ui.options import WAL_LEVEL, with_client
 from ramet.client import Client
 from ramet.model.service import ServiceType
@@ -23,7 +23,7 @@ from ramet.model.wal_level import WalLevel
     help="Type of the service, which decides its extensions.",
 )
 @click.option("--wal-level", type=WAL_LEVEL, help="With logical, other servers can subscribe.  [default: replica]")
-@click.option("--pg-version", type=int, metavar="VERSION", help="PostgreSQL major version.  [default: the host's]")
+@version_option("the host's; with --from one that suits the source")
 @click.option("--from", "url", metavar="URL", help="Import this database, as 'ramet service import' does.")
 @source_options
 @new_service_options("shared", both=True)
@@ -49,14 +49,12 @@ def create_service(
       ramet service create shop --pg-version 18
       ramet service create vectors --type VECTOR --no-wait -o json
       ramet service create shop --protected --label owner=ada
-      ramet service create shop --from postgresql://postgres@db.example:5432/shop
+      ramet service create shop --from postgresql://postgres@db.example:5432/shop --pg-version 18
     """
-    if url is not None and pg_version is not None:
-        raise click.UsageError("--pg-version cannot be used with --from: the source decides which version it needs.")
     if url is not None and wal_level is not None:
         raise click.UsageError("--wal-level cannot be used with --from: use 'ramet service set-wal-level' afterwards.")
     if url is not None:
-        source = Source(url, password_file, no_owner)
+        source = Source(url, password_file, no_owner, pg_version)
         run_import(client, name, service_type, source, new, dry_run=dry_run)
         return
     if dry_run or password_file is not None or no_owner:

@@ -8,7 +8,7 @@ from rich.text import Text
 from ramet.api.schemas.following import FollowReport
 from ramet.api.schemas.services import Service
 from ramet.cli.commands.imports import Progress, finding_pairs, source_fields
-from ramet.cli.commands.new_services import NewService, new_service_options
+from ramet.cli.commands.new_services import NewService, new_service_options, version_option
 from ramet.cli.ui.options import FILE, output_option, with_client, with_service
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.cli.ui.service_views import print_service
@@ -43,6 +43,7 @@ _MIB = 1024**2
     type=FILE,
     help="File whose first line is the password of the source.  [default: PGPASSWORD, ~/.pgpass, or a prompt]",
 )
+@version_option("one that suits the source")
 @click.option("--dry-run", is_flag=True, help="Examine the source and show the report, and create nothing.")
 @new_service_options("shared", both=True)
 @with_client
@@ -54,6 +55,7 @@ def follow_service(
     create_slot: bool,
     source_archive: str | None,
     method: FollowMethod,
+    pg_version: int | None,
     dry_run: bool,
     password_file: Path | None,
     new: NewService,
@@ -71,7 +73,7 @@ def follow_service(
     Examples:
       ramet service follow shop --from postgresql://replicator@db.example:5432/shop --dry-run
       ramet service follow shop --from postgresql://replicator@db.example:5432/shop --environment PROD
-      ramet service follow shop --from postgresql://owner@db.example:5432/shop --method logical
+      ramet service follow shop --from postgresql://owner@db.example:5432/shop --method logical --pg-version 18
     """
     fields = {
         **source_fields(url, password_file),
@@ -79,6 +81,7 @@ def follow_service(
         "create_slot": create_slot or None,
         "archive": source_archive,
         "method": method,
+        "pg_major": pg_version,
     }
     if dry_run:
         report = client.plan_follow(name, **fields)

@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from ramet.api.schemas.imports import ImportFinding, ImportReport
-from ramet.cli.commands.new_services import TYPE, NewService, new_service_options
+from ramet.cli.commands.new_services import TYPE, NewService, new_service_options, version_option
 from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import FILE, with_client
 from ramet.cli.ui.output import print_pairs, print_result
@@ -28,15 +28,17 @@ _STYLES = {"REFUSED": "red", "CHANGED": "yellow", "NOTED": ""}
 
 @dataclass(frozen=True)
 class Source:
-    """The database to import, as the user names it."""
+    """The database to import, as the user names it, and the major version that its copy is to have."""
 
     url: str
     password_file: Path | None
     no_owner: bool
+    pg_version: int | None
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the request. Raises Invalid, or asks for the password."""
-        return {**source_fields(self.url, self.password_file), "keep_owners": not self.no_owner}
+        chosen = {"keep_owners": not self.no_owner, "pg_major": self.pg_version}
+        return {**source_fields(self.url, self.password_file), **chosen}
 
 
 def source_fields(named: str, password_file: Path | None) -> dict[str, Any]:
@@ -97,6 +99,7 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @source_options
 @click.option("--type", "service_type", type=TYPE, default="POSTGRES", show_default=True, help="Type of the service.")
+@version_option("one that suits the source")
 @new_service_options("shared", both=True)
 @with_client
 def import_service(
@@ -107,6 +110,7 @@ def import_service(
     password_file: Path | None,
     no_owner: bool,
     service_type: ServiceType,
+    pg_version: int | None,
     new: NewService,
 ) -> None:
     """Create a service with the schema and the data of a database elsewhere.
@@ -119,9 +123,10 @@ def import_service(
     Examples:
       ramet service import shop --from postgresql://postgres@db.example:5432/shop --dry-run
       ramet service import shop --from postgresql://postgres@db.example:5432/shop --environment PROD
+      ramet service import shop --from postgresql://postgres@db.example:5432/shop --pg-version 18
       PGPASSWORD=… ramet service import shop --from "postgresql://app@10.0.0.7/shop?sslmode=disable" --no-owner
     """
-    run_import(client, name, service_type, Source(url, password_file, no_owner), new, dry_run=dry_run)
+    run_import(client, name, service_type, Source(url, password_file, no_owner, pg_version), new, dry_run=dry_run)
 
 
 def run_import(

@@ -24,6 +24,13 @@ from ramet.model.service import ServiceType
 TYPE = click.Choice(ServiceType, case_sensitive=False)
 
 
+def version_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option for the major version of PostgreSQL."""
+    return click.option(
+        "--pg-version", type=int, metavar="VERSION", help=f"PostgreSQL major version.  [default: {default}]"
+    )
+
+
 @dataclass(frozen=True)
 class NewService:
     """What every new service is requested with, and what its command does afterwards."""

@@ -99,5 +99,6 @@ def _deleted(session: CurrentSession, service_id: str) -> Response[str]:
         service=services.get_service_including_deleted(session.plane, session.project_id, service_id),
         operations=operations,
         groups=grouped(operations, _GROUPS),
+        creations=_CREATIONS,
         status_code=404,
     )

@@ -11,12 +11,12 @@ from ramet.console.rendering import page, redirect
 from ramet.console.views.forms import (
     Form,
     environment_of,
-    major_of,
     new_key,
     refused,
     sizes,
     split_size,
     wal_level_of_form,
+    wanted_major,
 )
 from ramet.console.views.pagination import paginate
 from ramet.control.requests import Accepted, CreateRequest
@@ -97,5 +97,5 @@ def _create_request(values: Mapping[str, str]) -> CreateRequest:
         memory_gbs=memory,
         environment=environment_of(values),
         wal_level=wal_level_of_form(values),
-        pg_major=major_of(values) if values.get("version") else None,
+        pg_major=wanted_major(values),
     )

@@ -10,6 +10,8 @@ from ramet.control.plane import Plane
 from ramet.errors import Error, Invalid
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.operation_record import OperationRecord
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.size import PUBLIC_SIZES, SHARED, Size
 from ramet.model.wal_level import WalLevel
@@ -83,8 +85,12 @@ def new_key() -> str:
     return f"console-{secrets.token_urlsafe(18)}"
 
 
-def again_path(service: Service) -> str:
-    """Return the address of the form that creates a service again, with the same values."""
+def again_path(service: Service, creation: OperationRecord | None) -> str:
+    """Return the address of the form that creates a service again, with the same values; `creation` is what failed."""
+    if service.upstream is not None:
+        return f"/console/follow?again={service.id}"
+    if creation is not None and creation.procedure == ProcedureName.IMPORT:
+        return f"/console/import?again={service.id}"
     asked = {"name": service.name, "size": size_value(service.size), "environment": service.environment}
     origin = service.origin
     if origin is None:
@@ -95,6 +101,17 @@ def again_path(service: Service) -> str:
     if origin.target_time:
         asked["target_time"] = origin.target_time
     return f"/console/services/{origin.service_id}/fork?{urlencode(asked)}"
+
+
+def values_of(service: Service, url: str, root_certificate: str | None) -> dict[str, str]:
+    """Return the values of the form of a service from a source, without the password."""
+    return {
+        "name": service.name,
+        "size": size_value(service.size),
+        "environment": service.environment,
+        "url": url,
+        "root_certificate": root_certificate or "",
+    }
 
 
 def sizes(
@@ -147,6 +164,11 @@ def wal_level_of_form(values: Mapping[str, str]) -> WalLevel:
     if chosen not in tuple(WalLevel):
         raise Invalid("INVALID_FIELD", f"wal_level must be replica or logical, not {chosen[:20]!r}")
     return WalLevel(chosen)
+
+
+def wanted_major(values: Mapping[str, str]) -> int | None:
+    """Return the major version of PostgreSQL that was chosen; None: by default. Raises Invalid."""
+    return major_of(values) if values.get("version") else None
 
 
 def major_of(values: Mapping[str, str]) -> int:

@@ -22,10 +22,14 @@ _BUILTIN_SINCE, _ICU_BY_DEFAULT_SINCE = 17, 16
 
 
 def destination_of(
-    facts: SourceFacts, service_type: ServiceType, installations: Installations, free_bytes: int
+    facts: SourceFacts,
+    service_type: ServiceType,
+    installations: Installations,
+    free_bytes: int,
+    pg_major: int | None = None,
 ) -> Destination:
-    """Return what a service for such a database could be here."""
-    found = _installation_for(facts.major, service_type, installations)
+    """Return what a service for such a database could be here; of the version `pg_major`, unless that is None."""
+    found = _installation_for(facts.major, service_type, installations, pg_major)
     newest = max(installations.by_major)
     if found is None:
         return Destination(None, newest, free_bytes)
@@ -52,10 +56,14 @@ def is_trusted(installation: Installation, extension: str) -> bool:
 
 
 def _installation_for(
-    source_major: int, service_type: ServiceType, installations: Installations
+    source_major: int, service_type: ServiceType, installations: Installations, pg_major: int | None
 ) -> Installation | None:
-    """Return the default installation, or the oldest one that is not older than the source: pg_dump reads no newer."""
-    usable = [one for one in installations.by_major.values() if one.major >= source_major and _has_tools(one)]
+    """Return the default installation, or the oldest one that is not older than the source: pg_dump reads no newer.
+
+    With `pg_major` only that version counts.
+    """
+    known = [one for one in installations.by_major.values() if pg_major in (None, one.major)]
+    usable = [one for one in known if one.major >= source_major and _has_tools(one)]
     default = installations.for_type(service_type)
     return default if default in usable else min(usable, key=lambda one: one.major, default=None)
 

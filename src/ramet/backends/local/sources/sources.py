@@ -57,11 +57,11 @@ class LocalSources:
         return Jobs(self.instances.layout.services.parent / "imports.lock", _MOST_AT_ONCE)
 
     def examine(
-        self, source: SourceAddress, password: Secret, service_type: ServiceType
+        self, source: SourceAddress, password: Secret, service_type: ServiceType, pg_major: int | None = None
     ) -> tuple[SourceFacts, Destination]:
         facts = examine(source, password)
         free = self.pool.free_bytes()
-        return facts, destination_of(facts, service_type, self.instances.installations, free)
+        return facts, destination_of(facts, service_type, self.instances.installations, free, pg_major)
 
     def seal(self, password: Secret) -> str:
         return self.vault.seal(password)
