@@ -105,18 +105,6 @@ def test_a_standby_has_the_version_of_its_source_and_a_subscriber_the_one_that_w
     assert "needs 16 or later" in world.post(path_of(world), {**logical, "pg_major": 15}).json()["details"]
 
 
-def test_what_needs_to_write_is_refused(world: World, follower: dict[str, Any]) -> None:
-    path = f"{world.services_path}/{follower['service_id']}"
-    for verb, body in (
-        ("optimize", None),
-        ("updatePassword", {"password": "another one"}),
-        ("enablePooler", None),
-        ("replicaSets", {"name": "reports", "nodes": 1, "cpu_millis": "500", "memory_gbs": "2"}),
-    ):
-        answer = world.post(f"{path}/{verb}", body)
-        assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOWS_SOURCE"), verb
-
-
 def test_a_promotion_waits_for_the_source_and_makes_the_service_independent(
     world: World, follower: dict[str, Any]
 ) -> None:

@@ -91,6 +91,16 @@ def check_writable(service: Service, verb: str) -> None:
         )
 
 
+def check_independent(service: Service, verb: str) -> None:
+    """Raise WrongState for a service that follows a database elsewhere, by whatever method."""
+    if service.upstream is not None:
+        raise WrongState(
+            "FOLLOWS_SOURCE",
+            f"Service {service.id} follows {service.upstream}, and {verb} would end that",
+            "Fork the service and do it with the fork, or promote the service first.",
+        )
+
+
 def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:
     """Return the error for a verb that the present status does not allow."""
     status, wanted = status_of(service), " or ".join(allowed)

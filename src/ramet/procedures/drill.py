@@ -15,6 +15,7 @@ data from there: `capture` downloads it, no file of the service is used, and the
 
 import logging
 from dataclasses import replace as with_values
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +25,7 @@ from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
 from ramet.model.environment import Environment
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import Service, status_of
+from ramet.model.service import Service, is_standby, status_of
 from ramet.model.size import Size
 from ramet.model.snapshot import base_for, rollable
 from ramet.model.status import Status
@@ -54,7 +55,7 @@ class Drill(Steps):
         work = with_values(work, state=replace(work.state, pg_major=service.pg_major))
         if work.state.is_off_host:
             return self._choose_archived(work, service)
-        target = self.tools.clock()
+        target = _received_until(service, self.tools.clock())
         base = base_for(known, target)
         if base is None:
             raise Failed("NO_SNAPSHOT", f"Service {service.id} has no snapshot, so it cannot be restored")
@@ -166,10 +167,24 @@ class Drill(Steps):
     def _server(self, work: Work[DrillState]) -> Server:
         """Return the throw-away server: of the smallest size, and without a port."""
         service = self.tools.service(work.subject)
-        smallest = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
+        smallest = {
+            "environment": Environment.DEV,
+            "size": Size(),
+            "port": 0,
+            "pooler_port": None,
+            "upstream": None,
+        }
         major = work.state.pg_major or service.pg_major
         return server_of(replace(service, id=work.state.drill_id, pg_major=major, archived_as=None, **smallest))
 
     def _is_outdated(self, work: Work[DrillState]) -> bool:
         """Tell whether the service was upgraded during it: nothing that a drill found is about it any more."""
         return work.state.pg_major not in (None, self.tools.service(work.subject).pg_major)
+
+
+def _received_until(service: Service, now: datetime) -> datetime:
+    """Return the newest time that a service can be restored to: of a standby without its source, what it received."""
+    seen = service.following
+    if not is_standby(service) or seen is None or seen.problem is None or seen.complete_until is None:
+        return now
+    return min(now, seen.complete_until)

@@ -70,8 +70,8 @@ def find_obstacle(store: Store, backend: Backend, service: Service) -> Refusal |
     if service.upstream is not None:
         return Refusal(
             "the database that it follows",
-            "a standby has the version of its source",
-            "Promote the service first, or upgrade a fork of it with --try --keep-fork.",
+            "the upgrade would end that",
+            "Promote the service first, or upgrade a fork of it.",
         )
     with store.read() as tx:
         sets = replica_sets.live_sets(tx, service.id)

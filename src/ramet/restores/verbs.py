@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import remember, replay
-from ramet.control.lookup import check_writable, find_service, wrong_state
+from ramet.control.lookup import check_independent, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports
 from ramet.control.protection import check_unprotected
@@ -235,7 +235,7 @@ def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) 
 
 def _check_service(service: Service, verb: str) -> None:
     check_unprotected(service, verb)
-    check_writable(service, verb)
+    check_independent(service, verb)
     if service.activity is not None or (status_of(service) is not Status.READY and not is_down(service)):
         raise wrong_state(service, verb, (Status.READY,))
 

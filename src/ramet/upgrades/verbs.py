@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 
 from ramet.control.forks import plan_fork, recheck, state_of
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
-from ramet.control.lookup import check_writable, find_service, no_service, wrong_state
+from ramet.control.lookup import check_independent, find_service, no_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, ForkRequest
@@ -128,7 +128,7 @@ def _checked(plane: Plane, project_id: str, service_id: str, request: UpgradeReq
     """Return the service, and what was found in it. Raises Invalid, naming all that speaks against the upgrade."""
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
-    check_writable(service, "upgrade")
+    check_independent(service, "upgrade")
     if status_of(service) is not Status.READY:
         raise wrong_state(service, "upgrade", (Status.READY,))
     if request.keeps and not request.is_trial:
