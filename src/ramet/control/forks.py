@@ -76,7 +76,7 @@ def fork_services(
         return found
     plan = plan_fork(plane, project_id, service_id, request)
     identities = new_identities(plane, keys)
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         replayed = [replay(plane, tx, project_id, key, asked) for key in keys]
         if found := _all(replayed):
             return found
@@ -89,7 +89,6 @@ def fork_services(
             fork = identities[n].given_to(each, plane, port)
             replayed[n] = accept(plane, tx, fork, ProcedureName.FORK, identities[n].password, state, held)
             remember(plane, tx, project_id, keys[n], asked, fork.id)
-    plane.wake()
     return [one for one in replayed if one is not None]
 
 

@@ -1,8 +1,11 @@
 """The context of the control plane: what every verb in this package works over."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+import sqlalchemy as sa
 
 from ramet.backends.interface.backend import Backend
 from ramet.control.placement import Placement
@@ -32,3 +35,10 @@ class Plane:
     wake: Callable[[], None] = lambda: None
     clock: Callable[[], datetime] = utc_now
     restore: RestoreSettings = _DEFAULTS
+
+    @contextmanager
+    def change(self) -> Iterator[sa.Connection]:
+        """Yield a transaction that submits an operation, and wake the worker after the commit."""
+        with self.store.write() as tx:
+            yield tx
+        self.wake()

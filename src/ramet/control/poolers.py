@@ -29,15 +29,13 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
     plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
     free = free_ports(plane, owner=service_id)
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "enablePooler")
         if service.pooler_port is not None:
             return None
         services.update_service(tx, service.id, pooler_port=reserve_ports(plane, tx, free)[0])
-        operation_id = None if service.paused else _submit(tx, service.id, enabling=True)
-    plane.wake()
-    return operation_id
+        return None if service.paused else _submit(tx, service.id, enabling=True)
 
 
 def check_database(plane: Plane, project_id: str, service_id: str) -> None:
@@ -51,15 +49,13 @@ def check_database(plane: Plane, project_id: str, service_id: str) -> None:
 
 def disable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
     """Remove a pooler, which ends the sessions through it; return the operation, None when there is nothing to do."""
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "disablePooler")
         if service.pooler_port is None:
             return None
         services.update_service(tx, service.id, pooler_port=None)
-        operation_id = _submit(tx, service.id, enabling=False)
-    plane.wake()
-    return operation_id
+        return _submit(tx, service.id, enabling=False)
 
 
 def submit_repair(store: Store, service: Service) -> bool:

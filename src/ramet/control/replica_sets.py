@@ -50,21 +50,19 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
         primary = server_of(find_service(plane, tx, project_id, service_id))
     plane.backend.replicas.check_room(primary)  # it may read a whole tree: no transaction waits for it
     free = free_ports(plane, NODES_LIMIT + 1)
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         _check_nodes(tx, parent, request.nodes)
         ports = reserve_ports(plane, tx, free, request.nodes + (request.nodes > 1))
         made = _plan(plane, parent, request, size, ports)
         replica_sets.insert_set(tx, made)
         submit_for_set(tx, made, ProcedureName.CREATE_REPLICAS, Restartable())
-        made = _find(plane, tx, parent, made.id)
-    plane.wake()
-    return made
+        return _find(plane, tx, parent, made.id)
 
 
 def delete_set(plane: Plane, project_id: str, service_id: str, set_id: str) -> None:
     """Accept the deletion of a set; one that is being created is canceled. Asking twice is no error."""
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         parent = find_service(plane, tx, project_id, service_id, lock=True)
         found = _find(plane, tx, parent, set_id)
         if replica_status(found) is ReplicaSetStatus.DELETING:
@@ -79,7 +77,6 @@ def delete_set(plane: Plane, project_id: str, service_id: str, set_id: str) -> N
             _check_idle(found, "deleteReplicaSet")
             _check_pooler_idle(tx, found, "deleteReplicaSet")
         submit_for_set(tx, found, ProcedureName.DELETE_REPLICAS, DeleteReplicasState(after=after))
-    plane.wake()
 
 
 def resize_set(
@@ -87,16 +84,14 @@ def resize_set(
 ) -> ReplicaSet:
     """Accept another size for every node of a set; it restarts for that."""
     size = _parse_size(plane, cpu_millis, memory_gbs)
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "resizeReplicaSet")
         found = _find(plane, tx, parent, set_id)
         _check_idle(found, "resizeReplicaSet")
         _check_pooler_idle(tx, found, "resizeReplicaSet")
         replica_sets.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
         submit_for_set(tx, found, ProcedureName.RESIZE_REPLICAS, ResizeReplicasState(before=stored_size(found.size)))
-        resized = _find(plane, tx, parent, set_id)
-    plane.wake()
-    return resized
+        return _find(plane, tx, parent, set_id)
 
 
 def set_environment(
@@ -115,30 +110,26 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -
     plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
     free = free_ports(plane, owner=set_id) if is_id(set_id) else []
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "enablePooler")
         found = _find(plane, tx, parent, set_id)
         if found.pooler_port is not None:
             return None
         _check_idle(found, "enablePooler")
         replica_sets.update_set(tx, found.id, pooler_port=reserve_ports(plane, tx, free)[0])
-        operation_id = _submit_pooler(tx, found, enabling=True)
-    plane.wake()
-    return operation_id
+        return _submit_pooler(tx, found, enabling=True)
 
 
 def disable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -> str | None:
     """Remove the pooler of a set; return the operation, None when there is nothing to do."""
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "disablePooler")
         found = _find(plane, tx, parent, set_id)
         if found.pooler_port is None:
             return None
         _check_idle(found, "disablePooler")
         replica_sets.update_set(tx, found.id, pooler_port=None)
-        operation_id = _submit_pooler(tx, found, enabling=False)
-    plane.wake()
-    return operation_id
+        return _submit_pooler(tx, found, enabling=False)
 
 
 def _submit_pooler(tx: sa.Connection, replica_set: ReplicaSet, *, enabling: bool) -> str:

@@ -44,16 +44,14 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
     check_writable(seen, "setWalLevel")
     if status_of(seen) in _CHANGEABLE and wal_level is WalLevel.REPLICA:
         _check_slots(seen, _slots_of(plane, seen).slots)
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in _CHANGEABLE:
             raise wrong_state(service, "setWalLevel", _CHANGEABLE)
         before = wal_level_of(service.settings)
         if before is wal_level:
             return service
-        changed = claim(plane, tx, service, ProcedureName.SET_WAL_LEVEL, WalLevelState(before=before, after=wal_level))
-    plane.wake()
-    return changed
+        return claim(plane, tx, service, ProcedureName.SET_WAL_LEVEL, WalLevelState(before=before, after=wal_level))
 
 
 def _slots_of(plane: Plane, service: Service) -> ReplicationSlots:

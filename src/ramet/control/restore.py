@@ -77,19 +77,18 @@ def take_snapshot(plane: Plane, project_id: str, service_id: str, name: str | No
     """Accept a manual snapshot, which stays until it is deleted."""
     if name is not None:
         check_name(name)
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         allowed = (Status.READY, Status.PAUSED)
         if status_of(service) not in allowed:
             raise wrong_state(service, "a snapshot", allowed)
         snapshot_id = submit_snapshot(tx, service.id, SnapshotKind.MANUAL, name)
-    plane.wake()
     return PendingSnapshot(snapshot_id, service.id, name)
 
 
 def delete_snapshot(plane: Plane, project_id: str, service_id: str, snapshot_id: str) -> None:
     """Accept the deletion of a manual snapshot; forks that are being made from it are finished first."""
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         found = [one for one in snapshots.list_snapshots(tx, service.id) if one.id == snapshot_id]
         if not is_id(snapshot_id) or not found:
@@ -97,7 +96,6 @@ def delete_snapshot(plane: Plane, project_id: str, service_id: str, snapshot_id:
         if found[0].kind is not SnapshotKind.MANUAL:
             raise snapshot_in_use_error(found[0])
         submit(tx, ProcedureName.DELETE_SNAPSHOT, service.id, OneSnapshotState(snapshot_id=snapshot_id))
-    plane.wake()
 
 
 def written_bytes(plane: Plane, service: Service, last: Snapshot | None) -> int | None:

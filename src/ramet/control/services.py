@@ -91,7 +91,7 @@ def accept_new(
 ) -> Accepted:
     """Give a wanted service its id, port and password, and accept the procedure that creates it."""
     new = new_identity(plane, idempotency_key)
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
         (port,) = reserve_ports(plane, tx, new.free_ports)
@@ -99,7 +99,6 @@ def accept_new(
         service = new.given_to(wanted, plane, port)
         accepted = accept(plane, tx, service, procedure, new.password, state)
         remember(plane, tx, project_id, idempotency_key, request, service.id)
-    plane.wake()
     return accepted
 
 
@@ -115,14 +114,12 @@ def stop_service(plane: Plane, project_id: str, service_id: str) -> Service:
 
 def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
     """Accept the deletion of a service in any state; a create, fork or restart is canceled first."""
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if service.activity is not None and service.activity.procedure == ProcedureName.DELETE:
             return service
         check_unprotected(service, "delete")
-        changed = submit_deletion(plane, tx, service)
-    plane.wake()
-    return changed
+        return submit_deletion(plane, tx, service)
 
 
 def submit_deletion(plane: Plane, tx: sa.Connection, service: Service, reason: str | None = None) -> Service:
@@ -140,13 +137,12 @@ def submit_deletion(plane: Plane, tx: sa.Connection, service: Service, reason: s
 def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: Amount, memory_gbs: Amount) -> Service:
     """Accept another size for a service that serves, is paused, or is down and may need more to start."""
     size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size())
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
             raise wrong_state(service, "resize", CHANGEABLE)
         state = ResizeState(before=stored_size(service.size), after=stored_size(size))
         changed = claim(plane, tx, service, ProcedureName.RESIZE, state)
-    plane.wake()
     return replace(changed, size=size)  # the size that was requested, though it is in force only after the operation
 
 
@@ -278,7 +274,7 @@ def _change(
     allowed: tuple[Status, ...],
     state: Interrupting = _FRESH,
 ) -> Service:
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         activity = service.activity
         if activity is not None and activity.procedure in SPECS[procedure].interrupts:
@@ -288,9 +284,7 @@ def _change(
             raise wrong_state(service, procedure, allowed)
         if procedure == ProcedureName.OPTIMIZE:
             check_writable(service, procedure)
-        changed = claim(plane, tx, service, procedure, state)
-    plane.wake()
-    return changed
+        return claim(plane, tx, service, procedure, state)
 
 
 def _set(plane: Plane, project_id: str, service_id: str, verb: str, **columns: Any) -> Service:

@@ -120,7 +120,7 @@ def promote_service(
     """
     if lsn is not None and _LSN.fullmatch(lsn) is None:
         raise Invalid("INVALID_FIELD", f"wait_for_lsn must be of the form 16/B374D848 (got {lsn[:32]!r})")
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if service.upstream is None:
             raise WrongState("NOT_FOLLOWING", f"Service {service.id} follows no source, so it cannot be promoted")
@@ -137,11 +137,9 @@ def promote_service(
                 "Stop the writers of the source, then promote without them: what it has committed is awaited.",
             )
         procedure = ProcedureName.PROMOTE if is_standby(service) else ProcedureName.PROMOTE_LOGICAL
-        changed = claim(
+        return claim(
             plane, tx, service, procedure, PromoteState(lsn=lsn, drain=drain, quiet=neutralize, interrupted=interrupted)
         )
-    plane.wake()
-    return changed
 
 
 def _operation(plan: FollowPlan, sealed: str) -> tuple[ProcedureName, FollowState | ImportState]:

@@ -30,7 +30,7 @@ def submit_recoveries(
     What an earlier call recorded stays; a service whose recovery failed is tried again. A service that is here already
     is left alone.
     """
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         _insert_owners(tx, owners, keys)
         for entry in entries:
             service = services.get_service(tx, entry.id, lock=True)
@@ -39,7 +39,6 @@ def submit_recoveries(
             elif service.failed_at is not None and service.ready_at is None and service.deleted_at is None:
                 _submit(plane, tx, _try_again(tx, service, entry), entry, target)
         _insert_clients(tx, {entry.id for entry in entries}, secrets)
-    plane.wake()
     return [entry.id for entry in entries]
 
 

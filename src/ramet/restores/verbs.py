@@ -187,7 +187,7 @@ def _accept(
     plan = plan_fork(plane, project_id, source_id, wanted)
     _check_source(service, plan)
     ports = free_ports(plane) if request.keeps else []
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         if (earlier := _earlier(plane, tx, project_id, key, asked)) is not None:
             return earlier
         plan = recheck(plane, tx, plan, wanted)
@@ -212,7 +212,6 @@ def _accept(
             services.add_hold(tx, source_id, operation_id)
         remember(plane, tx, project_id, key, asked, current.id)
         accepted = operations.get(tx, operation_id)
-    plane.wake()
     if accepted is None:
         raise AssertionError("BUG: the operation was just submitted")
     return _shown(accepted)

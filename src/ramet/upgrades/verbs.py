@@ -80,7 +80,7 @@ def upgrade_service(
     wanted = ForkRequest(ForkStrategy.NOW, name=_trial_name(service, request.to_major), quiet=True)
     plan = plan_fork(plane, project_id, service_id, wanted)
     new, report = new_identity(plane, idempotency_key), _first_report(facts, request)
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
             return replayed
         plan = recheck(plane, tx, plan, wanted)
@@ -98,7 +98,6 @@ def upgrade_service(
         accepted = accept(plane, tx, fork, ProcedureName.TRY_UPGRADE, new.password, state, service.id)
         services.update_service(tx, fork.id, report={"upgrade": report})
         remember(plane, tx, project_id, idempotency_key, asked, fork.id)
-    plane.wake()
     return accepted
 
 

@@ -21,14 +21,13 @@ _log = logging.getLogger(__name__)
 
 def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
     """Submit the drill that has been due longest, unless any other work is under way."""
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         due = [service for service in services.all_live_services(tx) if _is_due(plane, service, every)]
         if not due or operations.is_busy(tx):
             return
         chosen = min(due, key=_last_drill)
         state = DrillState(drill_id=new_id(), is_off_host=_is_turn_of_archive(plane, chosen))
         submit(tx, ProcedureName.DRILL, chosen.id, state)
-    plane.wake()
 
 
 def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:

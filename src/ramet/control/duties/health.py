@@ -51,13 +51,12 @@ class Health:
         if not self._restarts.is_due(service.id):
             return
         self._restarts.log(service.id, f"server of service {service.id} is down, restarting it: {reason}")
-        with self.plane.store.write() as tx:
+        with self.plane.change() as tx:
             current = services.get_service(tx, service.id, lock=True)
             if current is None or current.activity is not None or current.paused or current.deleted_at is not None:
                 return
             operation_id = submit(tx, ProcedureName.RESTART, service.id, Restartable())
             services.update_service(tx, service.id, operation_id=operation_id, down_reason=reason)
-        self.plane.wake()
 
     def _record_serving(self, service: Service) -> None:
         with self.plane.store.write() as tx:

@@ -64,8 +64,7 @@ class ScheduledSnapshots:
 
 def submit_scheduled(plane: Plane, service_id: str) -> None:
     """Submit a snapshot of a service unless one is under way."""
-    with plane.store.write() as tx:
+    with plane.change() as tx:
         if operations.under_way(tx, service_id, ProcedureName.SNAPSHOT):
             return
         submit_snapshot(tx, service_id, SnapshotKind.SCHEDULED)
-    plane.wake()
