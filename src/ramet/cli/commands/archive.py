@@ -4,7 +4,7 @@ import click
 
 from ramet.api.schemas.archive import Archive
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import output_option, with_service
+from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 from ramet.model.timestamps import rfc3339
@@ -12,8 +12,7 @@ from ramet.model.timestamps import rfc3339
 _CHOICES = {"on": True, "off": False, "default": None}
 
 
-@click.command("archive")
-@with_service
+@service_command("archive")
 @click.option("--set", "choice", type=click.Choice(tuple(_CHOICES)), help="Archive the service, or stop archiving it.")
 @output_option
 def show_archive(client: Client, service: Service, choice: str | None, output: str) -> None:

@@ -9,7 +9,7 @@ import click
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.connection import connection_string, speaks_tls
-from ramet.cli.ui.options import parent_of_replica, with_service
+from ramet.cli.ui.options import parent_of_replica, service_command, with_service
 from ramet.cli.user_files.passwords import find_password, password_variables, passwords_path, save_password
 from ramet.client import Client
 from ramet.endpoints import ADMIN, address
@@ -22,8 +22,7 @@ _pooled_option = click.option("--pooled", is_flag=True, help="Use the session po
 _role_option = click.option("--role", default=ADMIN, show_default=True, help="Role to connect as.")
 
 
-@click.command("connection-string")
-@with_service
+@service_command("connection-string")
 @click.option("--with-password", is_flag=True, help="Include the saved password.")
 @_pooled_option
 @_role_option

@@ -14,7 +14,7 @@ import click
 from ramet.api.schemas.services import Service
 from ramet.cli.commands.databases import endpoint_of, known_installations
 from ramet.cli.connection import connection_string, speaks_tls
-from ramet.cli.ui.options import FILE, with_service
+from ramet.cli.ui.options import FILE, service_command
 from ramet.cli.user_files.passwords import password_variables
 from ramet.client import Client
 from ramet.errors import Failed
@@ -40,8 +40,7 @@ _MAKE_ROLE = b"""BEGIN
 END"""
 
 
-@click.command("dump")
-@with_service
+@service_command("dump")
 @click.option("--schema-only", is_flag=True, help="Leave out the data.")
 @click.option("-f", "--file", type=FILE, default=_STANDARD_OUTPUT, help="File to write.  [default: standard output]")
 def dump_database(client: Client, service: Service, schema_only: bool, file: Path) -> None:

@@ -3,14 +3,13 @@
 import click
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import output_option, with_service
+from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.client import Client
 from ramet.errors import Failed
 
 
-@click.command("upgrade-extension")
-@with_service
+@service_command("upgrade-extension")
 @click.argument("extension", required=False)
 @output_option
 def upgrade_extension(client: Client, service: Service, extension: str | None, output: str) -> None:

@@ -9,10 +9,10 @@ from ramet.api.schemas.following import FollowReport
 from ramet.api.schemas.services import Service
 from ramet.cli.commands.imports import Progress, finding_pairs, source_fields
 from ramet.cli.commands.new_services import NewService, new_service_options, version_option
-from ramet.cli.ui.options import FILE, output_option, with_client, with_service
+from ramet.cli.ui.options import FILE, service_command, with_client
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.cli.ui.service_views import print_service
-from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.client import Client
 from ramet.model.upstream import FollowMethod
 
@@ -93,15 +93,13 @@ def follow_service(
     new.follow(client, accepted, doing="Copying", detail=Progress(client, accepted.service_id))
 
 
-@click.command("promote")
-@with_service
+@service_command("promote")
 @click.option("--wait-for-lsn", metavar="LSN", help="Wait until this LSN of the source is replayed.")
 @click.option("--drain", is_flag=True, help="Wait until the source was shut down, and all of it is here.")
 @click.option(
     "--neutralize", is_flag=True, help="Disable what acts on the outside world, and give all roles other passwords."
 )
-@waiting_options
-@output_option
+@outcome_options
 def promote_service(
     client: Client,
     service: Service,

@@ -5,14 +5,13 @@ from msgspec import UNSET
 
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.keeping import life_span_options, whole
-from ramet.cli.ui.options import output_option, with_service
+from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service
 from ramet.client import Client
 
 
-@click.command("extend")
-@with_service
+@service_command("extend")
 @life_span_options
 @click.option("--never", is_flag=True, help="The service does not expire any more.")
 @output_option
@@ -46,8 +45,7 @@ def extend_service(
     print_service(extended, output)
 
 
-@click.command("protect")
-@with_service
+@service_command("protect")
 def protect(client: Client, service: Service) -> None:
     """Refuse to delete, reset or restore a service, and do not let it expire.
 
@@ -59,8 +57,7 @@ def protect(client: Client, service: Service) -> None:
     say(f"{service.name} is protected.", "green")
 
 
-@click.command("unprotect")
-@with_service
+@service_command("unprotect")
 def unprotect(client: Client, service: Service) -> None:
     """Allow again to delete, reset or restore a service.
 
@@ -72,8 +69,7 @@ def unprotect(client: Client, service: Service) -> None:
     say(f"{service.name} is not protected any more.", "green")
 
 
-@click.command("label")
-@with_service
+@service_command("label")
 @click.argument("labels", nargs=-1, required=True, metavar="KEY=VALUE...")
 @output_option
 def label(client: Client, service: Service, labels: tuple[str, ...], output: str) -> None:

@@ -10,7 +10,7 @@ import click
 from ramet.api.schemas.logs import ServiceLogEntry
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import absolute_time
-from ramet.cli.ui.options import output_option, with_service
+from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_result
 from ramet.client import Client
 from ramet.model.timestamps import parse_timestamp, rfc3339
@@ -19,8 +19,7 @@ _FOLLOW_SECONDS = 1.0
 _COLOURS = {"WARNING": "yellow", "ERROR": "red", "FATAL": "red", "PANIC": "red"}
 
 
-@click.command("logs")
-@with_service
+@service_command("logs")
 @click.option("-f", "--follow", is_flag=True, help="Print new lines as they are written, until interrupted.")
 @click.option(
     "-n", "--lines", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Largest number of lines."

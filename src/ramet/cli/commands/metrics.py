@@ -7,7 +7,7 @@ import click
 from ramet.api.schemas.metrics import MetricSeries
 from ramet.api.schemas.services import Service, ServiceMetrics
 from ramet.cli.ui.durations import Duration
-from ramet.cli.ui.options import output_option, with_service
+from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_pairs, print_result, print_rows
 from ramet.client import Client
 from ramet.model.metrics import Function
@@ -16,8 +16,7 @@ _FUNCTION = click.Choice(Function, case_sensitive=False)
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-@click.command("metrics")
-@with_service
+@service_command("metrics")
 @click.argument("series", required=False)
 @click.option(
     "--since",

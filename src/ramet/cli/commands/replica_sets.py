@@ -9,7 +9,7 @@ from ramet.api.schemas.replica_sets import ReadReplicaSet
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.options import ENVIRONMENT, find_named, output_option, with_service
 from ramet.cli.ui.output import print_result, print_rows, say, status_text
-from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.ui.waiting import Waiting, outcome_options, waiting_options
 from ramet.client import Client
 from ramet.endpoints import address
 from ramet.model.environment import Environment
@@ -42,8 +42,7 @@ def list_sets(client: Client, service: Service, output: str) -> None:
 @click.option("--nodes", type=int, default=1, show_default=True, help="Number of standbys behind the endpoint.")
 @click.option("--cpu", default="500", show_default=True, help="Thousandths of a core of each node.")
 @click.option("--memory", default="2", show_default=True, help="Gigabytes of each node.")
-@waiting_options
-@output_option
+@outcome_options
 def create(
     client: Client, service: Service, name: str, nodes: int, cpu: str, memory: str, waiting: Waiting, output: str
 ) -> None:

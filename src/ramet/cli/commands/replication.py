@@ -4,10 +4,10 @@ import click
 
 from ramet.api.schemas.replication import Replication
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import WAL_LEVEL, output_option, with_service
+from ramet.cli.ui.options import WAL_LEVEL, output_option, service_command
 from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.cli.ui.service_views import print_service
-from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.client import Client
 from ramet.model.wal_level import WalLevel
 
@@ -15,11 +15,9 @@ _MIB = 1024**2
 _COLUMNS = ("slot", "database", "plugin", "active", "wal status", "retains")
 
 
-@click.command("set-wal-level")
-@with_service
+@service_command("set-wal-level")
 @click.argument("wal_level", type=WAL_LEVEL)
-@waiting_options
-@output_option
+@outcome_options
 def set_wal_level(client: Client, service: Service, wal_level: WalLevel, waiting: Waiting, output: str) -> None:
     """Set the wal_level of a service: logical for publications, else replica. The server restarts.
 
@@ -35,8 +33,7 @@ def set_wal_level(client: Client, service: Service, wal_level: WalLevel, waiting
     print_service(waiting.follow(client.wait_ready, service.service_id, doing, done) or changed, output)
 
 
-@click.command("replication")
-@with_service
+@service_command("replication")
 @output_option
 def show_replication(client: Client, service: Service, output: str) -> None:
     """Show the wal_level of a service, and how much WAL its replication slots retain.

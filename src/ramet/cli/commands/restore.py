@@ -9,7 +9,7 @@ from rich.text import Text
 from ramet.api.schemas.restore import ArchiveWindow, RestoreWindow, Snapshot
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration
-from ramet.cli.ui.options import output_option, with_service
+from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.client import Client
 from ramet.model.timestamps import rfc3339
@@ -32,8 +32,7 @@ class _Setting(click.ParamType[int | UnsetType | None]):
         return None if value == "default" else int(self.inner.convert(value, param, ctx) * self.unit)
 
 
-@click.command("window")
-@with_service
+@service_command("window")
 @click.option("--days", type=_Setting(click.INT), default=UNSET, help="Set the length of the restore window in days.")
 @click.option(
     "--snapshot-every",
@@ -78,8 +77,7 @@ def show_window(
     print_result(window, output, lambda: print_pairs(_window_pairs(window)))
 
 
-@click.command("snapshots")
-@with_service
+@service_command("snapshots")
 @output_option
 def list_snapshots(client: Client, service: Service, output: str) -> None:
     """List the snapshots of a service, oldest first.
@@ -93,8 +91,7 @@ def list_snapshots(client: Client, service: Service, output: str) -> None:
     print_result(found, output, lambda: print_rows(columns, [_snapshot_row(one) for one in found]))
 
 
-@click.command("snapshot")
-@with_service
+@service_command("snapshot")
 @click.option("--name", help="Name of the snapshot.")
 @click.option("--delete", "snapshot_id", metavar="ID", help="Delete this manual snapshot instead of taking a snapshot.")
 def take_snapshot(client: Client, service: Service, name: str | None, snapshot_id: str | None) -> None:

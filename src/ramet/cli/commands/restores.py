@@ -1,7 +1,6 @@
 """`ramet service restore`, `reset`, `checkpoint`, `rewind` and `restores`: other data at the same endpoint."""
 
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,51 +9,30 @@ from rich.text import Text
 
 from ramet.api.schemas.restores import Restore
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.confirmation import confirm_change
+from ramet.cli.ui.confirmation import Confirmation, confirmation_options
 from ramet.cli.ui.durations import absolute_time, shown_duration
-from ramet.cli.ui.options import find_service, output_option, with_service
-from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
-from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.ui.options import find_service, output_option, service_command
+from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows
+from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.client import Client
 from ramet.model.fork import ForkStrategy
 from ramet.model.status import OperationStatus
 from ramet.model.timestamps import rfc3339
 
 _FAILED = 1
-_UNCHANGED = "Nothing was changed."
-_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation; for DEV services only.")
-_confirm = click.option(
-    "--confirm",
-    metavar="NAME",
-    help="Do not ask for confirmation: NAME is the name of the service. Also for PROD services.",
-)
+_REPLACE, _UNCHANGED = "Replace the data of", "Nothing was changed."
 _keep = click.option("--keep-previous", is_flag=True, help="Keep the state before as a paused service.")
 
 
-@dataclass
-class _Steps:
-    """Says each new step of a restore on standard error."""
-
-    last: str | None = None
-
-    def __call__(self, found: Restore) -> None:
-        if found.step is not None and found.step != self.last:
-            say(f"{found.step} …")
-            self.last = found.step
-
-
-@click.command("restore")
-@with_service
+@service_command("restore")
 @click.option(
     "--to", "to_time", metavar="TIME", help="As of a past time: RFC 3339 with an offset, or '10 minutes ago'."
 )
 @click.option("--snapshot", metavar="NAME", help="A snapshot of the service: its id, or the name of a manual one.")
 @click.option("--from", "from_service", metavar="SERVICE", help="The present data of another service, by name or id.")
 @click.option("--discard-previous", is_flag=True, help="Remove the state before.  [default: a paused service has it]")
-@_yes
-@_confirm
-@waiting_options
-@output_option
+@confirmation_options
+@outcome_options
 def restore(
     client: Client,
     service: Service,
@@ -62,8 +40,7 @@ def restore(
     snapshot: str | None,
     from_service: str | None,
     discard_previous: bool,
-    yes: bool,
-    confirm: str | None,
+    confirmation: Confirmation,
     waiting: Waiting,
     output: str,
 ) -> None:
@@ -81,7 +58,7 @@ def restore(
     """
     if len([one for one in (to_time, snapshot, from_service) if one is not None]) != 1:
         raise click.UsageError("Give exactly one of --to TIME, --snapshot NAME and --from SERVICE.")
-    confirm_change(service, "Replace the data of", _UNCHANGED, yes, confirm)
+    confirmation.ask(service, _REPLACE, _UNCHANGED)
     begun = client.restore_service(
         service.service_id,
         target_time=None if to_time is None else absolute_time(to_time, datetime.now(UTC)),
@@ -93,16 +70,13 @@ def restore(
     _follow(client, begun, waiting, output)
 
 
-@click.command("reset")
-@with_service
+@service_command("reset")
 @click.option("--now", is_flag=True, help="The present data of the parent.  [default]")
 @click.option("--last-snapshot", is_flag=True, help="The latest snapshot of the parent.")
 @click.option("--to", "to_time", metavar="TIME", help="The parent as of a past time, as for restore.")
 @_keep
-@_yes
-@_confirm
-@waiting_options
-@output_option
+@confirmation_options
+@outcome_options
 def reset(
     client: Client,
     service: Service,
@@ -110,8 +84,7 @@ def reset(
     last_snapshot: bool,
     to_time: str | None,
     keep_previous: bool,
-    yes: bool,
-    confirm: str | None,
+    confirmation: Confirmation,
     waiting: Waiting,
     output: str,
 ) -> None:
@@ -126,7 +99,7 @@ def reset(
     """
     if sum((now, last_snapshot, to_time is not None)) > 1:
         raise click.UsageError("Give at most one of --now, --last-snapshot and --to TIME.")
-    confirm_change(service, "Replace the data of", _UNCHANGED, yes, confirm)
+    confirmation.ask(service, _REPLACE, _UNCHANGED)
     fields: dict[str, Any] = {"keep_previous": keep_previous, "confirm": service.name}
     strategy = ForkStrategy.LAST_SNAPSHOT if last_snapshot else ForkStrategy.NOW
     if to_time is not None:
@@ -134,8 +107,7 @@ def reset(
     _follow(client, client.reset_service(service.service_id, strategy, **fields), waiting, output)
 
 
-@click.command("checkpoint")
-@with_service
+@service_command("checkpoint")
 @click.argument("name")
 def checkpoint(client: Client, service: Service, name: str) -> None:
     """Make a checkpoint: a snapshot to which the service can be rewound by its name, as often as one likes.
@@ -152,21 +124,17 @@ def checkpoint(client: Client, service: Service, name: str) -> None:
     print_pairs([("id", taken.id)])
 
 
-@click.command("rewind")
-@with_service
+@service_command("rewind")
 @click.argument("name")
 @_keep
-@_yes
-@_confirm
-@waiting_options
-@output_option
+@confirmation_options
+@outcome_options
 def rewind(
     client: Client,
     service: Service,
     name: str,
     keep_previous: bool,
-    yes: bool,
-    confirm: str | None,
+    confirmation: Confirmation,
     waiting: Waiting,
     output: str,
 ) -> None:
@@ -178,13 +146,12 @@ def rewind(
     Example:
       ramet service rewind preview-42 before-step-3 --yes
     """
-    confirm_change(service, "Replace the data of", _UNCHANGED, yes, confirm)
+    confirmation.ask(service, _REPLACE, _UNCHANGED)
     begun = client.rewind_service(service.service_id, name, keep_previous=keep_previous, confirm=service.name)
     _follow(client, begun, waiting, output)
 
 
-@click.command("restores")
-@with_service
+@service_command("restores")
 @output_option
 def list_restores(client: Client, service: Service, output: str) -> None:
     """List the restores in place, resets and rewinds of a service, newest first.
@@ -202,7 +169,7 @@ def _follow(client: Client, begun: Restore, waiting: Waiting, output: str) -> No
     """Wait for the end of a restore unless that is not wanted, and print what is known of it."""
     found = begun
     if waiting.seconds is not None:
-        found = client.wait_restored(begun.service_id, begun.restore_id, waiting.seconds, _Steps())
+        found = client.wait_restored(begun.service_id, begun.restore_id, waiting.seconds, NewSteps())
     print_result(found, output, lambda: print_pairs(restore_pairs(found)))
     if found.status is OperationStatus.FAILED:
         sys.exit(_FAILED)

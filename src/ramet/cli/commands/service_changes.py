@@ -5,18 +5,17 @@ import sys
 import click
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, with_service
+from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, service_command
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service
-from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.passwords import forget_password, passwords_path, save_password
 from ramet.client import Client
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, new_password
 
 
-@click.command("rename")
-@with_service
+@service_command("rename")
 @click.argument("name")
 @output_option
 def rename(client: Client, service: Service, name: str, output: str) -> None:
@@ -29,12 +28,10 @@ def rename(client: Client, service: Service, name: str, output: str) -> None:
     print_service(client.rename_service(service.service_id, name), output)
 
 
-@click.command("resize")
-@with_service
+@service_command("resize")
 @click.option("--cpu", required=True, help="Thousandths of a core, or 'shared'.")
 @click.option("--memory", required=True, help="Gigabytes, or 'shared'.")
-@waiting_options
-@output_option
+@outcome_options
 def resize(client: Client, service: Service, cpu: str, memory: str, waiting: Waiting, output: str) -> None:
     """Change the CPU and memory of a service. The server restarts only if PostgreSQL needs that for the new size.
 
@@ -50,8 +47,7 @@ def resize(client: Client, service: Service, cpu: str, memory: str, waiting: Wai
     print_service(resized or changed, output)
 
 
-@click.command("set-environment")
-@with_service
+@service_command("set-environment")
 @click.argument("environment", type=ENVIRONMENT)
 def set_environment(client: Client, service: Service, environment: Environment) -> None:
     """Set the environment of a service. It is PROD (protected) or DEV (neutralized when forked).
@@ -64,8 +60,7 @@ def set_environment(client: Client, service: Service, environment: Environment) 
     say(f"{service.name} is now a {environment} service.", "green")
 
 
-@click.command("update-password")
-@with_service
+@service_command("update-password")
 @click.option("--generate", is_flag=True, help="Generate a random password.")
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read the password from standard input, one line.")
 @password_option
@@ -89,10 +84,8 @@ def update_password(client: Client, service: Service, generate: bool, from_stdin
         click.echo(password.reveal())
 
 
-@click.command("optimize")
-@with_service
-@waiting_options
-@output_option
+@service_command("optimize")
+@outcome_options
 def optimize(client: Client, service: Service, waiting: Waiting, output: str) -> None:
     """Run ANALYZE in all databases of a service. It accepts connections all the time.
 

@@ -3,11 +3,11 @@
 import click
 
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.confirmation import confirm_change
-from ramet.cli.ui.options import complete_service, find_service, output_option, with_client, with_service
+from ramet.cli.ui.confirmation import Confirmation, confirmation_options
+from ramet.cli.ui.options import complete_service, find_service, output_option, service_command, with_client
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_deleted, print_service, print_services
-from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.ui.waiting import Waiting, outcome_options, waiting_options
 from ramet.cli.user_files.passwords import forget_password
 from ramet.client import Client
 from ramet.errors import WrongState
@@ -36,8 +36,7 @@ def list_services(client: Client, deleted: bool, labels: tuple[str, ...], output
         say("The project has no services. To create one: ramet service create NAME")
 
 
-@click.command("get")
-@with_service
+@service_command("get")
 @output_option
 def get_service(client: Client, service: Service, output: str) -> None:
     """Show one service, by its id or its name.
@@ -50,10 +49,8 @@ def get_service(client: Client, service: Service, output: str) -> None:
     print_service(service, output)
 
 
-@click.command("start")
-@with_service
-@waiting_options
-@output_option
+@service_command("start")
+@outcome_options
 def start_service(client: Client, service: Service, waiting: Waiting, output: str) -> None:
     """Resume a paused service.
 
@@ -66,10 +63,8 @@ def start_service(client: Client, service: Service, waiting: Waiting, output: st
     print_service(ready or changed, output)
 
 
-@click.command("stop")
-@with_service
-@waiting_options
-@output_option
+@service_command("stop")
+@outcome_options
 def stop_service(client: Client, service: Service, waiting: Waiting, output: str) -> None:
     """Pause a service: stop its server and keep its data. A paused service can still be forked.
 
@@ -85,16 +80,11 @@ def stop_service(client: Client, service: Service, waiting: Waiting, output: str
 @click.command("delete")
 @click.argument("services", nargs=-1, metavar="SERVICE...", shell_complete=complete_service)
 @click.option("--label", "labels", metavar="KEY[=VALUE]", multiple=True, help="All services with this label.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation; for DEV services only.")
-@click.option(
-    "--confirm",
-    metavar="NAME",
-    help="Do not ask for confirmation: NAME is the name of the service. Also for PROD services.",
-)
+@confirmation_options
 @waiting_options
 @with_client
 def delete_services(
-    client: Client, services: tuple[str, ...], labels: tuple[str, ...], yes: bool, confirm: str | None, waiting: Waiting
+    client: Client, services: tuple[str, ...], labels: tuple[str, ...], confirmation: Confirmation, waiting: Waiting
 ) -> None:
     """Delete services with their snapshots and their WAL archives. Their forks are not affected.
 
@@ -118,7 +108,7 @@ def delete_services(
     for service in chosen:
         _check_unprotected(service)
     for service in chosen:
-        confirm_change(service, "Permanently delete", "Nothing was deleted.", yes, confirm)
+        confirmation.ask(service, "Permanently delete", "Nothing was deleted.")
     for service in chosen:
         client.delete_service(service.service_id)
         forget_password(service.endpoint)

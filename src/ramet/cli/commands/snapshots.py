@@ -5,9 +5,9 @@ import click
 from ramet.api.schemas.restore import Snapshot
 from ramet.api.schemas.services import Service
 from ramet.cli.commands.restore import list_snapshots
-from ramet.cli.ui.options import find_named, output_option, with_service
+from ramet.cli.ui.options import find_named, with_service
 from ramet.cli.ui.output import print_pairs, print_result, say
-from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.client import Client
 from ramet.errors import Invalid
 
@@ -20,8 +20,7 @@ def snapshot_group() -> None:
 @snapshot_group.command("create")
 @with_service
 @click.argument("name")
-@waiting_options
-@output_option
+@outcome_options
 def create_snapshot(client: Client, service: Service, name: str, waiting: Waiting, output: str) -> None:
     """Take a snapshot, and wait until it can be forked with 'ramet service fork --snapshot NAME'.
 

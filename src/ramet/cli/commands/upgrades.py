@@ -1,7 +1,6 @@
 """`ramet service upgrade` and `ramet service upgrades`: another major version of PostgreSQL, and how it went."""
 
 import sys
-from dataclasses import dataclass
 
 import click
 from rich.text import Text
@@ -10,9 +9,9 @@ from ramet.api.schemas.services import Service
 from ramet.api.schemas.upgrades import PlanComparison, Upgrade
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.durations import shown_duration
-from ramet.cli.ui.options import output_option, password_option, with_service
-from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
-from ramet.cli.ui.waiting import Waiting, waiting_options
+from ramet.cli.ui.options import output_option, password_option, service_command
+from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows, say
+from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client
 from ramet.model.status import OperationStatus
@@ -22,26 +21,12 @@ _SHOWN_PLANS = 10
 _FAILED = 1
 
 
-@dataclass
-class _Steps:
-    """Says each new step of an upgrade on standard error."""
-
-    last: str | None = None
-
-    def __call__(self, found: Upgrade) -> None:
-        if found.step is not None and found.step != self.last:
-            say(f"{found.step} …")
-            self.last = found.step
-
-
-@click.command("upgrade")
-@with_service
+@service_command("upgrade")
 @click.option("--to", "to_version", type=int, required=True, metavar="VERSION", help="PostgreSQL major version.")
 @click.option("--try", "is_trial", is_flag=True, help="Only upgrade a fork of the service, and report.")
 @click.option("--keep-fork", is_flag=True, help="With --try: keep the fork as a service.  [default: it is deleted]")
 @password_option
-@waiting_options
-@output_option
+@outcome_options
 def upgrade(
     client: Client,
     service: Service,
@@ -74,8 +59,7 @@ def upgrade(
         sys.exit(_FAILED)
 
 
-@click.command("upgrades")
-@with_service
+@service_command("upgrades")
 @click.option("--id", "upgrade_id", metavar="ID", help="Show the report of this one.")
 @output_option
 def list_upgrades(client: Client, service: Service, upgrade_id: str | None, output: str) -> None:
@@ -169,7 +153,7 @@ def _follow(client: Client, begun: Upgrade, waiting: Waiting) -> Upgrade:
     if waiting.seconds is None:
         return begun
     try:
-        return client.wait_upgraded(begun.service_id, begun.upgrade_id, waiting.seconds, _Steps())
+        return client.wait_upgraded(begun.service_id, begun.upgrade_id, waiting.seconds, NewSteps())
     except KeyboardInterrupt as interrupt:
         raise click.Abort(
             f"The upgrade continues. To see it: ramet service upgrades {begun.service_id} --id {begun.upgrade_id}"

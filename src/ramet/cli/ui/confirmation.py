@@ -1,4 +1,9 @@
-"""Asking before data of a service is deleted or replaced."""
+"""Asking before data of a service is deleted or replaced: --yes and --confirm."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
@@ -7,26 +12,52 @@ from ramet.cli.ui.output import say
 from ramet.model.environment import Environment
 
 
-def confirm_change(service: Service, doing: str, otherwise: str, yes: bool, confirm: str | None) -> None:
-    """Ask whether to do something to a service unless an option says so; `doing` begins the question, as 'Delete'.
+@dataclass(frozen=True)
+class Confirmation:
+    """What the user has confirmed by options: any DEV service with `yes`, or the one with the name `confirmed`."""
 
-    Raises UsageError, or Exit if the answer is no: `otherwise` is said then.
-    """
-    is_prod = service.metadata.environment == Environment.PROD
-    if confirm is not None:
-        if confirm != service.name:
-            raise click.UsageError(f"--confirm {confirm!r} is not the name of the service, {service.name!r}.")
-        return
-    if yes and not is_prod:
-        return
-    if yes:
-        raise click.UsageError(f"{service.name} is a PROD service: use --confirm {service.name!r} instead of --yes.")
-    what = f"{service.name} ({service.service_id}, {service.metadata.environment})"
-    if is_prod:
-        typed = click.prompt(f"{doing} {what}? Type the name of the service", default="", err=True)
-        is_confirmed = typed == service.name
-    else:
-        is_confirmed = click.confirm(f"{doing} {what}?", err=True)
-    if not is_confirmed:
-        say(otherwise)
-        raise click.exceptions.Exit(1)
+    yes: bool
+    confirmed: str | None
+
+    def ask(self, service: Service, doing: str, otherwise: str) -> None:
+        """Ask whether to do something to a service unless an option says so; `doing` begins the question, as 'Delete'.
+
+        Raises UsageError, or Exit if the answer is no: `otherwise` is said then.
+        """
+        is_prod = service.metadata.environment == Environment.PROD
+        if self.confirmed is not None:
+            if self.confirmed != service.name:
+                raise click.UsageError(
+                    f"--confirm {self.confirmed!r} is not the name of the service, {service.name!r}."
+                )
+            return
+        if self.yes and not is_prod:
+            return
+        if self.yes:
+            message = f"{service.name} is a PROD service: use --confirm {service.name!r} instead of --yes."
+            raise click.UsageError(message)
+        what = f"{service.name} ({service.service_id}, {service.metadata.environment})"
+        if is_prod:
+            typed = click.prompt(f"{doing} {what}? Type the name of the service", default="", err=True)
+            is_confirmed = typed == service.name
+        else:
+            is_confirmed = click.confirm(f"{doing} {what}?", err=True)
+        if not is_confirmed:
+            say(otherwise)
+            raise click.exceptions.Exit(1)
+
+
+def confirmation_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --yes and --confirm; the command gets them as `confirmation`."""
+
+    @functools.wraps(command)
+    def with_confirmation(*, yes: bool, confirm: str | None, **named: Any) -> Any:
+        return command(confirmation=Confirmation(yes, confirm), **named)
+
+    name = click.option(
+        "--confirm",
+        metavar="NAME",
+        help="Do not ask for confirmation: NAME is the name of the service. Also for PROD services.",
+    )
+    yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation; for DEV services only.")
+    return yes(name(with_confirmation))

@@ -83,6 +83,11 @@ def with_service(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("service", shell_complete=complete_service)(with_client(found))
 
 
+def service_command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of a function, which gets a service: see `with_service`."""
+    return lambda command: click.command(name)(with_service(command))
+
+
 def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
     """Do as `with_service`, but pass the id as `parent_id`, with `from_deleted` that of a deleted service."""
 

@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 import yaml
@@ -73,3 +75,22 @@ def _print(table: Table) -> None:
     with console.capture() as capture:
         console.print(table)
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+
+
+class HasStep(Protocol):
+    """What has a step that it is at."""
+
+    @property
+    def step(self) -> str | None: ...
+
+
+@dataclass
+class NewSteps:
+    """Says each new step of what is awaited on standard error."""
+
+    last: str | None = None
+
+    def __call__(self, found: HasStep) -> None:
+        if found.step is not None and found.step != self.last:
+            say(f"{found.step} …")
+            self.last = found.step

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration, shown_duration
+from ramet.cli.ui.options import output_option
 from ramet.cli.ui.output import plain_console, say
 
 Result = TypeVar("Result")
@@ -95,3 +96,8 @@ def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--no-wait", is_flag=True, help="Return as soon as the request is accepted.")(
         timeout(with_waiting)
     )
+
+
+def outcome_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `waiting_options`, and --output for what the command prints then."""
+    return waiting_options(output_option(command))
