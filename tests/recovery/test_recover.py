@@ -7,10 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from ramet.control import replica_sets, services
+from ramet.control.labels import set_labels
+from ramet.control.life_spans import extend_service
 from ramet.control.plane import utc_now
+from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import CreateRequest
 from ramet.errors import Failed
+from ramet.model.life_span import LifeTerms
 from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.recovery.collect import Content, collect
@@ -81,6 +85,29 @@ def test_keys_sessions_and_repeated_requests_continue(world: World, new: World, 
     assert again.service.id == first.service.id
     assert again.initial_password == first.initial_password
     assert len(services.list_services(new.plane, world.project.id)) == 2
+
+
+def test_life_spans_labels_protection_and_the_limits_of_the_project_come_back(
+    world: World, new: World, secrets: Path
+) -> None:
+    shop, project_id = world.create("shop"), world.project.id
+    limits = world.projects.change_limits(project_id, {"fork_ttl_seconds": 3600, "max_services": 9, "max_forks": 7})
+    fork = world.fork(shop)
+    set_protection(world.plane, project_id, shop.id, protected=True)
+    set_labels(world.plane, project_id, shop.id, {"team": "a", "pr": "42"})
+    extend_service(world.plane, project_id, fork.id, LifeTerms(ttl_seconds=7200, idle_ttl_seconds=600))
+    for service in services.list_services(world.plane, project_id):
+        archive(world, service.id)
+    recover(new, collect(world.store, secrets, utc_now()))
+    before, found = (
+        {one.name: one for one in services.list_services(each.plane, project_id)} for each in (world, new)
+    )
+    assert (found["shop"].protected, found["shop"].labels) == (True, {"team": "a", "pr": "42"})
+    granted, came_back = (made[fork.name].life_span for made in (before, found))
+    assert granted is not None
+    assert came_back == granted.as_granted
+    assert came_back.expires_at is not None
+    assert new.projects.get_project(project_id).limits == limits
 
 
 def test_a_recovery_that_runs_again_makes_nothing_twice(world: World, new: World, lost: Content) -> None:

@@ -238,12 +238,34 @@ def test_a_second_restore_waits_for_the_first(world: World, shop: Service) -> No
         verbs.restore_service(world.plane, world.project.id, shop.id, request)
 
 
-def test_a_paused_service_is_started_first(world: World, shop: Service) -> None:
-    before = now(world)
-    stop_service(world.plane, world.project.id, shop.id)
+def pause(world: World, service: Service) -> None:
+    stop_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
-    with pytest.raises(WrongState, match="is PAUSED"):
-        restore(world, shop, RestoreRequest(target_time=before))
+
+
+def test_a_paused_service_is_resumed_with_the_restored_data_and_the_passwords_of_now(
+    world: World, shop: Service
+) -> None:
+    before = now(world)
+    world.backend.commit(shop.id, "mistake")
+    update_password(world.plane, world.project.id, shop.id, Secret("of today"))
+    pause(world, shop)
+    found = restore(world, shop, RestoreRequest(target_time=before))
+    assert (found.error, status_of(seen(world, shop.id)), world.backend.values(shop.id)) == (
+        None,
+        Status.READY,
+        ["one"],
+    )
+    assert world.backend.servers.has_password(server_of(shop), Secret("of today"))
+    assert world.leftovers() == []
+
+
+def test_a_service_that_is_paused_during_the_preparation_is_resumed_too(world: World, shop: Service) -> None:
+    before = now(world)
+    world.backend.commit(shop.id, "mistake")
+    verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=before))
+    pause(world, shop)
+    assert (status_of(seen(world, shop.id)), world.backend.values(shop.id)) == (Status.READY, ["one"])
 
 
 def test_a_service_of_another_version_is_no_source(world: World, shop: Service) -> None:
@@ -311,11 +333,16 @@ def test_the_pooler_stays(world: World, shop: Service) -> None:
 STEPS = ["capture", "recover", "boot", "claim", "settle", "stop", "set_aside", "take_over", "serve"]
 
 
+@pytest.mark.parametrize("status", [Status.READY, Status.PAUSED])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_failure_at_a_step_changes_nothing(world: World, shop: Service, step: str, after: bool) -> None:
+def test_a_failure_at_a_step_changes_nothing(
+    world: World, shop: Service, step: str, after: bool, status: Status
+) -> None:
     before = now(world)
     world.backend.commit(shop.id, "later")
+    if status is Status.PAUSED:
+        pause(world, shop)
     with world.store.read() as tx:
         known = {one.id for one in snapshots.list_snapshots(tx, shop.id)}
     begun = verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=before))
@@ -323,8 +350,8 @@ def test_a_failure_at_a_step_changes_nothing(world: World, shop: Service, step: 
     Worker(world.store, rewritten).run_until_idle()
     found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
     assert (found.status, found.previous_service_id) == (OperationStatus.FAILED, None)
-    assert world.backend.values(shop.id) == ["one", "later"]
-    assert status_of(seen(world, shop.id)) is Status.READY
+    assert [row.value for row in world.backend.volume(shop.id).rows] == ["one", "later"]
+    assert (status_of(seen(world, shop.id)), world.backend.volume(shop.id).running) == (status, status is Status.READY)
     assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
     with world.store.read() as tx:
         assert {one.id for one in snapshots.list_snapshots(tx, shop.id)} == known

@@ -8,7 +8,7 @@ boot       a server of the copy, which no client can reach                (destr
 secure     roles as a fork has them, or as they were                      (destroy)
 close      it is stopped, and a snapshot of it taken                      (destroy)
 claim      the service is UPGRADING; a row for the state before           -
-settle     waits for forks that copy from the service                     -
+settle     waits for forks that copy from it; a paused one is started        stop it again
 stop       its server is down; clients of its pooler wait                 start it again
 set_aside  the data belongs to the state before                           it returns
 take_over  the service has the restored data, with its first snapshot     it is the copy's again
@@ -118,14 +118,19 @@ class RestoreInPlace(Steps):
                 self._insert_previous(tx, work, current)
             services.update_service(tx, work.subject, operation_id=work.operation_id)
 
-        return Next("settle", replace(work.state, was_down=is_down(service)), changes=record)
+        return Next("settle", replace(work.state, was_down=is_down(service), was_paused=service.paused), changes=record)
 
     def settle(self, work: Work[RestoreState]) -> Outcome:
         waiting = await_settled(self.tools, work)
         if waiting is not None:
             return waiting
-        if not work.state.was_down:
-            self.tools.backend.replacements.flush(self.tools.server(work))
+        server = self.tools.server(work)
+        if work.state.was_paused:  # only a running server can say which passwords its roles have
+            booting = boot(self.tools, work, server)
+            if booting is not None:
+                return booting
+        elif not work.state.was_down:
+            self.tools.backend.replacements.flush(server)
         stop_replicas(self.tools, work.subject)
         return Next("stop", replace(work.state, stopped_at=self.tools.clock()))
 
@@ -171,7 +176,7 @@ class RestoreInPlace(Steps):
 
     def _opened(self, tx: sa.Connection, work: Work[RestoreState]) -> None:
         drilled = {"last_verified_at": None, "drilled_at": None, "drill_failure": None}
-        finish(tx, work, down_reason=None, **drilled, **_fork_columns(work.state))
+        finish(tx, work, paused=False, down_reason=None, **drilled, **_fork_columns(work.state))
         now, previous_id = self.tools.clock(), work.state.previous_id
         services.finish_operation(tx, previous_id, work.operation_id, paused=True, ready_at=now)
         submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
@@ -218,14 +223,19 @@ class RestoreInPlace(Steps):
             self.tools.backend.replacements.move_data(server, copy, [work.state.snapshot_id])
 
     def undo_stop(self, work: Work[RestoreState]) -> None:
-        """Let the service serve as before, unless it was down."""
-        if work.state.is_open or work.state.was_down:
+        """Let the service serve as before, unless it was down or paused."""
+        if work.state.is_open or work.state.was_down or work.state.was_paused:
             return
         server, servers = self.tools.server(work), self.tools.backend.servers
         servers.start(server)
         if not servers.await_ready(server, 10 * PATIENCE_SECONDS).ready:
             raise Unavailable("SERVER_STARTING", f"The server of service {work.subject} is still starting")
         self.tools.backend.replacements.open(server)
+
+    def undo_settle(self, work: Work[RestoreState]) -> None:
+        """Stop a service again that was paused."""
+        if work.state.was_paused and not work.state.is_open:
+            self.tools.backend.servers.stop(self.tools.server(work))
 
     def undo_capture(self, work: Work[RestoreState]) -> None:
         """Remove what is left of the copy, and of the state before unless that is a service now."""
@@ -242,6 +252,7 @@ class RestoreInPlace(Steps):
         was = services.get_service(tx, work.subject)
         finish(tx, work, down_reason=reason if reason or was is None else was.down_reason)
         if work.state.is_open:
+            services.update_service(tx, work.subject, paused=False)
             services.release_claims(tx, work.operation_id, paused=True, ready_at=self.tools.clock())
         else:
             snapshots.delete_unheld(tx, work.subject, [work.state.snapshot_id], work.operation_id)
@@ -268,9 +279,7 @@ def _check(service: Service, state: RestoreState) -> bool:
         raise Failed("UPGRADED", f"Service {service.id} runs PostgreSQL {service.pg_major} by now", "Restore again.")
     if service.activity is not None:
         return True
-    if service.paused:
-        raise Failed("INVALID_STATE", f"Service {service.id} was paused before it could be restored", "Start it first.")
-    return status_of(service) is not Status.READY and not is_down(service)
+    return status_of(service) not in (Status.READY, Status.PAUSED) and not is_down(service)
 
 
 def _fork_columns(state: RestoreState) -> dict[str, Any]:

@@ -235,8 +235,9 @@ def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) 
 def _check_service(service: Service, verb: str) -> None:
     check_unprotected(service, verb)
     check_independent(service, verb)
-    if service.activity is not None or (status_of(service) is not Status.READY and not is_down(service)):
-        raise wrong_state(service, verb, (Status.READY,))
+    allowed = (Status.READY, Status.PAUSED)
+    if service.activity is not None or (status_of(service) not in allowed and not is_down(service)):
+        raise wrong_state(service, verb, allowed)
 
 
 def _check_source(service: Service, plan: ForkPlan) -> None:
