@@ -99,9 +99,7 @@ def test_life_spans_labels_protection_and_the_limits_of_the_project_come_back(
     for service in services.list_services(world.plane, project_id):
         archive(world, service.id)
     recover(new, collect(world.store, secrets, utc_now()))
-    before, found = (
-        {one.name: one for one in services.list_services(each.plane, project_id)} for each in (world, new)
-    )
+    before, found = ({one.name: one for one in services.list_services(each.plane, project_id)} for each in (world, new))
     assert (found["shop"].protected, found["shop"].labels) == (True, {"team": "a", "pr": "42"})
     granted, came_back = (made[fork.name].life_span for made in (before, found))
     assert granted is not None
