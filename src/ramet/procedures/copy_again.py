@@ -38,7 +38,7 @@ from ramet.procedures.servers import (
     await_settled,
     boot,
     finish,
-    retry_if_server_killed,
+    repeats_from,
     server_of,
 )
 from ramet.procedures.spec import submit
@@ -112,10 +112,10 @@ class ReplaceCopy(Steps):
         state = replace(work.state, is_based=True)
         return Next("open", state, changes=lambda tx: snapshots.insert_snapshot(tx, taken))
 
+    @repeats_from("boot")
     def open(self, work: Work[ReplaceCopyState]) -> Outcome:
-        server, servers = self.tools.server(work), self.tools.backend.servers
-        again = retry_if_server_killed(work, lambda: servers.open(server), again="boot")
-        return again or Done(changes=lambda tx: _record(tx, work, self.tools.clock, None, down_reason=None))
+        self.tools.backend.servers.open(self.tools.server(work))
+        return Done(changes=lambda tx: _record(tx, work, self.tools.clock, None, down_reason=None))
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         _record(tx, work, self.tools.clock, error)

@@ -10,44 +10,37 @@ publish      an open endpoint: READY              -
 A server that is killed before it is open is started again.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
-from ramet.model.snapshot import Snapshot, SnapshotKind
+from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Next, Outcome, Wait, Work
-from ramet.procedures.servers import (
-    Creation,
-    boot,
-    finish,
-    publish,
-    retry_if_server_killed,
-    submit_preparation,
-    take_snapshot,
-)
+from ramet.procedures.servers import Creation, boot, finish, publish, repeats_from, submit_preparation, take_snapshot
 from ramet.procedures.state import CreateState
 from ramet.store import snapshots
 
 
 class Based(Creation):
-    """The step that `create` shares with what else fills an empty volume: the base of the restore window."""
+    """What `create` shares with what else fills an empty volume: credentials, and the base of the restore window."""
 
+    after_secure: ClassVar[str] = "snapshot"
+
+    @repeats_from("boot")
+    def secure(self, work: Work[Any]) -> Outcome:
+        self.tools.backend.servers.secure(self.tools.server(work), is_new=True, neutralize=False)
+        return Next(self.after_secure)
+
+    @repeats_from("boot")
     def snapshot(self, work: Work[Any]) -> Outcome:
-        taken = retry_if_server_killed(work, lambda: self._take(work), again="boot")
-        if isinstance(taken, Next):
-            return taken
-        return Next(
-            "publish", replace(work.state, is_based=True), changes=lambda tx: snapshots.insert_snapshot(tx, taken)
-        )
-
-    def _take(self, work: Work[Any]) -> Snapshot:
         taken = take_snapshot(self.tools, work, SnapshotKind.INITIAL)
         if isinstance(taken, Wait):
             raise Unavailable("SERVER_KILLED", f"The server of service {work.subject} was killed before it was open")
-        return taken
+        state = replace(work.state, is_based=True)
+        return Next("publish", state, changes=lambda tx: snapshots.insert_snapshot(tx, taken))
 
 
 class Create(Based):
@@ -63,11 +56,6 @@ class Create(Based):
     def boot(self, work: Work[CreateState]) -> Outcome:
         booting = boot(self.tools, work, self.tools.server(work))
         return booting or Next("publish" if work.state.is_based else "secure")
-
-    def secure(self, work: Work[CreateState]) -> Outcome:
-        server, secure = self.tools.server(work), self.tools.backend.servers.secure
-        found = retry_if_server_killed(work, lambda: secure(server, is_new=True, neutralize=False), again="boot")
-        return found if isinstance(found, Next) else Next("snapshot")
 
     def publish(self, work: Work[CreateState]) -> Outcome:
         def record(tx: sa.Connection) -> None:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.import_database import Import
-from ramet.procedures.servers import PATIENCE_SECONDS, boot, retry_if_server_killed
+from ramet.procedures.servers import PATIENCE_SECONDS, repeats_from
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
@@ -53,19 +53,14 @@ class FollowLogical(Import):
             return Wait(_PAUSE_SECONDS, fetched.progress)
         return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
 
-    def boot(self, work: Work[ImportState]) -> Outcome:
-        return boot(self.tools, work, self.tools.server(work)) or Next(_after_boot(work.state))
-
+    @repeats_from("boot")
     def subscribe(self, work: Work[ImportState]) -> Outcome:
-        server, subscribe = self.tools.server(work), self.tools.backend.subscriptions.subscribe
-        killed = retry_if_server_killed(work, lambda: subscribe(server), again="boot")
-        return killed if isinstance(killed, Next) else Next("copy")
+        self.tools.backend.subscriptions.subscribe(self.tools.server(work))
+        return Next("copy")
 
+    @repeats_from("boot")
     def copy(self, work: Work[ImportState]) -> Outcome:
-        server, observe = self.tools.server(work), self.tools.backend.subscriptions.observe
-        seen = retry_if_server_killed(work, lambda: observe(server), again="boot")
-        if isinstance(seen, Next):
-            return seen
+        seen = self.tools.backend.subscriptions.observe(self.tools.server(work))
         if not seen.is_copied:
             return Wait(_PAUSE_SECONDS, f"{seen.copied_tables} of {seen.tables} tables copied. {seen.problem or ''}")
         return Next("analyze", replace(work.state, report={**work.state.report, "copied_tables": seen.tables}))
@@ -76,13 +71,6 @@ class FollowLogical(Import):
 
     undo_initialize = destroy
 
-
-def _after_boot(state: ImportState) -> str:
-    """Return the step to go on with: the server may have been killed after a later one."""
-    if state.is_based:
-        return "publish"
-    if "statistics" in state.report:
-        return "snapshot"
-    if "copied_tables" in state.report:
-        return "analyze"
-    return "subscribe" if "loaded" in state.report else "secure"
+    def after_boot(self, state: ImportState) -> str:
+        copied = "copied_tables" in state.report and "statistics" not in state.report and not state.is_based
+        return "analyze" if copied else super().after_boot(state)

@@ -33,7 +33,7 @@ from ramet.procedures.servers import (
     publish,
     recover,
     release_holds,
-    retry_if_server_killed,
+    repeats_from,
     source_of,
     submit_preparation,
     submit_snapshot,
@@ -114,12 +114,15 @@ class Fork(Creation):
     def boot(self, work: Work[ForkState]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work), first=True) or Next("secure")
 
+    @repeats_from("boot")
     def secure(self, work: Work[ForkState]) -> Outcome:
-        server, secure, neutralize = self.tools.server(work), self.tools.backend.servers.secure, work.state.quiet
-        found = retry_if_server_killed(work, lambda: secure(server, is_new=False, neutralize=neutralize), again="boot")
-        if isinstance(found, Next):
-            return found
-        return Next("publish", replace(work.state, neutralised=found | work.state.neutralised))
+        return self.secured(work, "publish")
+
+    def secured(self, work: Work[ForkState], following: str) -> Next:
+        """Give the fork its own credentials, and continue with the step `following`."""
+        server, neutralize = self.tools.server(work), work.state.quiet
+        found = self.tools.backend.servers.secure(server, is_new=False, neutralize=neutralize)
+        return Next(following, replace(work.state, neutralised=found | work.state.neutralised))
 
     def publish(self, work: Work[ForkState]) -> Outcome:
         def record(tx: sa.Connection) -> None:

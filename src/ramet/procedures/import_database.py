@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.create import Based
-from ramet.procedures.servers import PATIENCE_SECONDS, boot, finish, publish, retry_if_server_killed, submit_preparation
+from ramet.procedures.servers import PATIENCE_SECONDS, boot, finish, publish, repeats_from, submit_preparation
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
@@ -32,6 +32,7 @@ class Import(Based):
     """The steps of `import` that `create` does not have."""
 
     name = ProcedureName.IMPORT
+    after_secure: ClassVar[str] = "load"
     after_load: ClassVar[str] = "analyze"
 
     def initialize(self, work: Work[ImportState]) -> Outcome:
@@ -49,37 +50,31 @@ class Import(Based):
         return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
 
     def boot(self, work: Work[ImportState]) -> Outcome:
-        return boot(self.tools, work, self.tools.server(work)) or Next(_after_boot(work.state))
+        return boot(self.tools, work, self.tools.server(work)) or Next(self.after_boot(work.state))
 
-    def secure(self, work: Work[ImportState]) -> Outcome:
-        server, secure = self.tools.server(work), self.tools.backend.servers.secure
-        found = retry_if_server_killed(work, lambda: secure(server, is_new=True, neutralize=False), again="boot")
-        return found if isinstance(found, Next) else Next("load")
-
+    @repeats_from("boot")
     def load(self, work: Work[ImportState]) -> Outcome:
         server, state, load = self.tools.server(work), work.state, self.tools.backend.sources.load
-        loaded = retry_if_server_killed(
-            work,
-            lambda: load(server, state.facts, owners=state.owners, timeout_seconds=PATIENCE_SECONDS),
-            again="boot",
-        )
-        if isinstance(loaded, Next):
-            return loaded
+        loaded = load(server, state.facts, owners=state.owners, timeout_seconds=PATIENCE_SECONDS)
         if loaded.facts is None:
             return Wait(_PAUSE_SECONDS, loaded.progress)
         return Next(self.after_load, replace(state, report={**state.report, "loaded": loaded.facts}))
 
+    @repeats_from("boot")
     def analyze(self, work: Work[ImportState]) -> Outcome:
-        server = self.tools.server(work)
-        ended = retry_if_server_killed(
-            work, lambda: self.tools.backend.restore.analyze(server, PATIENCE_SECONDS), again="boot"
-        )
-        if isinstance(ended, Next):
-            return ended
+        ended = self.tools.backend.restore.analyze(self.tools.server(work), PATIENCE_SECONDS)
         if ended is None:
             return Wait(_PAUSE_SECONDS, "ANALYZE")
         self.tools.backend.sources.discard(work.subject)
         return Next("snapshot", replace(work.state, report={**work.state.report, "statistics": ended}))
+
+    def after_boot(self, state: ImportState) -> str:
+        """Return the step to go on with: the server may have been killed after a later one."""
+        if state.is_based:
+            return "publish"
+        if "statistics" in state.report:
+            return "snapshot"
+        return self.after_load if "loaded" in state.report else "secure"
 
     def publish(self, work: Work[ImportState]) -> Outcome:
         def record(tx: sa.Connection) -> None:
@@ -93,12 +88,3 @@ class Import(Based):
         super().destroy(work)
 
     undo_initialize = destroy
-
-
-def _after_boot(state: ImportState) -> str:
-    """Return the step to go on with: the server may have been killed after a later one."""
-    if state.is_based:
-        return "publish"
-    if "statistics" in state.report:
-        return "snapshot"
-    return "analyze" if "loaded" in state.report else "secure"

@@ -47,6 +47,7 @@ from ramet.procedures.servers import (
     finish,
     recover,
     release_holds,
+    repeats_from,
     retry_if_server_killed,
     server_of,
 )
@@ -78,22 +79,20 @@ class RestoreInPlace(Steps):
         found = recover(self.tools, work, self._copy(work))
         return Next("depart", found.state) if isinstance(found, Next) and found.step == "boot" else found
 
+    @repeats_from()
     def depart(self, work: Work[RestoreState]) -> Outcome:
-        copy, leave = self._copy(work), self.tools.backend.replacements.leave_timeline
-        progress = retry_if_server_killed(work, lambda: leave(copy, work.subject, PATIENCE_SECONDS))
-        if isinstance(progress, Next):
-            return progress
+        leave = self.tools.backend.replacements.leave_timeline
+        progress = leave(self._copy(work), work.subject, PATIENCE_SECONDS)
         return Next("boot") if progress is None else Wait(0, progress)
 
     def boot(self, work: Work[RestoreState]) -> Outcome:
         return boot(self.tools, work, self._copy(work), first=True) or Next("secure")
 
+    @repeats_from("boot")
     def secure(self, work: Work[RestoreState]) -> Outcome:
         copy, state, secure = self._copy(work), work.state, self.tools.backend.replacements.secure
-        found = retry_if_server_killed(
-            work, lambda: secure(copy, rotate=not state.keeps_roles, neutralize=state.quiet), again="boot"
-        )
-        return found if isinstance(found, Next) else Next("close", replace(state, neutralised=found))
+        found = secure(copy, rotate=not state.keeps_roles, neutralize=state.quiet)
+        return Next("close", replace(state, neutralised=found))
 
     def close(self, work: Work[RestoreState]) -> Outcome:
         copy, snapshot_id = self._copy(work), work.state.snapshot_id

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
 import sqlalchemy as sa
@@ -17,7 +18,7 @@ from ramet.model.service import Service, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
 from ramet.model.wal_level import wal_level_of
-from ramet.operations.procedure import Changes, Done, Next, Procedure, Wait, Work
+from ramet.operations.procedure import Changes, Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (
     STATES,
@@ -35,6 +36,7 @@ from ramet.store.database import Store
 PATIENCE_SECONDS = 0.4
 MOST_KILLS = 5
 _Result = TypeVar("_Result")
+_Step = Callable[[Any, Work[Any]], Outcome]
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,11 @@ def retry_if_server_killed(
         if kills > MOST_KILLS:
             raise Failed(killed.code, f"{killed.message}; that happened {kills} times", killed.details) from killed
         return Next(again or work.step, replace(work.state, kills=kills))
+
+
+def repeats_from(again: str | None = None) -> Callable[[_Step], _Step]:
+    """Let a step be repeated from `again` (None: itself) when the server that it works on is killed, a few times."""
+    return lambda step: wraps(step)(lambda steps, work: retry_if_server_killed(work, lambda: step(steps, work), again))
 
 
 def publish(tools: Tools, work: Work[Restartable], record: Changes, again: str = "boot") -> Next | Done:

@@ -37,13 +37,10 @@ from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.fork import Fork
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
-    Creation,
     boot,
     finish,
     publish,
-    recover,
-    release_holds,
-    retry_if_server_killed,
+    repeats_from,
     server_of,
     submit_snapshot,
 )
@@ -55,41 +52,32 @@ from ramet.store import services
 _PAUSE_SECONDS = 0.1
 
 
-class TryUpgrade(Creation):
+class TryUpgrade(Fork):
     """The steps of `try_upgrade` that `fork` does not have."""
 
     name = ProcedureName.TRY_UPGRADE
-    undo_capture = Creation.destroy
 
-    def capture(self, work: Work[TryUpgradeState]) -> Outcome:
-        found = Fork(self.tools).capture(work)
+    def capture(self, work: Work[Any]) -> Outcome:
+        found = super().capture(work)
         if isinstance(found, Next) and isinstance(found.state, TryUpgradeState):
             return Next(found.step, self._timed(work, found.state), found.changes)
         return found
 
-    def recover(self, work: Work[TryUpgradeState]) -> Outcome:
-        return recover(self.tools, work, self.tools.server(work))
-
-    def boot(self, work: Work[TryUpgradeState]) -> Outcome:
+    def boot(self, work: Work[Any]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work), first=True) or Next("survey", self._timed(work))
 
+    @repeats_from("boot")
     def survey(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, facts = self.tools.server(work), work.state.facts
-        made = retry_if_server_killed(
-            work,
-            lambda: self.tools.backend.upgrades.survey(server, facts.statements, PATIENCE_SECONDS),
-            again="boot",
-        )
-        if isinstance(made, Next):
-            return made
+        server, statements = self.tools.server(work), work.state.facts.statements
+        made = self.tools.backend.upgrades.survey(server, statements, PATIENCE_SECONDS)
         if made is None:
             return Wait(_PAUSE_SECONDS, "counting rows")
         return Next("prepare", replace(self._timed(work), before=made))
 
+    @repeats_from("boot")
     def prepare(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, prepare = self.tools.server(work), self.tools.backend.upgrades.prepare
-        killed = retry_if_server_killed(work, lambda: prepare(server), again="boot")
-        return killed or Next("stop", self._timed(work))
+        self.tools.backend.upgrades.prepare(self.tools.server(work))
+        return Next("stop", self._timed(work))
 
     def stop(self, work: Work[TryUpgradeState]) -> Outcome:
         self.tools.backend.servers.stop(self.tools.server(work))
@@ -111,30 +99,23 @@ class TryUpgrade(Creation):
     def start(self, work: Work[TryUpgradeState]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work), first=True) or Next("complete", self._timed(work))
 
+    @repeats_from("start")
     def complete(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, complete = self.tools.server(work), self.tools.backend.upgrades.complete
-        problems = retry_if_server_killed(work, lambda: complete(server, work.state.from_major), again="start")
-        if isinstance(problems, Next):
-            return problems
+        problems = self.tools.backend.upgrades.complete(self.tools.server(work), work.state.from_major)
         report = {**work.state.report, "problems": list(problems)}
         return Next("analyze", replace(self._timed(work), report=report))
 
+    @repeats_from("start")
     def analyze(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, analyze = self.tools.server(work), self.tools.backend.restore.analyze
-        ended = retry_if_server_killed(work, lambda: analyze(server, PATIENCE_SECONDS), again="start")
-        if isinstance(ended, Next):
-            return ended
+        ended = self.tools.backend.restore.analyze(self.tools.server(work), PATIENCE_SECONDS)
         if ended is None:
             return Wait(_PAUSE_SECONDS, "ANALYZE")
         return Next("compare", replace(self._timed(work), report={**work.state.report, "statistics": ended}))
 
+    @repeats_from("start")
     def compare(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, state, survey = self.tools.server(work), work.state, self.tools.backend.upgrades.survey
-        after = retry_if_server_killed(
-            work, lambda: survey(server, state.facts.statements, PATIENCE_SECONDS), again="start"
-        )
-        if isinstance(after, Next):
-            return after
+        server, state = self.tools.server(work), work.state
+        after = self.tools.backend.upgrades.survey(server, state.facts.statements, PATIENCE_SECONDS)
         if after is None:
             return Wait(_PAUSE_SECONDS, "counting rows")
         if state.before is None:
@@ -143,12 +124,9 @@ class TryUpgrade(Creation):
         following = "secure" if state.keeps else "end"
         return Next(following, replace(self._timed(work), report=report, before=None))
 
-    def secure(self, work: Work[TryUpgradeState]) -> Outcome:
-        server, secure, neutralize = self.tools.server(work), self.tools.backend.servers.secure, work.state.quiet
-        found = retry_if_server_killed(work, lambda: secure(server, is_new=False, neutralize=neutralize), again="start")
-        if isinstance(found, Next):
-            return found
-        return Next("end", replace(work.state, neutralised=found | work.state.neutralised))
+    @repeats_from("start")
+    def secure(self, work: Work[Any]) -> Outcome:
+        return self.secured(work, "end")
 
     def end(self, work: Work[TryUpgradeState]) -> Outcome:
         if work.state.switches:
@@ -194,9 +172,6 @@ class TryUpgrade(Creation):
             services.update_service(tx, work.subject, operation_id=operation_id, report=report)
 
         return Done(changes=record)
-
-    def on_undoing(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        release_holds(tx, work)
 
     def on_failed(self, tx: sa.Connection, work: Work[TryUpgradeState], error: str) -> None:
         super().on_failed(tx, work, error)

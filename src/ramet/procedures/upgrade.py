@@ -43,7 +43,7 @@ from ramet.procedures.servers import (
     await_settled,
     boot,
     finish,
-    retry_if_server_killed,
+    repeats_from,
     server_of,
     submit_snapshot,
 )
@@ -124,9 +124,10 @@ class Upgrade(Steps):
     def boot(self, work: Work[UpgradeState]) -> Outcome:
         return boot(self.tools, work, self._copy(work), first=True) or Next("prepare")
 
+    @repeats_from("boot")
     def prepare(self, work: Work[UpgradeState]) -> Outcome:
-        server, prepare = self._copy(work), self.tools.backend.upgrades.prepare
-        return retry_if_server_killed(work, lambda: prepare(server), again="boot") or Next("halt")
+        self.tools.backend.upgrades.prepare(self._copy(work))
+        return Next("halt")
 
     def halt(self, work: Work[UpgradeState]) -> Outcome:
         self.tools.backend.servers.stop(self._copy(work))
@@ -142,19 +143,16 @@ class Upgrade(Steps):
     def start(self, work: Work[UpgradeState]) -> Outcome:
         return boot(self.tools, work, self._upgraded_copy(work), first=True) or Next("complete")
 
+    @repeats_from("start")
     def complete(self, work: Work[UpgradeState]) -> Outcome:
-        server, complete = self._upgraded_copy(work), self.tools.backend.upgrades.complete
-        found = retry_if_server_killed(work, lambda: complete(server, work.state.from_major), again="start")
-        return found if isinstance(found, Next) else Next("analyze")
+        self.tools.backend.upgrades.complete(self._upgraded_copy(work), work.state.from_major)
+        return Next("analyze")
 
+    @repeats_from("start")
     def analyze(self, work: Work[UpgradeState]) -> Outcome:
-        if not work.state.keeps_statistics:
-            server, analyze = self._upgraded_copy(work), self.tools.backend.restore.analyze
-            ended = retry_if_server_killed(work, lambda: analyze(server, PATIENCE_SECONDS), again="start")
-            if isinstance(ended, Next):
-                return ended
-            if ended is None:
-                return Wait(_PAUSE_SECONDS, "ANALYZE")
+        analyze = self.tools.backend.restore.analyze
+        if not work.state.keeps_statistics and analyze(self._upgraded_copy(work), PATIENCE_SECONDS) is None:
+            return Wait(_PAUSE_SECONDS, "ANALYZE")
         return Next("close")
 
     def close(self, work: Work[UpgradeState]) -> Outcome:
