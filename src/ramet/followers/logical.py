@@ -8,7 +8,7 @@ from ramet.backends.interface.sources import SourceAddress, SourceFacts
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host
 from ramet.imports.publisher_report import OLDEST_MAJOR, judge_publisher
-from ramet.imports.report import Effect, Finding, judge
+from ramet.imports.report import Finding, in_order, judge, refused
 from ramet.model.passwords import Secret
 from ramet.model.service import Service
 from ramet.model.upstream import FollowMethod, Upstream
@@ -30,7 +30,7 @@ def plan_logical(
     if source.sslmode != "disable" and not plane.backend.host.has_tls(major):
         message = f"PostgreSQL {major} of this host has no TLS, which sslmode={source.sslmode} asks for"
         remedy = "Install one with TLS (Debian: postgresql), or use sslmode=disable on a network that you trust."
-        found.append(Finding(Effect.REFUSED, "TLS", message, remedy))
+        found.append(refused("TLS", message, remedy))
     upstream = Upstream(
         method=FollowMethod.LOGICAL,
         **asdict(source),
@@ -38,4 +38,4 @@ def plan_logical(
         bootstrap_role=facts.bootstrap_role,
     )
     service = replace(wanted, pg_major=major, host=endpoint_host(plane, major), upstream=upstream)
-    return facts, sorted(found, key=lambda one: list(Effect).index(one.effect)), service
+    return facts, in_order(found), service

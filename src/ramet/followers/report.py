@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.endpoints import DATABASE
-from ramet.imports.report import Effect, Finding, shown_gib, shown_names
+from ramet.imports.report import Effect, Finding, in_order, refused, shown_gib, shown_names
 
 # The data, the WAL that arrives during the copy, and a share for the first snapshots.
 ROOM_FACTOR = 1.3
@@ -30,35 +30,31 @@ def judge(
         *_archive(host),
         *_notes(facts, host),
     ]
-    return sorted(found, key=lambda one: list(Effect).index(one.effect))
+    return in_order(found)
 
 
 def _version(facts: UpstreamFacts, host: HostFacts, pg_major: int | None) -> Iterator[Finding]:
     if pg_major not in (None, facts.major):
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "version",
             f"version {pg_major} was asked for, and a standby has the major version of its source, {facts.major}",
             "Ask for no version and upgrade the service after its promotion, or follow with the method LOGICAL.",
         )
     if not host.has_version:
         majors = ", ".join(map(str, host.majors))
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "version",
             f"the source is PostgreSQL {facts.version}, and the versions here are {majors}",
             f"Install PostgreSQL {facts.major} on the host of Ramet; a standby needs the same major version.",
         )
     if facts.machine != host.machine:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "architecture",
             f"the source runs on {facts.machine or _UNKNOWN}, and this host is {host.machine}",
             "Import it instead: ramet service import.",
         )
     if host.transport_problem is not None:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "TLS",
             host.transport_problem,
             f"Install PostgreSQL {facts.major} with TLS (Debian: postgresql-{facts.major}), or use sslmode=disable.",
@@ -67,30 +63,26 @@ def _version(facts: UpstreamFacts, host: HostFacts, pg_major: int | None) -> Ite
 
 def _replication(facts: UpstreamFacts) -> Iterator[Finding]:
     if facts.replication_problem is not None:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "replication",
             f"the role may not stream from the source: {facts.replication_problem}",
             "There: ALTER ROLE … REPLICATION, and 'hostssl replication ROLE ADDRESS scram-sha-256' in pg_hba.conf.",
         )
     if facts.settings.get("wal_level") == "minimal":
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "wal_level",
             "wal_level is minimal in the source, and must be replica or logical",
             "There: ALTER SYSTEM SET wal_level = replica, and restart it.",
         )
     if facts.settings.get("full_page_writes") == "off":
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "full_page_writes",
             "full_page_writes is off in the source: no snapshot of a standby could be taken",
             "There: ALTER SYSTEM SET full_page_writes = on, and reload it.",
         )
     senders = facts.settings.get("max_wal_senders", "10")
     if int(senders) < 2:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "max_wal_senders",
             f"max_wal_senders is {senders} in the source, and a base copy needs 2",
             "There: ALTER SYSTEM SET max_wal_senders = 10, and restart it.",
@@ -104,15 +96,13 @@ def _layout(facts: UpstreamFacts) -> Iterator[Finding]:
         ("block size", facts.block_bytes, BLOCK_BYTES),
     ):
         if found != wanted:
-            yield Finding(
-                Effect.REFUSED,
+            yield refused(
                 subject,
                 f"the source has {found} bytes, and services have {wanted}",
                 "Import it instead: ramet service import.",
             )
     if facts.tablespaces:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "tablespaces",
             f"the source has the tablespaces {shown_names(facts.tablespaces)}, which services do not have",
             "Move what is there to pg_default, and drop them; or import the database: ramet service import.",
@@ -121,22 +111,19 @@ def _layout(facts: UpstreamFacts) -> Iterator[Finding]:
 
 def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
     if facts.reserved_roles:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "roles",
             f"the source has {shown_names(facts.reserved_roles)}: that name is reserved, or must not be a superuser's",
             "Rename them there.",
         )
     if host.missing_extensions and host.has_version:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "extensions",
             f"PostgreSQL {facts.major} here does not have {shown_names(host.missing_extensions)}",
             "Install them on the host of Ramet, or drop them in the source.",
         )
     if DATABASE in facts.databases and facts.databases[0] != DATABASE:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "databases",
             f"the source has a database {DATABASE}, beside {facts.databases[0]} which gets that name at the promotion",
             f"Follow the URL of {DATABASE}, or rename that there.",
@@ -146,8 +133,7 @@ def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
 def _room(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
     needed = facts.size_bytes * ROOM_FACTOR
     if host.free_bytes < needed:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "size",
             f"the source has {shown_gib(facts.size_bytes)}, which takes {shown_gib(needed)} here with its WAL,"
             f" and {shown_gib(host.free_bytes)} are free",
@@ -160,22 +146,19 @@ def _slot(facts: UpstreamFacts, slot: str | None, *, makes_slot: bool) -> Iterat
         return
     limit = facts.settings.get("max_slot_wal_keep_size")
     if limit in (None, "-1", "0"):
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "slot",
             f"max_slot_wal_keep_size is {limit or _UNKNOWN} in the source, and must limit what a slot keeps",
             "There: ALTER SYSTEM SET max_slot_wal_keep_size = '20GB', and reload it; or follow without a slot.",
         )
     if slot is not None and slot not in facts.slots:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "slot",
             f"the source has no physical replication slot {slot!r}",
             f"There: SELECT pg_create_physical_replication_slot('{slot}'), or let Ramet make one (--create-slot).",
         )
     if makes_slot and facts.free_slots < 1:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "slot",
             "all replication slots that the source allows exist already",
             "There: ALTER SYSTEM SET max_replication_slots to more, and restart it; or drop a slot that nothing uses.",
@@ -184,8 +167,7 @@ def _slot(facts: UpstreamFacts, slot: str | None, *, makes_slot: bool) -> Iterat
 
 def _archive(host: HostFacts) -> Iterator[Finding]:
     if host.archive_problem is not None:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "archive",
             host.archive_problem,
             "The operator of this host names a directory in RAMET_SOURCE_ARCHIVES; each subdirectory is an archive.",

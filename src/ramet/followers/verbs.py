@@ -1,7 +1,7 @@
 """The verbs over services that follow databases elsewhere: check a source, follow it, promote the service."""
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,16 +12,15 @@ from ramet.control.idempotency import earlier_answer
 from ramet.control.lookup import claim, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host
-from ramet.control.requests import Accepted, CreateRequest
+from ramet.control.requests import Accepted
 from ramet.control.services import accept_new, checked_request
 from ramet.errors import Invalid, WrongState
 from ramet.followers.logical import plan_logical
 from ramet.followers.report import judge
 from ramet.ids import new_id
-from ramet.imports.report import Finding, refuse
+from ramet.imports.report import refuse
 from ramet.imports.source_url import parse_source
-from ramet.imports.verbs import check_source_password
-from ramet.model.passwords import Secret
+from ramet.imports.verbs import SourcePlan, SourceRequest, check_source_password
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, is_standby, status_of
 from ramet.model.status import Status
@@ -35,17 +34,13 @@ _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
 @dataclass(frozen=True)
-class FollowRequest:
+class FollowRequest(SourceRequest):
     """A standby of the server whose database `url` names.
 
     `slot` is a physical replication slot that exists there; with `creates_slot` the service gets one of its own.
     `archive` names a directory of this host with the archived WAL of the source.
     """
 
-    create: CreateRequest
-    url: str
-    password: Secret = field(repr=False)
-    root_certificate: str | None = None
     slot: str | None = None
     method: FollowMethod = FollowMethod.PHYSICAL
     creates_slot: bool = False
@@ -53,16 +48,10 @@ class FollowRequest:
 
 
 @dataclass(frozen=True)
-class FollowPlan:
-    """What following a source would do. `service` has no id, port and password yet.
+class FollowPlan(SourcePlan):
+    """What following a source would do. With the logical method `facts` are those of one database."""
 
-    With the logical method `facts` are those of one database.
-    """
-
-    source: SourceAddress
     facts: UpstreamFacts | SourceFacts
-    findings: list[Finding]
-    service: Service
 
     @property
     def databases(self) -> list[str]:
@@ -72,14 +61,7 @@ class FollowPlan:
     @property
     def report(self) -> dict[str, Any]:
         """The report as it is stored."""
-        facts = self.facts
-        return {
-            "source": str(self.source),
-            "version": facts.version,
-            "size_bytes": facts.size_bytes,
-            "databases": self.databases,
-            "findings": [{**asdict(one), "effect": one.effect.value} for one in self.findings],
-        }
+        return super().report | {"databases": self.databases}
 
 
 def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> FollowPlan:

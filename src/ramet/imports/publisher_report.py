@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ramet.backends.interface.subscriptions import PublisherFacts
-from ramet.imports.report import Effect, Finding, shown_names
+from ramet.imports.report import Effect, Finding, refused, shown_names
 
 OLDEST_MAJOR = 16
 
@@ -16,31 +16,31 @@ def judge_publisher(facts: PublisherFacts, pg_major: int) -> list[Finding]:
 def _version(facts: PublisherFacts, pg_major: int) -> Iterator[Finding]:
     if pg_major < OLDEST_MAJOR:
         message = f"the service would have PostgreSQL {pg_major}, and a subscription needs {OLDEST_MAJOR} or later"
-        yield Finding(Effect.REFUSED, "version", message, f"Install PostgreSQL {OLDEST_MAJOR} or later on this host.")
+        yield refused("version", message, f"Install PostgreSQL {OLDEST_MAJOR} or later on this host.")
     if facts.is_standby:
-        yield Finding(Effect.REFUSED, "source", "it is a standby, where nothing can be published", "Name its primary.")
+        yield refused("source", "it is a standby, where nothing can be published", "Name its primary.")
 
 
 def _rights(facts: PublisherFacts) -> Iterator[Finding]:
     if not facts.may_replicate:
         remedy = "ALTER ROLE … REPLICATION, or what the provider has for it, such as rds_replication."
-        yield Finding(Effect.REFUSED, "rights", "the role may not replicate", remedy)
+        yield refused("rights", "the role may not replicate", remedy)
     if not facts.may_publish:
         remedy = "GRANT CREATE ON DATABASE … to it."
-        yield Finding(Effect.REFUSED, "rights", "the role may not create publications", remedy)
+        yield refused("rights", "the role may not create publications", remedy)
     if facts.not_owned:
         message = f"the role does not own {shown_names(facts.not_owned)}, so it cannot publish them"
-        yield Finding(Effect.REFUSED, "rights", message, "Make it a member of their owner.")
+        yield refused("rights", message, "Make it a member of their owner.")
 
 
 def _limits(facts: PublisherFacts) -> Iterator[Finding]:
     if facts.wal_level != "logical":
         message = f"wal_level is {facts.wal_level}, and logical replication needs logical"
-        yield Finding(Effect.REFUSED, "wal_level", message, "Set wal_level = logical there, and restart it.")
+        yield refused("wal_level", message, "Set wal_level = logical there, and restart it.")
     for count, setting in ((facts.free_slots, "max_replication_slots"), (facts.free_senders, "max_wal_senders")):
         if count < 1:
             remedy = f"Raise {setting} there, or drop a slot that is not used."
-            yield Finding(Effect.REFUSED, setting, "none is free in the source", remedy)
+            yield refused(setting, "none is free in the source", remedy)
 
 
 def _tables(facts: PublisherFacts) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def _tables(facts: PublisherFacts) -> Iterator[Finding]:
             " DELETE of their rows fail in the source"
         )
         remedy = "Give them a primary key, or ALTER TABLE … REPLICA IDENTITY FULL."
-        yield Finding(Effect.REFUSED, "tables without a primary key", message, remedy)
+        yield refused("tables without a primary key", message, remedy)
 
 
 def _not_replicated(facts: PublisherFacts) -> Iterator[Finding]:

@@ -36,6 +36,16 @@ class Finding:
     remedy: str = ""
 
 
+def refused(subject: str, message: str, remedy: str) -> Finding:
+    """Return a finding because of which a source is refused."""
+    return Finding(Effect.REFUSED, subject, message, remedy)
+
+
+def in_order(found: list[Finding]) -> list[Finding]:
+    """Return findings with the refusals first."""
+    return sorted(found, key=lambda one: list(Effect).index(one.effect))
+
+
 def judge(facts: SourceFacts, destination: Destination, *, owners: bool, pg_major: int | None = None) -> list[Finding]:
     """Return the findings, those that refuse the import first; `pg_major` is the version that was asked for."""
     found = [
@@ -49,7 +59,7 @@ def judge(facts: SourceFacts, destination: Destination, *, owners: bool, pg_majo
         *_left_out(facts),
         *_notes(facts),
     ]
-    return sorted(found, key=lambda one: list(Effect).index(one.effect))
+    return in_order(found)
 
 
 def refusals(findings: Sequence[Finding]) -> list[Finding]:
@@ -67,16 +77,14 @@ def refuse(findings: Sequence[Finding], code: str, message: str) -> None:
 
 def _version(facts: SourceFacts, destination: Destination, pg_major: int | None) -> Iterator[Finding]:
     if destination.pg_major is None and pg_major is not None:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "version",
             f"the source is PostgreSQL {facts.version}, and pg_dump of version {pg_major}, which was asked for,"
             " does not read it or is not installed",
             f"Ask for version {facts.major} or later, or for none: one that suits the source is chosen then.",
         )
     elif destination.pg_major is None:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "version",
             f"the source is PostgreSQL {facts.version}, and the newest one here is {destination.newest_major}",
             f"Install PostgreSQL {facts.major} on the host of Ramet; pg_dump reads no newer servers.",
@@ -88,15 +96,13 @@ def _version(facts: SourceFacts, destination: Destination, pg_major: int | None)
 def _extensions(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
     missing = destination.missing_extensions
     if missing and destination.pg_major is not None:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "extensions",
             f"PostgreSQL {destination.pg_major} here does not have {shown_names(missing)}",
             "Install them on the host of Ramet, or drop them in the source.",
         )
     if destination.refused_extensions:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "extensions",
             f"services cannot take over {shown_names(destination.refused_extensions)}",
             "Drop them in the source, or in a copy of it: they need a superuser, or more than a copy.",
@@ -107,8 +113,7 @@ def _locale(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
     locale = facts.locale
     is_plain = {locale.collate, locale.ctype} <= set(_ANY_ENCODING)
     if locale.encoding == "SQL_ASCII" or (locale.encoding != "UTF8" and not is_plain):
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "encoding",
             f"the source has the encoding {locale.encoding} with the locale {locale.collate}, and services have UTF8",
             "Make a UTF8 copy of it: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0; pg_dump; pg_restore.",
@@ -116,8 +121,7 @@ def _locale(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
     elif locale.encoding != "UTF8":
         yield Finding(Effect.CHANGED, "encoding", f"{locale.encoding} becomes UTF8")
     if destination.locale_problem is not None and destination.pg_major is not None:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "locale",
             destination.locale_problem,
             "Install it on the host of Ramet (Debian: locale-gen), or a PostgreSQL with it.",
@@ -126,15 +130,13 @@ def _locale(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
 
 def _rights(facts: SourceFacts) -> Iterator[Finding]:
     if facts.unreadable:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "rights",
             f"the role may not read {shown_names(facts.unreadable)}",
             "Grant it pg_read_all_data (PostgreSQL 14 and later), or import as the owner.",
         )
     if facts.row_secured:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "row security",
             f"policies hide rows of {shown_names(facts.row_secured)} from the role",
             "Import as their owner, or as a role with BYPASSRLS.",
@@ -143,8 +145,7 @@ def _rights(facts: SourceFacts) -> Iterator[Finding]:
 
 def _superuser_objects(facts: SourceFacts) -> Iterator[Finding]:
     if facts.for_superusers:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "objects",
             f"only a superuser may create {shown_names([f'{kind} {name}' for kind, name in facts.for_superusers])}",
             "Drop them in the source, or in a copy of it.",
@@ -154,8 +155,7 @@ def _superuser_objects(facts: SourceFacts) -> Iterator[Finding]:
 def _room(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
     needed = facts.size_bytes * ROOM_FACTOR
     if destination.free_bytes < needed:
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "size",
             f"the source has {shown_gib(facts.size_bytes)}, which takes up to {shown_gib(needed)} here while it is"
             f" loaded, and {shown_gib(destination.free_bytes)} are free",
@@ -174,8 +174,7 @@ def _kept_roles(facts: SourceFacts) -> Iterator[Finding]:
         )
     reserved = [role.name for role in facts.roles if role.name in _RESERVED]
     if reserved or (facts.bootstrap_role in _RESERVED and facts.bootstrap_owns):
-        yield Finding(
-            Effect.REFUSED,
+        yield refused(
             "roles",
             f"{shown_names(reserved or [facts.bootstrap_role])} is a name that services reserve",
             f"Give its objects another owner, or import with --no-owner: then {ADMIN} owns all.",

@@ -25,39 +25,56 @@ from ramet.store import operations, services
 _LONGEST_PASSWORD = 1000
 
 
+# Repeated requests are known by their repr: see CreateRequest.
 @dataclass(frozen=True)
-class ImportRequest:
-    """A service with the contents of the database at `url`. Without `owners` the admin owns all of it."""
+class SourceRequest:
+    """A service that is made of the database at `url`."""
 
     create: CreateRequest
     url: str
     password: Secret = field(repr=False)
     root_certificate: str | None = None
+
+
+@dataclass(frozen=True)
+class ImportRequest(SourceRequest):
+    """A service with the contents of the database at `url`. Without `owners` the admin owns all of it."""
+
     owners: bool = True
 
 
 @dataclass(frozen=True)
-class ImportPlan:
-    """What an import would do. `service` has no id, port and password yet."""
+class SourcePlan:
+    """What a request would do. `service` has no id, port and password yet."""
 
     source: SourceAddress
-    facts: SourceFacts
+    facts: Any
     findings: list[Finding]
     service: Service
 
     @property
     def report(self) -> dict[str, Any]:
         """The report as it is stored."""
-        facts = self.facts
         return {
             "source": str(self.source),
-            "version": facts.version,
-            "pg_major": self.service.pg_major,
-            "size_bytes": facts.size_bytes,
-            "tables": facts.table_count,
-            "large_objects": facts.large_object_count,
+            "version": self.facts.version,
+            "size_bytes": self.facts.size_bytes,
             "findings": [{**asdict(one), "effect": one.effect.value} for one in self.findings],
         }
+
+
+@dataclass(frozen=True)
+class ImportPlan(SourcePlan):
+    """What an import would do."""
+
+    facts: SourceFacts
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report as it is stored."""
+        tables, large_objects = self.facts.table_count, self.facts.large_object_count
+        known = {"pg_major": self.service.pg_major, "tables": tables, "large_objects": large_objects}
+        return super().report | known
 
 
 def plan_import(plane: Plane, project_id: str, request: ImportRequest) -> ImportPlan:

@@ -6,15 +6,12 @@ from litestar.params import JSONBody
 
 from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, ServiceId, checked_key
 from ramet.api.responses import OF_PROJECT, PlaneDependency, accept, answer, router_of
-from ramet.api.routes.services import accepted_service, kept_fields, service_shape
+from ramet.api.routes.services import accepted_service, create_request, service_shape, source_fields
 from ramet.api.schemas.following import FollowReport, ServiceFollow, ServicePromote
 from ramet.api.schemas.imports import ImportFinding
 from ramet.api.schemas.services import Service
-from ramet.control.requests import CreateRequest
 from ramet.followers import verbs
 from ramet.followers.verbs import FollowPlan, FollowRequest
-from ramet.model.environment import Environment
-from ramet.model.passwords import Secret
 from ramet.model.upstream import FollowMethod
 
 _REPORTED = ResponseSpec(FollowReport, generate_examples=False, description="With dry_run: what would be made.")
@@ -35,17 +32,8 @@ def follow_database(
     With dry_run nothing is created, and the response is 200 with the report.
     """
     request = FollowRequest(
-        create=CreateRequest(
-            name=data.name,
-            cpu_millis=data.cpu_millis,
-            memory_gbs=data.memory_gbs,
-            environment=data.environment_tag or Environment.DEV,
-            pg_major=data.pg_major,
-            **kept_fields(data),
-        ),
-        url=data.source_url,
-        password=Secret(data.source_password),
-        root_certificate=data.root_certificate,
+        create=create_request(data),
+        **source_fields(data),
         slot=data.slot,
         creates_slot=data.create_slot is True,
         archive=data.archive,

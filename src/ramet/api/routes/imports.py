@@ -10,14 +10,11 @@ from litestar.params import JSONBody
 from ramet.api.errors import REFUSES
 from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, checked_key
 from ramet.api.responses import OF_PROJECT, PlaneDependency, ServicePath, accept, answer, read_in_thread, router_of
-from ramet.api.routes.services import accepted_service, kept_fields, named_type
+from ramet.api.routes.services import accepted_service, create_request, named_type, source_fields
 from ramet.api.schemas.imports import ImportReport, ServiceImport
 from ramet.api.schemas.services import Service
-from ramet.control.requests import CreateRequest
 from ramet.imports import verbs
 from ramet.imports.verbs import ImportRequest
-from ramet.model.environment import Environment
-from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 
 _REPORTED = ResponseSpec(ImportReport, generate_examples=False, description="With dry_run: what the import would do.")
@@ -37,18 +34,10 @@ def import_service(
     200 with the report.
     """
     request = ImportRequest(
-        create=CreateRequest(
-            name=data.name,
-            service_type=ServiceType.POSTGRES if data.service_type is None else named_type(data.service_type),
-            cpu_millis=data.cpu_millis,
-            memory_gbs=data.memory_gbs,
-            environment=data.environment_tag or Environment.DEV,
-            pg_major=data.pg_major,
-            **kept_fields(data),
+        create=create_request(
+            data, service_type=ServiceType.POSTGRES if data.service_type is None else named_type(data.service_type)
         ),
-        url=data.source_url,
-        password=Secret(data.source_password),
-        root_certificate=data.root_certificate,
+        **source_fields(data),
         owners=data.keep_owners is not False,
     )
     if dry_run:

@@ -26,6 +26,8 @@ from ramet.api.responses import (
     router_of,
 )
 from ramet.api.routes.replica_sets import pooler_shape, replica_set_shape
+from ramet.api.schemas.following import ServiceFollow
+from ramet.api.schemas.imports import ServiceImport
 from ramet.api.schemas.lag import ServiceFollowing
 from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.services import (
@@ -97,18 +99,13 @@ def create_service(
     idempotency_key: IdempotencyKey = None,
 ) -> Response[Service]:
     """Accept a new, empty service. Poll it until it is READY. Only this response contains its password."""
-    request = CreateRequest(
-        name=data.name,
+    request = create_request(
+        data,
         service_type=_service_type(data),
         region_code=data.region_code,
         replica_count=data.replica_count or 0,
-        cpu_millis=data.cpu_millis,
-        memory_gbs=data.memory_gbs,
-        environment=data.environment_tag or Environment.DEV,
         with_vectors=Addon.AI in (data.addons or []),
         wal_level=data.wal_level or WalLevel.REPLICA,
-        pg_major=data.pg_major,
-        **kept_fields(data),
     )
     return accepted_service(services.create_service(plane, project_id, request, checked_key(idempotency_key)))
 
@@ -198,6 +195,25 @@ def set_ha(at: ServicePath, data: JSONBody[SetHAReplicaInput]) -> Response[Servi
     given = {"sync_replica_count": data.sync_replica_count, "replica_count": data.replica_count}
     counts = {name: count for name, count in given.items() if count is not None}
     return answer(service_shape(services.set_ha(*at, counts)), 202)
+
+
+def create_request(data: ServiceCreate | ServiceFollow | ServiceImport, **more: Any) -> CreateRequest:
+    """Return the request for a new service that a body makes."""
+    return CreateRequest(
+        name=data.name,
+        cpu_millis=data.cpu_millis,
+        memory_gbs=data.memory_gbs,
+        environment=data.environment_tag or Environment.DEV,
+        pg_major=data.pg_major,
+        **kept_fields(data),
+        **more,
+    )
+
+
+def source_fields(data: ServiceFollow | ServiceImport) -> dict[str, Any]:
+    """Return the fields of a request that name a source."""
+    password = Secret(data.source_password)
+    return {"url": data.source_url, "password": password, "root_certificate": data.root_certificate}
 
 
 def kept_fields(data: KeptBody) -> dict[str, Any]:

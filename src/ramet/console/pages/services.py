@@ -1,6 +1,7 @@
 """The list of services with its search, the form for a new service, and the page that follows its creation."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from litestar import Response, post
 from litestar.params import FromQuery
@@ -86,16 +87,20 @@ def _create_page(session: CurrentSession, form: Form, status_code: int = 200) ->
 
 
 def _create_request(values: Mapping[str, str]) -> CreateRequest:
-    cpu, memory = split_size(values.get("size", ""))
     chosen = values.get("service_type", "")
     if chosen not in tuple(ServiceType):
         raise Invalid("INVALID_FIELD", f"The type must be one of {', '.join(ServiceType)}")
+    return create_request(values, service_type=ServiceType(chosen), wal_level=wal_level_of_form(values))
+
+
+def create_request(values: Mapping[str, str], **more: Any) -> CreateRequest:
+    """Return the request for a new service that the fields of a form make. Raises Invalid."""
+    cpu, memory = split_size(values.get("size", ""))
     return CreateRequest(
         name=values.get("name", ""),
-        service_type=ServiceType(chosen),
         cpu_millis=cpu,
         memory_gbs=memory,
         environment=environment_of(values),
-        wal_level=wal_level_of_form(values),
         pg_major=wanted_major(values),
+        **more,
     )
