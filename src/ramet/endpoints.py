@@ -7,10 +7,19 @@ ADMIN = "tsdbadmin"
 DATABASE = "tsdb"
 
 
-def connection_uri(host: str, port: int, *, role: str = ADMIN, password: str | None = None, tls: bool = True) -> str:
+def connection_uri(
+    host: str,
+    port: int,
+    *,
+    role: str = ADMIN,
+    password: str | None = None,
+    tls: bool = True,
+    database: str = DATABASE,
+) -> str:
     """Return the URI for psql and drivers (PostgreSQL 18 docs, 32.1.1.2), with the password if there is one."""
     secret = "" if password is None else f":{quote(password, safe='')}"
-    return f"postgresql://{quote(role, safe='')}{secret}@{address(host, port)}/{DATABASE}?sslmode={ssl_mode(tls)}"
+    place = f"{address(host, port)}/{quote(database, safe='')}"
+    return f"postgresql://{quote(role, safe='')}{secret}@{place}?sslmode={ssl_mode(tls)}"
 
 
 def connection_variables(host: str, port: int, *, role: str = ADMIN, tls: bool = True) -> str:

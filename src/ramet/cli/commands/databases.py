@@ -12,10 +12,11 @@ from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.ui.options import parent_of_replica, service_command, with_service
 from ramet.cli.user_files.passwords import find_password, password_variables, passwords_path, save_password
 from ramet.client import Client
-from ramet.endpoints import ADMIN, address
+from ramet.endpoints import ADMIN, DATABASE, address
 from ramet.errors import Error, Failed, Invalid, NotFound
 from ramet.machine.installation import Installation, find_installations
 from ramet.model.status import Status
+from ramet.model.upstream import FollowMethod
 
 _READ_ONLY = "-c tsdb_admin.read_only_connection=true -c default_transaction_read_only=on"
 _pooled_option = click.option("--pooled", is_flag=True, help="Use the session pool of the pooler.")
@@ -47,7 +48,7 @@ def show_connection_string(client: Client, service: Service, with_password: bool
             f"The password of {address(endpoint.host, endpoint.port)} is not saved in {passwords_path()}",
             "'ramet service create' and 'ramet service fork' save it there for the user who runs them.",
         )
-    click.echo(connection_string(endpoint, password, role))
+    click.echo(connection_string(endpoint, password, role, _database_of(service)))
 
 
 @click.command("connect", context_settings={"ignore_unknown_options": True})
@@ -87,9 +88,12 @@ def connect(
             f"Omit --pooled; or create a read-only role ('ramet db create role {service.service_id} NAME --read-only') "
             "and connect with --pooled --role NAME.",
         )
+    if is_standby(service):
+        click.echo(_standby_hint(service), err=True)
     program = find_psql(needs_tls=speaks_tls(endpoint))
     environ = {**os.environ, **password_variables(endpoint), **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
-    os.execve(program, [program, connection_string(endpoint, role=role), *psql_arguments], environ)  # noqa: S606 - no shell is meant
+    uri = connection_string(endpoint, role=role, database=_database_of(service))
+    os.execve(program, [program, uri, *psql_arguments], environ)  # noqa: S606 - no shell is meant
 
 
 def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoint:
@@ -112,6 +116,28 @@ def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoin
     if password is not None and endpoint != owner:
         save_password(endpoint, password)
     return endpoint
+
+
+def is_standby(service: Service) -> bool:
+    """Tell whether a service is a standby of a server elsewhere: it has the databases and roles of that."""
+    following = service.metadata.following
+    return following is not None and following.method is FollowMethod.PHYSICAL
+
+
+def _database_of(service: Service) -> str:
+    following = service.metadata.following
+    if following is None or not is_standby(service):
+        return DATABASE
+    return following.source.rpartition("/")[2]
+
+
+def _standby_hint(service: Service) -> str:
+    following = service.metadata.following
+    source = "" if following is None else following.source
+    return (
+        f"{service.name} follows {source}, so this session is read-only, and --role names a role of the source.\n"
+        f"To stop following, and make it writable: ramet service promote {service.service_id}"
+    )
 
 
 def find_psql(*, needs_tls: bool) -> str:

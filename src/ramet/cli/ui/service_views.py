@@ -72,6 +72,7 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         *_optional("expires soon", service.metadata.expiry_warning),
         ("environment", str(service.metadata.environment)),
         *_kept(service),
+        *_following(service),
         ("type", shown_type(service)),
         ("size", shown_size(service)),
         ("endpoint", shown_endpoint(service)),
@@ -142,6 +143,20 @@ def _origin(service: Service) -> list[tuple[str, str | Text]]:
         *_optional("target time", metadata.target_time),
         *_optional("data as of", metadata.data_time),
         *_optional("snapshot", metadata.snapshot_id),
+    ]
+
+
+def _following(service: Service) -> list[tuple[str, str | Text]]:
+    """Return the source of a service, and how far behind it the service is."""
+    found = service.metadata.following
+    if found is None:
+        return []
+    lag = [] if found.lag_bytes is None else [f"{found.lag_bytes} bytes"]
+    lag += [] if found.lag_seconds is None else [f"{found.lag_seconds:.1f} s"]
+    return [
+        ("follows", found.source),
+        *([("lag", ", ".join(lag))] if lag else []),
+        *_optional("problem", found.problem),
     ]
 
 
