@@ -87,6 +87,12 @@ def remove_wal(source: Source) -> None:
         eventually(is_removed, "the WAL is removed")
 
 
+def limit_slots(source: Source) -> None:
+    """Limit what the slots of a source keep."""
+    source.run("ALTER SYSTEM SET max_slot_wal_keep_size = '1GB'")
+    source.run("SELECT pg_reload_conf()")
+
+
 def allow_replication(source: Source) -> None:
     """Fill the database of a source, and let a role stream from it."""
     hba = source.directory / "data" / "pg_hba.conf"

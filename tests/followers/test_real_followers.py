@@ -4,7 +4,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 from ramet.client import ApiError, Client, ForkStrategy
 from ramet.model.passwords import Secret
-from tests.followers.conftest import PASSWORD, restart, start_again, url_of
+from tests.followers.conftest import PASSWORD, limit_slots, restart, start_again, url_of
 from tests.sources import Source
 
 _SECONDS = 300.0
@@ -153,51 +154,77 @@ def test_a_standby_gets_settings_as_large_as_those_of_its_source(
     eventually(is_there, "it is restarted, and replays what comes after that")
 
 
+@dataclass
+class Ledger:
+    """Rows that an application appends, one transaction each: to the source, and then to the service."""
+
+    source: Source
+    service: Service
+    acknowledged: list[int] = field(default_factory=list)
+    ended_at: float = 0.0
+    resumed_at: float | None = None
+
+    def run(self) -> None:
+        """Append rows to the source until it ends, then one row to the service as soon as that is possible."""
+        with suppress(psycopg.Error), self.source.connect() as connection:
+            while True:
+                self._append(connection)
+                self.ended_at = time.monotonic()
+        while self.resumed_at is None and time.monotonic() < self.ended_at + _SECONDS:
+            with (
+                suppress(psycopg.Error),
+                connect(self.service.endpoint.port, str(self.service.initial_password)) as made,
+            ):
+                self._append(made)
+                self.resumed_at = time.monotonic()
+
+    def _append(self, connection: "psycopg.Connection[Any]") -> None:
+        number = 1000 + len(self.acknowledged)
+        # A row whose acknowledgement was lost is there already.
+        connection.execute("INSERT INTO ledger VALUES (%s) ON CONFLICT DO NOTHING", (number,))
+        self.acknowledged.append(number)
+
+
 @contextmanager
-def ledger(source: Source) -> Iterator[list[int]]:
-    """Append rows to the source until it ends; the list has those whose commit was acknowledged."""
-    acknowledged: list[int] = []
-
-    def run() -> None:
-        try:
-            with source.connect() as connection:
-                for number in range(1000, 10**9):
-                    connection.execute("INSERT INTO ledger VALUES (%s)", (number,))
-                    acknowledged.append(number)
-        except psycopg.Error:
-            return
-
-    thread = threading.Thread(target=run)
+def ledger(source: Source, service: Service) -> Iterator[Ledger]:
+    """Run a ledger; it has gone over to the service at the end."""
+    made = Ledger(source, service)
+    thread = threading.Thread(target=made.run)
     thread.start()
-    yield acknowledged
+    yield made
     thread.join(_SECONDS)
 
 
 def test_a_production_database_moves_without_a_lost_row(client: Client, source: Source) -> None:
-    """The steps of docs/following.md, under a running ledger."""
-    made = follow(client, source)
-    with ledger(source) as acknowledged:
-        eventually(lambda: len(acknowledged) > 50, "the ledger")
-        client.promote_service(made.service_id, drain=True)
-        eventually(lambda: waits_for_the_source(client, made.service_id), "the promotion waits")
-        begun = time.monotonic()
+    """The steps of docs/following.md, under a running ledger, with a slot of the service's own."""
+    limit_slots(source)
+    made = follow(client, source, create_slot=True)
+    with ledger(source, made) as written:
+        eventually(lambda: len(written.acknowledged) > 50, "the ledger")
+        with source.connect() as connection:
+            until = connection.execute("SELECT (pg_current_wal_flush_lsn() + 8388608)::text").fetchone()
+        assert until is not None
+        client.promote_service(made.service_id, wait_for_lsn=str(until[0]), drain=True)
+        eventually(lambda: says(client, made, f"waiting for {until[0]}"), "the promotion waits for the LSN")
+        with source.connect() as connection:
+            connection.execute("SELECT pg_logical_emit_message(false, 'test', repeat('x', 16 * 1024 * 1024))")
+        eventually(lambda: says(client, made, "the source is running"), "the promotion waits for the source's end")
         source.process.send_signal(signal.SIGINT)
         source.process.wait(_SECONDS)
-    client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
-    print(f"downtime {time.monotonic() - begun:.2f} s")
-    kept = [n for (n,) in ask(made, "SELECT n FROM ledger WHERE n >= 1000 ORDER BY n")]
-    assert kept[: len(acknowledged)] == acknowledged
-    assert ask(made, "INSERT INTO ledger VALUES (0) RETURNING n") == [(0,)]
+        client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
+    assert written.resumed_at is not None
+    print(f"no write was answered for {written.resumed_at - written.ended_at:.2f} s")
+    assert ask(made, "SELECT n FROM ledger WHERE n >= 1000 ORDER BY n") == [(n,) for n in written.acknowledged]
     assert ask(made, "SELECT twice(21)") == [(42,)]
     with psycopg.connect(host="localhost", port=made.endpoint.port, user="app", password="app", dbname="tsdb") as app:
         app.execute("INSERT INTO apps_own DEFAULT VALUES")
     assert client.get_service(made.service_id).metadata.following is None
     eventually(lambda: len(client.list_snapshots(made.service_id)) > 1, "its own snapshot")
     copy = fork(client, made.service_id, ForkStrategy.NOW)
-    assert (0,) in ask(copy, _LEDGER)
+    assert (1000,) in ask(copy, _LEDGER)
     client.delete_service(made.service_id)
 
 
-def waits_for_the_source(client: Client, service_id: str) -> bool:
-    found = client.list_operations(service_id=service_id).operations
-    return any(one.operation == "promote" and "the source is running" in one.progress for one in found)
+def says(client: Client, service: Service, text: str) -> bool:
+    """Tell whether an operation on a service says this of its progress."""
+    return any(text in one.progress for one in client.list_operations(service_id=service.service_id).operations)

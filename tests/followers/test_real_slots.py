@@ -6,7 +6,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.client import ApiError, Client
-from tests.followers.conftest import remove_wal, restart, start_again
+from tests.followers.conftest import limit_slots, remove_wal, restart, start_again
 from tests.followers.test_real_followers import append, follow, shows
 from tests.sources import Source
 
@@ -18,11 +18,6 @@ _SLOTS = "SELECT slot_name::text, active, wal_status FROM pg_replication_slots"
 def slots(source: Source) -> list[tuple[object, ...]]:
     with source.connect() as connection:
         return connection.execute(_SLOTS).fetchall()
-
-
-def limit_slots(source: Source) -> None:
-    source.run("ALTER SYSTEM SET max_slot_wal_keep_size = '1GB'")
-    source.run("SELECT pg_reload_conf()")
 
 
 def test_a_slot_of_its_own_keeps_the_wal_and_is_dropped_at_the_promotion_and_with_the_service(
