@@ -14,9 +14,13 @@ from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import CreateRequest
 from ramet.errors import Failed
+from ramet.followers.observation import Observing
+from ramet.followers.verbs import FollowRequest, follow_service, promote_service
 from ramet.model.life_span import LifeTerms
+from ramet.model.passwords import Secret
 from ramet.model.service import status_of
 from ramet.model.status import Status
+from ramet.model.upstream import FollowMethod
 from ramet.recovery.collect import Content, collect
 from ramet.recovery.rows import submit_recoveries
 from ramet.recovery.session import progress_of
@@ -130,6 +134,27 @@ def test_a_service_whose_recovery_failed_is_tried_again(world: World, new: World
     found = services.get_service(new.plane, world.project.id, shop.id)
     assert (status_of(found), found.port) == (Status.READY, shop.port + 50)
     assert [one.ready_at is not None for one in found.replica_sets] == [True]
+
+
+def test_a_service_that_subscribed_says_that_it_receives_nothing_any_more_and_is_promoted(
+    world: World, new: World, secrets: Path
+) -> None:
+    world.backend.sources.rows[:] = ["one"]
+    request = FollowRequest(
+        CreateRequest("shop"), "postgresql://app@db/shop", Secret("source"), method=FollowMethod.LOGICAL
+    )
+    shop = world.settle(follow_service(world.plane, world.project.id, request))
+    archive(world, shop.id)
+    recover(new, collect(world.store, secrets, utc_now()))
+    Observing(new.plane).observe()
+    found = services.get_service(new.plane, world.project.id, shop.id)
+    assert (status_of(found), found.upstream) == (Status.READY, shop.upstream)
+    assert found.following is not None
+    assert "its subscription is gone" in str(found.following.problem)
+    promote_service(new.plane, world.project.id, shop.id, lsn=None, drain=False, neutralize=False)
+    new.worker.run_until_idle()
+    assert services.get_service(new.plane, world.project.id, shop.id).upstream is None
+    assert new.backend.values(shop.id) == ["one"]
 
 
 def test_an_archive_that_is_not_set_is_waited_for(new: World, lost: Content) -> None:

@@ -1,5 +1,6 @@
 """A service receives the changes of a database elsewhere by a subscription that the platform owns."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -232,6 +233,22 @@ def test_a_slot_that_is_gone_has_its_reason(follower: Follower) -> None:
     problem = follower.backend.subscriptions.observe(follower.server).problem
     assert problem is not None
     assert "has removed the WAL of the slot" in problem
+
+
+def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_what_to_do(follower: Follower) -> None:
+    backend, server, name = follower.backend, follower.server, name_of(follower.server.service_id)
+    shutil.rmtree(directory_of(paths_of(backend, server)))  # as on another host
+    for _ in range(2):
+        backend.subscriptions.detach(server)
+    problem = str(backend.subscriptions.observe(server).problem)
+    assert "Promote the service to keep what it has" in problem
+    assert backend.subscriptions.finish(server, 0.5).facts == {}
+    with follower.session() as inside:
+        assert inside.execute("SELECT count(subname) FROM pg_subscription").fetchone() == (0,)
+    _, _, remedy = problem.partition("In the source: ")
+    with follower.source.connect() as outside:
+        eventually(lambda: outside.execute(_SLOTS).fetchall() == [(name, False)])
+        outside.execute(remedy.removesuffix(".").encode())
 
 
 def test_what_speaks_against_a_source_is_read_before_anything_is_made(backend: LocalBackend, source: Source) -> None:

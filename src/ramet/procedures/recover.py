@@ -5,7 +5,8 @@ choose   the base backup to begin with                          -
 fetch    base backup and WAL, staged beside the volume          destroy
 capture  the volume; what was staged is removed                 (destroy)
 recover  the wanted state, cleanly stopped, on a new timeline   (destroy)
-boot     a server, closed to clients; its files are flushed     (destroy)
+boot     a server, closed to clients; its files are flushed; it
+         does not subscribe any more to a source it followed    (destroy)
 stop     a stopped server; PAUSED, if it was paused             (destroy)
 start    a server with all its jobs, closed to clients          (destroy)
 open     an open endpoint: READY                                -
@@ -27,7 +28,16 @@ from ramet.model.snapshot import SnapshotKind
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import submit_for_set
-from ramet.procedures.servers import PATIENCE_SECONDS, Creation, boot, finish, publish, recover, submit_snapshot
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Creation,
+    boot,
+    finish,
+    publish,
+    recover,
+    retry_if_server_killed,
+    submit_snapshot,
+)
 from ramet.procedures.state import RecoverState, Restartable
 from ramet.store import replica_sets
 
@@ -73,7 +83,10 @@ class Recover(Creation):
     def boot(self, work: Work[RecoverState]) -> Outcome:
         server = self.tools.server(work)
         booting = _or_again_after_reboot(work, lambda: boot(self.tools, work, server, first=True))
-        return booting or Next("stop")
+        if booting is not None:
+            return booting
+        killed = retry_if_server_killed(work, lambda: self.tools.backend.subscriptions.detach(server))
+        return killed or Next("stop")
 
     def stop(self, work: Work[RecoverState]) -> Outcome:
         """Stop the server, whose first start has held its jobs back."""

@@ -19,11 +19,12 @@ from ramet.model.project import ApiKey, Project
 from ramet.model.replica_set import Node, ReplicaSet
 from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
+from ramet.model.upstream import Upstream
 
 # The fields that are the same in the store's values.
 _OF_SET = "id name environment host port pooler_port created_at"
 _OF_SERVICE = f"""
-    {_OF_SET} project_id region_code service_type pg_major settings archive_gaps archived_as protected labels
+    {_OF_SET} project_id region_code service_type pg_major settings archive_gaps archived_as protected labels upstream
 """
 
 
@@ -45,7 +46,7 @@ class ReplicaSetEntry(Struct, frozen=True, kw_only=True):
 class ServiceEntry(Struct, frozen=True, kw_only=True):
     """A service. Its roles and their passwords are in its base backups. `archived`: it has base backups.
 
-    They are in the archive under the name `archived_as`, None for the id.
+    They are in the archive under the name `archived_as`, None for the id. `upstream` is the source that it follows.
     """
 
     id: str
@@ -71,6 +72,7 @@ class ServiceEntry(Struct, frozen=True, kw_only=True):
     protected: bool = False
     labels: dict[str, str] = {}
     life_span: LifeSpan | None = None
+    upstream: Upstream | None = None
 
     @property
     def archive_name(self) -> str:

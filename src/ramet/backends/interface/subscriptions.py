@@ -49,6 +49,15 @@ class SubscriptionState:
         return self.copied_tables == self.tables
 
 
+def missing_subscription(name: str) -> str:
+    """Return the problem of a service without its subscription, whose slot and publication have this name."""
+    return (
+        "It receives nothing from its source any more: its subscription is gone, as after a recovery from the off-host"
+        " archive. Promote the service to keep what it has, or follow the source with a new one. In the source:"
+        f" SELECT pg_drop_replication_slot('{name}'); DROP PUBLICATION {name}."
+    )
+
+
 class Subscriptions(Protocol):
     """Subscriptions of servers here to databases elsewhere. The platform owns them, and tenants see no password."""
 
@@ -71,6 +80,12 @@ class Subscriptions(Protocol):
         """Wait until all is applied that the source has committed at the first call; then end the subscription.
 
         The values of sequences are carried over before. Publication, slot and password are removed.
+        """
+
+    def detach(self, server: Server) -> None:
+        """Drop the subscription from a running server, which was recovered; the source is not contacted.
+
+        What the source has sent since then is not in the server, and is not sent again.
         """
 
     def discard(self, service_id: str) -> None:

@@ -35,7 +35,7 @@ class KubernetesBackend:
         self.replacements: Replacements = absent(restores)
         self.archive: Archive = absent("off-host archive", url=None)
         self.sources: Sources = absent("imports", discard=None)
-        self.subscriptions: Subscriptions = absent(sources, discard=None)
+        self.subscriptions: Subscriptions = absent(sources, detach=None, discard=None)
         self.upgrades: Upgrades = absent("upgrades to another major version", majors=sorted(place.site.majors))
         self.followers: Followers = absent(sources, discard_copy=None, observe=None, discard=None)
         self.host = KubernetesHost(place)

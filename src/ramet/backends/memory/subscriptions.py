@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 
 from ramet.backends.interface.sources import Loading, SourceAddress
-from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState
+from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState, missing_subscription
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.sources import MemorySources
 from ramet.backends.memory.volumes import Memory, Row
 from ramet.errors import Invalid
 from ramet.model.passwords import Secret
+from ramet.model.upstream import own_slot
 
 _PLAIN = PublisherFacts(18, "logical", False, True, True, 10, 10, 0, 0)
 
@@ -39,7 +40,7 @@ class MemorySubscriptions:
         """Bring what is missing."""
         volume = self.memory.running(server.service_id)
         if server.service_id not in self.subscribed:
-            return SubscriptionState(0, 0, None, "There is no subscription: make the service again.")
+            return SubscriptionState(0, 0, None, missing_subscription(own_slot(server.service_id)))
         with self.memory.lock:
             volume.rows[:] = [Row(self.memory.clock(), value) for value in self.sources.rows]
         return SubscriptionState(1, 1, 0)
@@ -49,6 +50,10 @@ class MemorySubscriptions:
             self.observe(server)
         self.discard(server.service_id)
         return Loading({"sequences": 0})
+
+    def detach(self, server: Server) -> None:
+        self.memory.running(server.service_id)
+        self.subscribed.discard(server.service_id)
 
     def discard(self, service_id: str) -> None:
         self.subscribed.discard(service_id)

@@ -188,11 +188,8 @@ def ended_at(data: Path, timeline: int) -> str | None:
 
 def _place_wal(driver: Driver, parent: ServicePaths, base: Base, target: Path) -> None:
     source = WalSource(driver, live_and_archived(parent), base.system_identifier, follows_timelines=True)
-    end_lsn = base.facts.end_lsn
-    # After a WAL switch the end of a segment is blank, and the WAL continues with the next one.
-    until = None if lsn_number(end_lsn) % SEGMENT_BYTES == 0 else end_lsn
     try:
-        source.place_all(base.segments, target, until)
+        source.place_all(base.segments, target, base.facts.end_lsn)
     except BrokenChain as broken:
         shutil.rmtree(target / WAL_DIRECTORY)
         raise Unavailable(broken.code, broken.message, broken.details) from broken

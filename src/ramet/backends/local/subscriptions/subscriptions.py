@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 
 from ramet.backends.interface.sources import Loading, SourceAddress
-from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState
+from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState, missing_subscription
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
@@ -80,7 +80,7 @@ class LocalSubscriptions:
         with connections.connect(paths, DATABASE) as connection:
             found, (tables, copied) = subscriber.state(connection, name), subscriber.copied(connection, name)
         if found is None:
-            return SubscriptionState(tables, copied, None, "There is no subscription: make the service again.")
+            return SubscriptionState(tables, copied, None, missing_subscription(name))
         _, receives, failures = found
         kept = self._kept(paths)
         try:
@@ -118,6 +118,14 @@ class LocalSubscriptions:
             raise _unreachable(kept.source, error) from error
         shutil.rmtree(directory_of(paths))
         return Loading({"end_lsn": end, "sequences": count})
+
+    def detach(self, server: Server) -> None:
+        paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
+        with connections.connect(paths) as connection:
+            if subscriber.state(connection, name) is None:
+                return
+        with connections.connect(paths, DATABASE) as connection:
+            subscriber.drop(connection, name)
 
     def discard(self, service_id: str) -> None:
         paths = self.instances.paths(service_id)

@@ -134,6 +134,8 @@ class WalSource:
 
     def place_all(self, segments: Sequence[Segment], data: Path, until_lsn: str | None) -> None:
         """Put segments into a data directory; the last one is verified up to `until_lsn` only (None: all)."""
+        if until_lsn is not None and self._follows_timelines and lsn_number(until_lsn) == segments[-1].end:
+            until_lsn = None  # a standby that has replayed a WAL switch: what is behind that in the segment is blank
         for segment in segments:
             self.place(segment, data, until_lsn if segment == segments[-1] else None)
 
