@@ -1,7 +1,6 @@
 """What verbs do with a real standby of a database elsewhere, and with its forks; tests/api has the table of all."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 import psycopg
 import pytest
@@ -9,16 +8,19 @@ import pytest
 from harness.waiting import eventually
 from prove.ground import Ground, Running, open_ground
 from ramet.control import services
-from ramet.control.duties.drills import submit_due_drill
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.restore import take_snapshot
 from ramet.followers.observation import Observing
 from ramet.followers.verbs import FollowRequest, follow_service
+from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import status_of
 from ramet.model.status import Status
+from ramet.procedures.spec import submit
+from ramet.procedures.state import DrillState
 from ramet.store import operations
 from tests.followers.conftest import PASSWORD, start_again, url_of
 from tests.sources import Source
@@ -48,7 +50,9 @@ def drilled(ground: Ground, running: Running) -> str | None:
     """Let a drill run to its end; return why it failed."""
     settled(ground, running)
     before = ground.look(running).drilled_at
-    submit_due_drill(ground.plane, timedelta(0))
+    with ground.store.write() as tx:
+        submit(tx, ProcedureName.DRILL, running.service.id, DrillState(drill_id=new_id(), is_off_host=False))
+    ground.plane.wake()
     eventually(lambda: ground.look(running).drilled_at != before, "the drill")
     return ground.look(running).drill_failure
 
