@@ -4,8 +4,8 @@ Another backend needs its own `Ground`, and its row in `GROUNDS`.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -24,6 +24,7 @@ from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
+from tests.backends.contract.elsewhere import Elsewhere, InMemory, real_server
 from tests.backends.local.forks import make_backend
 from tests.backends.local.hosts import connect
 
@@ -41,10 +42,17 @@ class Client(Protocol):
 class Ground:
     """A backend with its clients. All that it makes is destroyed by `clear`."""
 
-    def __init__(self, backend: Backend, client: Client, passwords: dict[str, Secret]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        client: Client,
+        passwords: dict[str, Secret],
+        elsewhere: Callable[[], AbstractContextManager[Elsewhere]],
+    ) -> None:
         self.backend = backend
         self.client = client
         self.passwords = passwords
+        self.open_elsewhere = elsewhere
 
     def new_server(self, primary: Server | None = None, *, has_pooler: bool = False) -> Server:
         """Return a server that nothing is made of yet; a replica of `primary`, if there is one."""
@@ -92,7 +100,7 @@ class Ground:
 
     def fork(self, source: Source) -> Server:
         """Fork a service until the fork serves clients."""
-        child = self.new_server()
+        child = replace(self.new_server(), pg_major=source.parent.pg_major)
         if source.base_backup_id is not None:
             eventually(lambda: self.backend.archive.fetch(child, source, 0.5) is None)
         captured = self.backend.restore.capture(child, source)
@@ -145,7 +153,7 @@ class PostgresClient:
             return [str(row[0]) for row in connection.execute("SELECT value FROM ledger ORDER BY n").fetchall()]
 
     def _connect(self, server: Server) -> psycopg.Connection[tuple[object, ...]]:
-        return connect(server, self._passwords[server.service_id])
+        return connect(server, self._passwords[server.service_id], sslmode="prefer")
 
 
 @contextmanager
@@ -153,7 +161,7 @@ def in_memory() -> Iterator[Ground]:
     """Give the backend in memory."""
     backend = MemoryBackend(starts_after=1)
     backend.archive.location = "memory://"
-    yield Ground(backend, MemoryClient(backend), {})
+    yield Ground(backend, MemoryClient(backend), {}, lambda: nullcontext(InMemory(backend)))
 
 
 @contextmanager
@@ -162,7 +170,8 @@ def on_this_host() -> Iterator[Ground]:
     passwords: dict[str, Secret] = {}
     driver = "copy" if why_impossible("xfs") else "reflink"
     with TemporaryDirectory() as directory, make_backend(driver, f"file://{directory}") as backend:
-        yield Ground(backend, PostgresClient(passwords), passwords)
+        major = backend.host.default_pg_major(ServiceType.POSTGRES)
+        yield Ground(backend, PostgresClient(passwords), passwords, lambda: real_server(major))
 
 
 GROUNDS: dict[str, Callable[[], AbstractContextManager[Ground]]] = {"memory": in_memory, "local": on_this_host}
