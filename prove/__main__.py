@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from prove import archive, clock, crash, crowd, follow, restore, storm
+from prove import archive, clock, crash, crowd, follow, restore, sleep, storm
 from prove.ground import open_ground
 from prove.load import load
 from prove.now import prove_now
@@ -22,6 +22,7 @@ _PROOFS_OF_PROCESSES = {  # with their own arguments
     "crowd": crowd.main,
     "follow": follow.main,
     "restore": restore.main,
+    "sleep": sleep.main,
     "storm": storm.main,
 }
 _WARM_UP_SECONDS = 5.0

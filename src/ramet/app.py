@@ -31,6 +31,7 @@ from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.sampling import Sampling
+from ramet.control.duties.sleep import WAKING_SECONDS, FallingAsleep, Waking
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.duties.storage_guard import StorageGuard
 from ramet.control.duties.upgrades import Upgrades
@@ -215,6 +216,8 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("upgrades", 60.0, Upgrades(plane).apply),
         Duty("maintenance", 1.0, partial(maintain_servers, plane, trusted.now)),
         Duty("life spans", 5.0, LifeSpans(plane, trusted.now).tend, at_start=False),
+        Duty("sleep", 1.0, FallingAsleep(plane).tend, at_start=False),
+        Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
         Duty("snapshots", min(5.0, settings.snapshot_seconds), ScheduledSnapshots(plane).take_due),

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ramet.control.sleep import submit_sleep
 from ramet.model.life_span import MOST_SECONDS
 from tests.api.world import JsonObject, World
 
@@ -165,7 +166,8 @@ def test_a_project_has_limits_for_forks_and_services_and_their_life_spans(world:
     limits = {"fork_ttl_seconds": 3600, "max_fork_ttl_seconds": 7200, "max_services": 4, "max_forks": 2}
     parent = world.ready()
     world.projects.change_limits(world.tenant.project.id, limits)
-    assert world.get(world.services_path.replace("/services", "/limits")).json() == limits
+    shown = world.get(world.services_path.replace("/services", "/limits")).json()
+    assert shown == {**limits, "fork_sleep_after_seconds": None}
     path = world.path(parent["service_id"])
     several = world.post(f"{path}/forkServices", {"fork_strategy": "NOW", "count": 3})
     assert (several.status_code, several.json()["code"]) == (400, "PROJECT_LIMIT")
@@ -178,3 +180,22 @@ def test_a_project_has_limits_for_forks_and_services_and_their_life_spans(world:
     never = world.post(world.path(made["service_id"], "extendService"), {"ttl_seconds": None})
     assert never.json()["metadata"]["ttl_seconds"] == 3600
     assert "ttl_seconds" not in world.ready(name="whole")["metadata"]
+
+
+def test_a_service_sleeps_when_it_is_not_used(world: World) -> None:
+    body = {"name": "notes", "sleep_after_seconds": 600}
+    service_id = world.post(world.services_path, body).json()["service_id"]
+    world.worker.run_until_idle()
+    metadata = world.get(f"{world.services_path}/{service_id}").json()["metadata"]
+    assert (metadata["sleep_after_seconds"], "sleeping" in metadata) == (600, False)
+    assert submit_sleep(world.plane, service_id)
+    world.worker.run_until_idle()
+    asleep = world.get(f"{world.services_path}/{service_id}").json()
+    assert (asleep["status"], asleep["paused"], asleep["metadata"]["sleeping"]) == ("READY", False, True)
+    path = f"{world.services_path}/{service_id}/setSleep"
+    assert world.post(path, {"sleep_after_seconds": 1}).json()["code"] == "INVALID_SLEEP_AFTER_SECONDS"
+    changed = world.post(path, {"sleep_after_seconds": None})
+    assert changed.status_code == 202
+    world.worker.run_until_idle()
+    awake = world.get(f"{world.services_path}/{service_id}").json()
+    assert (awake["status"], "sleep_after_seconds" in awake["metadata"]) == ("READY", False)

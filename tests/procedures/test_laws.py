@@ -9,7 +9,7 @@ import pytest
 
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets as replica_verbs
-from ramet.control import restore
+from ramet.control import restore, sleep
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.forks import fork_service
@@ -144,6 +144,17 @@ def submit_restart(world: World, parent: str) -> str:
     return parent
 
 
+def submit_sleep(world: World, parent: str) -> str:
+    submit_set_sleep(world, parent)
+    world.worker.run_until_idle()
+    assert sleep.submit_sleep(world.plane, parent)
+    return parent
+
+
+def submit_set_sleep(world: World, parent: str) -> str:
+    return sleep.set_sleep(world.plane, world.project.id, parent, 60).id
+
+
 def submit_delete(world: World, parent: str) -> str:
     return delete_service(world.plane, world.project.id, parent).id
 
@@ -241,6 +252,8 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "stop": (submit_stop, Status.PAUSED),
     "start": (submit_start, Status.READY),
     "restart": (submit_restart, Status.READY),
+    "sleep": (submit_sleep, Status.PAUSED),
+    "set_sleep": (submit_set_sleep, Status.READY),
     "delete": (submit_delete, None),
     "pooler": (submit_pooler, Status.READY),
     "create_replicas": (submit_replica_set, Status.READY),

@@ -18,6 +18,7 @@ class Keeping:
     ttl_seconds: int | None = None
     expires_at: str | None = None
     idle_ttl_seconds: int | None = None
+    sleep_after_seconds: int | None = None
     protected: bool | None = None
     labels: Mapping[str, str] | None = None
 
@@ -37,6 +38,11 @@ class LifeSpans(Connection):
         terms = {"ttl_seconds": ttl_seconds, "expires_at": expires_at, "idle_ttl_seconds": idle_ttl_seconds}
         body = {name: value for name, value in terms.items() if value is not UNSET}
         return self.call("POST", self.path(service_id, "extendService"), Service, body)
+
+    def set_sleep(self, service_id: str, sleep_after_seconds: int | None) -> Service:
+        """Change after how long without a client a service falls asleep; None: never. Its server may restart."""
+        body = {"sleep_after_seconds": sleep_after_seconds}
+        return self.call("POST", self.path(service_id, "setSleep"), Service, body)
 
     def set_protection(self, service_id: str, *, protected: bool = True) -> Service:
         """Refuse to delete, reset or restore a service, and do not let it expire; or allow that again."""

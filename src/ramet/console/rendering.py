@@ -20,7 +20,7 @@ from ramet.console.views.lineage_tree import data_as_of
 from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
 from ramet.endpoints import address, connection_uri, connection_variables
 from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
-from ramet.model.service import Service, is_down, restore_warning, status_of, status_reason
+from ramet.model.service import Service, is_down, restore_warning, shown_status, status_of, status_reason
 from ramet.model.timestamps import rfc3339
 from ramet.restores.verbs import may_restore
 
@@ -105,6 +105,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(time=time, message=message, bytes=bytes_text, seconds=seconds_text, size=size_text)
     functions = (
+        shown_status,
         status_of,
         status_reason,
         is_down,

@@ -19,6 +19,7 @@ from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized, kept
 from ramet.control.restore import archive_of, gaps_of
 from ramet.control.services import accept, check_region
+from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid, WrongState
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy, check_target
 from ramet.model.procedures import ProcedureName
@@ -85,8 +86,10 @@ def fork_services(
         ports = reserve_ports(plane, tx, identities[0].free_ports, len(missing))
         wanted = within_limits(tx, [_numbered(plan.fork, n, count) for n in missing])
         state, held = state_of(tx, plan, request), None if plan.point.from_archive else plan.parent.id
-        for n, port, each in zip(missing, ports, wanted, strict=True):
-            fork = identities[n].given_to(each, plane, port)
+        given = [
+            identities[n].given_to(each, plane, port) for n, port, each in zip(missing, ports, wanted, strict=True)
+        ]
+        for n, fork in zip(missing, with_server_ports(plane, tx, identities[0].free_ports, given), strict=True):
             replayed[n] = accept(plane, tx, fork, ProcedureName.FORK, identities[n].password, state, held)
             remember(plane, tx, project_id, keys[n], asked, fork.id)
     return [one for one in replayed if one is not None]

@@ -39,8 +39,8 @@ def new_identity(plane: Plane, key: str | None) -> NewIdentity:
 
 
 def new_identities(plane: Plane, keys: Sequence[str | None]) -> list[NewIdentity]:
-    """Return the identity of a new service for each key; all have the same free ports, which are enough for all."""
-    ports = free_ports(plane, len(keys))
+    """Return the identity of a new service for each key; all have the same free ports, two for each."""
+    ports = free_ports(plane, 2 * len(keys))
     return [_new_identity(plane, key, ports) for key in keys]
 
 

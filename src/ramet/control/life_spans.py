@@ -1,5 +1,7 @@
 """The life span of a service as its users set it, within the limits of its project."""
 
+from datetime import datetime
+
 import sqlalchemy as sa
 from msgspec.structs import replace
 
@@ -34,7 +36,12 @@ def within_limits(tx: sa.Connection, new: list[Service]) -> list[Service]:
     limits = _limits(tx, project_id)
     has, forks = services.count_live(tx, project_id)
     check_counts(limits, has + len(new), forks + sum(one.origin is not None for one in new))
-    return [one if one.origin is None else replace(one, life_span=limited(limits, one.life_span, now)) for one in new]
+    return [one if one.origin is None else _limited_fork(limits, one, now) for one in new]
+
+
+def _limited_fork(limits: ProjectLimits, fork: Service, now: datetime) -> Service:
+    sleep_after = limits.fork_sleep_after_seconds if fork.sleep_after_seconds is None else fork.sleep_after_seconds
+    return replace(fork, life_span=limited(limits, fork.life_span, now), sleep_after_seconds=sleep_after)
 
 
 def _limits(tx: sa.Connection, project_id: str) -> ProjectLimits:

@@ -104,7 +104,7 @@ def check_independent(service: Service, verb: str) -> None:
 def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:
     """Return the error for a verb that the present status does not allow."""
     status, wanted = status_of(service), " or ".join(allowed)
-    wrong = f"Service {service.id} is {status}, and {verb} needs it to be {wanted}"
+    wrong = f"Service {service.id} is {'asleep' if service.asleep else status}, and {verb} needs it to be {wanted}"
     if status is Status.DELETING:
         remedy = "It is being deleted: use another service."
     elif service.failed_at is not None:
@@ -113,6 +113,8 @@ def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> Wro
         if status in allowed:
             wrong = f"Service {service.id} is {status} while its {service.activity.procedure} is under way"
         remedy = "Wait until its operation is finished."
+    elif service.asleep:
+        remedy = "Connect to it, or start it ('ramet service start'), and try again."
     else:
         reachable = [one for one in allowed if one is not Status.UNSTABLE]
         remedy = f"Bring it to {' or '.join(reachable)} first."

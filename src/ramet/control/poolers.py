@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports, reserve_ports
+from ramet.control.sleep import check_stays_awake
 from ramet.errors import Failed
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
@@ -32,6 +33,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "enablePooler")
+        check_stays_awake(service, "a pooler")
         if service.pooler_port is not None:
             return None
         services.update_service(tx, service.id, pooler_port=reserve_ports(plane, tx, free)[0])

@@ -8,6 +8,7 @@ from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database
 from ramet.control.ports import free_ports, reserve_ports
+from ramet.control.sleep import check_stays_awake
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
@@ -52,6 +53,7 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
     free = free_ports(plane, NODES_LIMIT + 1)
     with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
+        check_stays_awake(parent, "read replicas")
         _check_nodes(tx, parent, request.nodes)
         ports = reserve_ports(plane, tx, free, request.nodes + (request.nodes > 1))
         made = _plan(plane, parent, request, size, ports)

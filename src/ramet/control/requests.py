@@ -11,6 +11,7 @@ from ramet.model.labels import check_labels
 from ramet.model.life_span import UNLIMITED, LifeTerms, granted
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, ServiceType
+from ramet.model.sleep import check_sleep_after
 from ramet.model.wal_level import WalLevel
 
 Amount = str | int | None
@@ -38,6 +39,7 @@ class CreateRequest:
     labels: Mapping[str, str] = field(default_factory=dict, repr=False)
     protected: bool = field(default=False, repr=False)
     life: LifeTerms = field(default=UNLIMITED, repr=False)
+    sleep_after_seconds: int | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class ForkRequest:
     labels: Mapping[str, str] = field(default_factory=dict, repr=False)
     protected: bool = field(default=False, repr=False)
     life: LifeTerms = field(default=UNLIMITED, repr=False)
+    sleep_after_seconds: int | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ def kept(request: CreateRequest | ForkRequest, now: datetime) -> dict[str, Any]:
         "labels": check_labels(request.labels),
         "protected": request.protected,
         "life_span": granted(request.life, now),
+        "sleep_after_seconds": check_sleep_after(request.sleep_after_seconds),
     }
 
 

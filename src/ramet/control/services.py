@@ -25,6 +25,7 @@ from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.protection import check_unprotected
 from ramet.control.requests import Accepted, Amount, CreateRequest, kept
+from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid
 from ramet.ids import new_id
 from ramet.model.environment import Environment
@@ -96,7 +97,7 @@ def accept_new(
             return replayed
         (port,) = reserve_ports(plane, tx, new.free_ports)
         (wanted,) = within_limits(tx, [wanted])
-        service = new.given_to(wanted, plane, port)
+        (service,) = with_server_ports(plane, tx, new.free_ports, [new.given_to(wanted, plane, port)])
         accepted = accept(plane, tx, service, procedure, new.password, state)
         remember(plane, tx, project_id, idempotency_key, request, service.id)
     return accepted
@@ -109,7 +110,10 @@ def start_service(plane: Plane, project_id: str, service_id: str) -> Service:
 
 def stop_service(plane: Plane, project_id: str, service_id: str) -> Service:
     """Accept the pause of a service; a restart of a server that was down is canceled first."""
-    return _change(plane, project_id, service_id, ProcedureName.STOP, (Status.READY, Status.UNSTABLE))
+    with plane.store.read() as tx:
+        asleep = find_service(plane, tx, project_id, service_id).asleep
+    allowed = (Status.READY, Status.UNSTABLE, *([Status.PAUSED] if asleep else []))
+    return _change(plane, project_id, service_id, ProcedureName.STOP, allowed)
 
 
 def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:

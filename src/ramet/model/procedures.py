@@ -32,6 +32,8 @@ class ProcedureName(StrEnum):
     STOP = "stop"
     START = "start"
     RESTART = "restart"
+    SLEEP = "sleep"
+    SET_SLEEP = "set_sleep"
     RESIZE = "resize"
     SET_WAL_LEVEL = "set_wal_level"
     DELETE = "delete"
@@ -277,6 +279,14 @@ _SPECS = (
     ),
     Spec(ProcedureName.START, "Resume", _steps("settle boot open"), Status.RESUMING),
     Spec(ProcedureName.RESTART, "Restart", _steps("boot open"), Status.UNSTABLE, is_low_priority=True),
+    Spec(
+        ProcedureName.SLEEP,
+        "Fall asleep",
+        _steps("settle stop", stop="Stop the server unless it is in use"),
+        Status.PAUSING,
+        is_low_priority=True,
+    ),
+    Spec(ProcedureName.SET_SLEEP, "Change when it sleeps", _steps("settle stop boot open"), Status.UPGRADING),
     Spec(
         ProcedureName.RESIZE, "Resize", _steps("settle apply stop boot open", apply="Apply the size"), Status.UPGRADING
     ),

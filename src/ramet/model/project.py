@@ -12,6 +12,7 @@ from msgspec import Struct
 from ramet.errors import Exhausted, Invalid
 from ramet.model.life_span import LifeSpan, check_seconds, for_seconds
 from ramet.model.passwords import Secret
+from ramet.model.sleep import check_sleep_after
 
 _ALPHABET = string.ascii_letters + string.digits
 
@@ -20,13 +21,15 @@ class ProjectLimits(Struct, frozen=True, omit_defaults=True):
     """What a project may have; None: no limit.
 
     A fork without a life span gets `fork_ttl_seconds`, and none lives longer than `max_fork_ttl_seconds` from when it
-    was made or extended. `max_services` counts forks too.
+    was made or extended. `max_services` counts forks too. A fork falls asleep after `fork_sleep_after_seconds` unless
+    another time is requested.
     """
 
     fork_ttl_seconds: int | None = None
     max_fork_ttl_seconds: int | None = None
     max_services: int | None = None
     max_forks: int | None = None
+    fork_sleep_after_seconds: int | None = None
 
 
 NO_LIMITS = ProjectLimits()
@@ -50,6 +53,7 @@ def check_limits(limits: ProjectLimits) -> ProjectLimits:
     for name in ("max_services", "max_forks"):
         if (most := getattr(limits, name)) is not None and most < 0:
             raise Invalid("INVALID_FIELD", f"{name} must be 0 or more (got {most})")
+    check_sleep_after(limits.fork_sleep_after_seconds, "fork_sleep_after_seconds")
     default, most = limits.fork_ttl_seconds, limits.max_fork_ttl_seconds
     if default is not None and most is not None and default > most:
         raise Invalid("INVALID_FIELD", f"fork_ttl_seconds must be at most max_fork_ttl_seconds, {most} (got {default})")

@@ -64,6 +64,8 @@ class Service(Struct, frozen=True, gc=False):
     `upstream` is the database elsewhere that it follows, `following` how far behind that it is.
     `archive_verified_at` and `archive_drilled_at` are those of drills from the off-host archive.
     One that is `protected` cannot be deleted, reset or restored, and does not expire.
+    It falls asleep when no client was connected for `sleep_after_seconds`; its server then listens on `server_port`,
+    and another process has its endpoint. While it is `asleep` it is `paused` too, until a client connects.
     """
 
     id: str
@@ -106,6 +108,9 @@ class Service(Struct, frozen=True, gc=False):
     protected: bool = False
     labels: dict[str, str] = field(default_factory=dict)
     life_span: LifeSpan | None = None
+    sleep_after_seconds: int | None = None
+    server_port: int | None = None
+    asleep: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
     activity: Activity | None = None
@@ -113,7 +118,7 @@ class Service(Struct, frozen=True, gc=False):
 
 
 def status_of(service: Service) -> Status:
-    """Compute the status that clients see, from the operation under way and the last observation."""
+    """Compute the status of a service, from the operation under way and the last observation."""
     if service.deleted_at is not None:
         return Status.DELETED
     if service.failed_at is not None:
@@ -123,6 +128,15 @@ def status_of(service: Service) -> Status:
     if service.paused:
         return Status.PAUSED
     return Status.READY if service.down_reason is None else Status.UNSTABLE
+
+
+def shown_status(service: Service) -> Status:
+    """Return the status that clients see: one that is asleep, or falls asleep, is READY for them."""
+    activity = service.activity
+    if activity is not None and activity.procedure == ProcedureName.SLEEP:
+        return Status.READY
+    status = status_of(service)
+    return Status.READY if service.asleep and status is Status.PAUSED else status
 
 
 def _status_of_activity(activity: Activity) -> Status:

@@ -126,6 +126,7 @@ def server_of(service: Service) -> Server:
         wal_level=wal_level_of(service.settings),
         upstream=service.upstream if is_standby(service) else None,
         archived_as=service.archived_as,
+        server_port=service.server_port,
     )
 
 

@@ -206,6 +206,13 @@ class DrillState(RecoveryState, frozen=True, kw_only=True):
     is_off_host: bool = False
 
 
+class SetSleepState(Interrupting, frozen=True, kw_only=True):
+    """When the service slept before, and what port its server had."""
+
+    seconds_before: int | None
+    port_before: int | None
+
+
 class ResizeState(Interrupting, frozen=True, kw_only=True):
     """The sizes before and after."""
 
@@ -276,6 +283,8 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.STOP: Interrupting,
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,
+    ProcedureName.SLEEP: Interrupting,
+    ProcedureName.SET_SLEEP: SetSleepState,
     ProcedureName.RESIZE: ResizeState,
     ProcedureName.SET_WAL_LEVEL: WalLevelState,
     ProcedureName.DELETE: DeleteState,

@@ -264,8 +264,8 @@ class Upgrade(Steps):
 
     def _copy(self, work: Work[UpgradeState]) -> Server:
         """Return the server of the copy, at the port of the service before, which does not run."""
-        port = self.tools.service(work.state.previous_id).port
-        return with_values(self._before(work), service_id=work.state.copy_id, port=port, pooler_port=None)
+        port, copy_id = self.tools.service(work.state.previous_id).port, work.state.copy_id
+        return with_values(self._before(work), service_id=copy_id, port=port, pooler_port=None, server_port=None)
 
     def _upgraded_copy(self, work: Work[UpgradeState]) -> Server:
         return with_values(self._copy(work), pg_major=work.state.to_major)

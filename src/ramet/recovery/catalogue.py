@@ -142,7 +142,7 @@ def entry_of(service: Service, sets: list[ReplicaSet]) -> ServiceEntry:
         **_values(service, _OF_SERVICE),
         cpu_millis=service.size.cpu_millis,
         memory_gbs=service.size.memory_gbs,
-        paused=service.paused,
+        paused=service.paused and not service.asleep,
         archived=is_archived(service),
         replica_sets=tuple(_set_entry(each) for each in sets if each.ready_at is not None),
         origin=service.origin,

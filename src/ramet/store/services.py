@@ -36,13 +36,13 @@ _ORDER = """
     drill_failure archive_delay storage_warning archived_until archive_base_at archive_from archive_gaps
     archive_problem archive_verified_at archive_drilled_at archive_drill_failure archived_as
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
-    upstream following protected labels life_span settings
+    upstream following protected labels life_span sleep_after_seconds server_port asleep settings
 """
 
 
 _NEW = """
     id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
-    settings upstream archived_as protected
+    settings upstream archived_as protected sleep_after_seconds server_port asleep
 """
 _SIZE = "cpu_millis memory_gbs"
 _ORIGIN = (
@@ -67,7 +67,7 @@ _UPDATE = service.update().where(_SAME)
 _FINISH = _UPDATE.where(service.c.operation_id == sa.bindparam("same_operation"))
 _LOCK = locking(sa.select(service.c.id).where(_SAME))
 _LIVE = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
-_PORTS = sa.select(service.c.port, service.c.pooler_port).where(_LIVE)
+_PORTS = sa.select(service.c.port, service.c.pooler_port, service.c.server_port).where(_LIVE)
 _ADD_HOLD = hold.insert()
 _DROP_HOLDS = hold.delete().where(hold.c.operation_id == sa.bindparam("same_operation"))
 _HOLDERS = sa.select(hold.c.operation_id).where(hold.c.service_id == sa.bindparam("same_id"))
@@ -168,6 +168,11 @@ def with_life_span(tx: sa.Connection) -> list[Service]:
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.life_span.is_not(None)))]
 
 
+def that_may_sleep(tx: sa.Connection) -> list[Service]:
+    """Return the services of all projects whose endpoints outlive their servers, neither deleted nor failed."""
+    return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.server_port.is_not(None)))]
+
+
 def count_live(tx: sa.Connection, project_id: str) -> tuple[int, int]:
     """Return how many services of a project are neither deleted nor failed, and how many of them are forks."""
     counts = sa.select(sa.func.count(), sa.func.count(service.c.parent_service_id))
@@ -200,9 +205,13 @@ def forget_copies(tx: sa.Connection, service_id: str) -> None:
 
 
 def finish_operation(tx: sa.Connection, service_id: str, operation_id: str, **columns: Any) -> None:
-    """End an operation's claim on a service and set columns; does nothing when a later operation has claimed it."""
+    """End an operation's claim on a service and set columns; does nothing when a later operation has claimed it.
+
+    One that is started or paused is not asleep, unless `columns` say so.
+    """
     same = {"same_id": service_id, "same_operation": operation_id}
-    tx.execute(_FINISH, {**same, "operation_id": None, **columns})
+    awake = {"asleep": False} if "paused" in columns else {}
+    tx.execute(_FINISH, {**same, "operation_id": None, **awake, **columns})
 
 
 def release_claims(tx: sa.Connection, operation_id: str, **columns: Any) -> None:
@@ -254,8 +263,8 @@ def _service(row: sa.Row[Any]) -> Service:
         columns[44],
         columns[45] or {},
         None if columns[46] is None else msgspec.convert(columns[46], LifeSpan),
-        *columns[47:49],
-        None if columns[49] is None else _activity(*columns[49:]),
+        *columns[47:52],
+        None if columns[52] is None else _activity(*columns[52:]),
     )
     return Service(*fields)
 

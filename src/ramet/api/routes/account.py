@@ -42,7 +42,13 @@ def get_project_limits(projects: ProjectVerbs, project_id: ProjectId) -> Respons
     """How many services and forks the project may have, and how long its forks may live."""
     limits = projects.get_project(project_id).limits
     return answer(
-        ProjectLimits(limits.fork_ttl_seconds, limits.max_fork_ttl_seconds, limits.max_services, limits.max_forks)
+        ProjectLimits(
+            limits.fork_ttl_seconds,
+            limits.max_fork_ttl_seconds,
+            limits.max_services,
+            limits.max_forks,
+            limits.fork_sleep_after_seconds,
+        )
     )
 
 

@@ -3,11 +3,11 @@
 from litestar import Response
 from litestar.params import JSONBody
 
-from ramet.api.responses import ServicePath, answer, change, router_of
+from ramet.api.responses import ServicePath, accept, answer, change, router_of
 from ramet.api.routes.services import service_shape
-from ramet.api.schemas.life_spans import LabelsInput, LifeSpanInput, SetProtectionInput
+from ramet.api.schemas.life_spans import LabelsInput, LifeSpanInput, SetProtectionInput, SetSleepInput
 from ramet.api.schemas.services import Service
-from ramet.control import labels, life_spans, protection
+from ramet.control import labels, life_spans, protection, sleep
 from ramet.model.life_span import LifeTerms
 
 
@@ -16,6 +16,15 @@ def extend_service(at: ServicePath, data: JSONBody[LifeSpanInput]) -> Response[S
     """Change when the service expires. With an empty body its life span begins again, as long as it was granted."""
     terms = LifeTerms(data.ttl_seconds, data.expires_at, data.idle_ttl_seconds)
     return answer(service_shape(life_spans.extend_service(*at, terms)))
+
+
+@accept("/setSleep", operation_id="setSleep", summary="Change when a service falls asleep")
+def set_sleep(at: ServicePath, data: JSONBody[SetSleepInput]) -> Response[Service]:
+    """Let the service fall asleep when no client has used it for a while; null: never.
+
+    The first time, and for null, its server restarts.
+    """
+    return answer(service_shape(sleep.set_sleep(*at, data.sleep_after_seconds)), 202)
 
 
 @change("/setProtection", operation_id="setProtection", summary="Protect a service")

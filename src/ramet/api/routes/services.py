@@ -62,7 +62,7 @@ from ramet.model.labels import MOST_LABELS, parse_filter
 from ramet.model.life_span import LifeSpan, LifeTerms
 from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
-from ramet.model.service import Origin, ServiceType, restore_warning, status_of, status_reason
+from ramet.model.service import Origin, ServiceType, restore_warning, shown_status, status_reason
 from ramet.model.status import Status
 from ramet.model.upstream import Following, Upstream
 from ramet.model.wal_level import WalLevel, wal_level_of
@@ -220,7 +220,12 @@ def kept_fields(data: KeptBody) -> dict[str, Any]:
     """Return the fields of a request to the control plane that say how long a new service is kept; null is absent."""
     ttl, at, idle = data.ttl_seconds, data.expires_at, data.idle_ttl_seconds
     life = LifeTerms(UNSET if ttl is None else ttl, UNSET if at is None else at, UNSET if idle is None else idle)
-    return {"labels": data.labels or {}, "protected": data.protected is True, "life": life}
+    return {
+        "labels": data.labels or {},
+        "protected": data.protected is True,
+        "life": life,
+        "sleep_after_seconds": data.sleep_after_seconds,
+    }
 
 
 def accepted_service(accepted: Accepted) -> Response[Any]:
@@ -256,7 +261,7 @@ def service_shape(
     service: model.Service, initial_password: Secret | None = None, usage: Usage | None = None
 ) -> Service:
     """Return what clients see of a service. Pure: every listing calls it for every service."""
-    size, status = service.size, status_of(service)
+    size, status = service.size, shown_status(service)
     return Service(
         service_id=service.id,
         project_id=service.project_id,
@@ -264,7 +269,7 @@ def service_shape(
         region_code=service.region_code,
         service_type=service.service_type,
         created=service.created_at,
-        paused=service.paused,
+        paused=service.paused and not service.asleep,
         status=status,
         resources=[Resource(service.id, ResourceSpec(size.cpu_millis, size.memory_gbs, service.volume_type))],
         metadata=_metadata(service, status),
@@ -306,6 +311,8 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         *(_NO_END if service.life_span is None else _end(service.life_span)),
         service.protected,
         service.labels,
+        service.sleep_after_seconds,
+        service.asleep,
     )
 
 

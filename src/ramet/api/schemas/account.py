@@ -21,6 +21,9 @@ class ProjectLimits(Struct, frozen=True):
     max_fork_ttl_seconds: Annotated[int | None, Meta(description="The longest life span of a fork.")]
     max_services: Annotated[int | None, Meta(description="How many services there may be, forks included.")]
     max_forks: int | None
+    fork_sleep_after_seconds: Annotated[
+        int | None, Meta(description="When forks fall asleep that are requested without a time.")
+    ]
 
 
 class AuthInfoProject(Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from ramet.api.schemas.shared import Body
+from ramet.model import sleep
 from ramet.model.fork import MOST_AT_ONCE
 from ramet.model.labels import LONGEST_VALUE, MOST_LABELS
 from ramet.model.life_span import LEAST_SECONDS, MOST_SECONDS
@@ -21,6 +22,13 @@ ExpiresAt = Annotated[
 ]
 IdleTtl = Annotated[
     int, Meta(description=f"The service expires after so many seconds without a client's session, {_RANGE}.")
+]
+SleepAfter = Annotated[
+    int,
+    Meta(
+        description="The service falls asleep after so many seconds without a client's session, and the next client"
+        f" wakes it: an integer from {sleep.LEAST_SECONDS} to {sleep.MOST_SECONDS}."
+    ),
 ]
 Protected = Annotated[
     bool, Meta(description="true or false: refuse to delete, reset or restore the service, and do not let it expire.")
@@ -52,6 +60,7 @@ class KeptBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ttl_seconds: Ttl | None = None
     expires_at: ExpiresAt | None = None
     idle_ttl_seconds: IdleTtl | None = None
+    sleep_after_seconds: SleepAfter | None = None
     protected: Protected | None = None
     labels: Labels | None = None
 
@@ -62,6 +71,12 @@ class LifeSpanInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ttl_seconds: Ttl | UnsetType | None = UNSET
     expires_at: ExpiresAt | UnsetType | None = UNSET
     idle_ttl_seconds: IdleTtl | UnsetType | None = UNSET
+
+
+class SetSleepInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """After how long without a client a service falls asleep; null: never."""
+
+    sleep_after_seconds: SleepAfter | None
 
 
 class SetProtectionInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

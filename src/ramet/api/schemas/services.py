@@ -63,6 +63,10 @@ ProtectedShown = Annotated[
     bool, Meta(description="Whether the service cannot be deleted, reset or restored, and does not expire.")
 ]
 LabelsShown = Annotated[dict[str, str], Meta(description="The labels of the service.")]
+SleepAfterShown = Annotated[int, Meta(description="After so many seconds without a client's session it falls asleep.")]
+Sleeping = Annotated[
+    bool, Meta(description="Whether its server is stopped until a client connects; its status is READY all the same.")
+]
 Followed = Annotated[ServiceFollowing, Meta(description="Of a service that follows a database elsewhere.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
@@ -147,6 +151,8 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     expiry_warning: ExpiryWarning | None = None
     protected: ProtectedShown = False
     labels: LabelsShown = {}
+    sleep_after_seconds: SleepAfterShown | None = None
+    sleeping: Sleeping = False
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

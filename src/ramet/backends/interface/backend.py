@@ -8,6 +8,7 @@ caller.
 from typing import Protocol
 
 from ramet.backends.interface.archive import Archive
+from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
@@ -43,6 +44,10 @@ class Backend(Protocol):
     @property
     def poolers(self) -> Poolers:
         """Connection poolers."""
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Endpoints of services that may sleep."""
 
     @property
     def archive(self) -> Archive:

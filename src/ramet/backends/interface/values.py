@@ -26,6 +26,7 @@ class Primary:
 class Server:
     """What a backend must know of a service to run its server. Port 0: a server that no client can reach.
 
+    With a `server_port`, which the server listens on, the endpoint outlives it: see ramet.backends.interface.endpoints.
     `upstream` is the database elsewhere that it is a physical standby of. `archived_as` is its name in the off-host
     archive, where that is not its id.
     """
@@ -43,6 +44,12 @@ class Server:
     wal_level: WalLevel = WalLevel.REPLICA
     upstream: Upstream | None = None
     archived_as: str | None = None
+    server_port: int | None = None
+
+    @property
+    def listen_port(self) -> int:
+        """The port that the server itself listens on, which also names its private socket."""
+        return self.port and (self.server_port or self.port)
 
     @property
     def archive_name(self) -> str:

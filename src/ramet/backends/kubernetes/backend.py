@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ramet.backends.interface.archive import Archive
+from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.replacements import Replacements
 from ramet.backends.interface.replicas import Replicas
@@ -18,6 +19,8 @@ from ramet.backends.kubernetes.replication import KubernetesReplication
 from ramet.backends.kubernetes.restore import KubernetesRestore
 from ramet.backends.kubernetes.servers import KubernetesServers
 from ramet.backends.kubernetes.site import Site
+
+_SLEEP = "services that sleep: CloudNativePG can hibernate a cluster, but nothing wakes it for a client"
 
 
 class KubernetesBackend:
@@ -37,6 +40,7 @@ class KubernetesBackend:
         self.sources: Sources = absent("imports", discard=None)
         self.subscriptions: Subscriptions = absent(sources, detach=None, discard=None)
         self.upgrades: Upgrades = absent("upgrades to another major version", majors=sorted(place.site.majors))
+        self.endpoints: Endpoints = absent(_SLEEP, serve=None, keep=None, refuse=None, waiting=())
         self.followers: Followers = absent(sources, discard_copy=None, observe=None, discard=None)
         self.host = KubernetesHost(place)
 

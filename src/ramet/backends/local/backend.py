@@ -51,6 +51,7 @@ class LocalBackend:
 
     poolers = _part(lambda it: Poolers(it.instances))
     servers = _part(lambda it: LocalServers(it.instances, it.pool.driver, it.poolers))
+    endpoints = _part(lambda it: it.servers.endpoints)
     restore = _part(lambda it: LocalRestore(it.instances, it.pool))
     replacements = _part(lambda it: LocalReplacements(it.instances, it.pool.driver, it.servers))
     replicas = _part(lambda it: LocalReplicas(it.instances, it.pool))
@@ -59,7 +60,7 @@ class LocalBackend:
     replication = _part(lambda it: LocalReplication(it.instances))
     upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
     followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))
-    host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers))
+    host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers, it.endpoints))
 
 
 def open_backend(

@@ -11,6 +11,7 @@ from functools import cached_property
 import psutil
 
 from ramet.backends.interface.values import Server
+from ramet.backends.local.endpoints.endpoints import LocalEndpoints
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
@@ -36,6 +37,7 @@ class LocalHost:
     instances: Instances
     pool: Pool
     poolers: Poolers
+    endpoints: LocalEndpoints
     free_space: read_only_storage.FreeSpace = field(default_factory=read_only_storage.FreeSpace)
 
     @cached_property
@@ -133,6 +135,7 @@ class LocalHost:
                     f"{len(waiting)} servers take longer than {_STOP_SECONDS:g} s to stop",
                     ", ".join(paths.service_id for paths in waiting),
                 )
+        self.endpoints.end()
         for paths in found:
             self.instances.limits.remove(paths.service_id)
         shutil.rmtree(self.instances.layout.sockets, ignore_errors=True)

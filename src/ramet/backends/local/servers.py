@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import psycopg
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
+from ramet.backends.local.endpoints.endpoints import LocalEndpoints
 from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import looking_at
 from ramet.backends.local.host.paths import ServicePaths
@@ -53,6 +55,11 @@ class LocalServers:
     driver: Driver
     poolers: Poolers
     _due_at: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    @cached_property
+    def endpoints(self) -> LocalEndpoints:
+        """The endpoints that outlive these servers."""
+        return LocalEndpoints(self.instances, self.halt)
 
     def initialize(self, server: Server) -> None:
         """Make the volume with an empty cluster; an incomplete one from an earlier attempt is replaced."""
@@ -101,6 +108,8 @@ class LocalServers:
         A service whose pooler cannot be started serves without it.
         """
         self.instances.open(server)
+        if server.server_port is not None:
+            self.endpoints.serve(server)
         if server.pooler_port is not None:
             try:
                 self.poolers.start([server], server.pooler_port)
@@ -118,6 +127,7 @@ class LocalServers:
         copied as it is. A replica may crash: what it has not written yet it gets from its primary again. Raises
         Unavailable while it takes longer than usual; call it again to keep waiting.
         """
+        self.endpoints.close(server.service_id)
         self.poolers.stop_all(server.service_id)
         self.halt(server)
 
@@ -139,6 +149,7 @@ class LocalServers:
     def destroy(self, service_id: str) -> None:
         """Stop the server and remove all that it had on the host; its snapshots and archive too."""
         paths = self.instances.paths(service_id)
+        self.endpoints.close(service_id)
         self.poolers.stop_all(service_id)
         self.instances.remove(service_id, _KILL_SECONDS)
         for key in [key for key in self._due_at if key[0] == service_id]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from ramet.backends.memory.archive import MemoryArchive
+from ramet.backends.memory.endpoints import MemoryEndpoints
 from ramet.backends.memory.followers import MemoryFollowers
 from ramet.backends.memory.host import MemoryHost
 from ramet.backends.memory.poolers import MemoryPoolers
@@ -31,6 +32,7 @@ class MemoryBackend(Memory):
         self.restore = MemoryRestore(self)
         self.replicas = MemoryReplicas(self)
         self.poolers = MemoryPoolers(self)
+        self.endpoints = MemoryEndpoints(self)
         self.archive = MemoryArchive(self)
         self.sources = MemorySources(self)
         self.subscriptions = MemorySubscriptions(self, self.sources)

@@ -44,6 +44,9 @@ class MemoryServers(MemoryPart):
             raise AssertionError("BUG: opened before it had its own credentials")
         volume.is_open = True
         volume.pooler_port = server.pooler_port
+        if server.server_port is not None:
+            self._memory.asleep[server.service_id] = False
+            self._memory.waiting.discard(server.service_id)
 
     def resize(self, server: Server) -> bool:
         """Change CPU while it serves; more or less memory needs a restart."""
@@ -57,11 +60,13 @@ class MemoryServers(MemoryPart):
         volume = self._memory.volume(server.service_id)
         volume.running = volume.is_open = False
         volume.pooler_port = volume.balancer_port = None
+        self._memory.asleep.pop(server.service_id, None)
 
     def destroy(self, service_id: str) -> None:
         """Forget the service."""
         with self._memory.lock:
             self._memory.volumes.pop(service_id, None)
+            self._memory.asleep.pop(service_id, None)
             self._memory.fetched.pop(service_id, None)
 
     def upgrade(self, server: Server) -> bool:

@@ -73,6 +73,9 @@ class Memory:
         self.short_of_room: str | None = None
         self.short_of_quota: dict[str, str] = {}
         self.jobs: list[str] = []
+        self.asleep: dict[str, bool] = {}  # those of services that may sleep, and whether these do
+        self.waiting: set[str] = set()
+        self.refused: list[tuple[str, str]] = []
         self.outdated: list[ExtensionUpdate] = []
         self.starts_after = starts_after
         self.clock = clock

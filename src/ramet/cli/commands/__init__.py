@@ -40,6 +40,7 @@ _SERVICE_COMMANDS = {
     "rewind": "commands.restores:rewind",
     "set-environment": "commands.service_changes:set_environment",
     "set-wal-level": "commands.replication:set_wal_level",
+    "sleep": "commands.life_spans:sleep_service",
     "snapshot": "commands.restore:take_snapshot",
     "snapshots": "commands.restore:list_snapshots",
     "start": "commands.services:start_service",

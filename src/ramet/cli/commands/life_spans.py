@@ -1,9 +1,10 @@
-"""`ramet service extend`, `protect`, `unprotect` and `label`: how long a service is kept, and what it is sorted by."""
+"""`ramet service extend`, `sleep`, `protect`, `unprotect` and `label`: how long services are kept, awake and at all."""
 
 import click
 from msgspec import UNSET
 
 from ramet.api.schemas.services import Service
+from ramet.cli.ui.durations import Duration
 from ramet.cli.ui.keeping import life_span_options, whole
 from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import say
@@ -43,6 +44,25 @@ def extend_service(
         idle_ttl_seconds=kept if idle_ttl is None else whole(idle_ttl),
     )
     print_service(extended, output)
+
+
+@service_command("sleep")
+@click.option("--after", type=Duration(), help="Fall asleep after so long without a client, such as 15m.")
+@click.option("--never", is_flag=True, help="Stay awake.")
+@output_option
+def sleep_service(client: Client, service: Service, after: float | None, never: bool, output: str) -> None:
+    """Let a service fall asleep when it is not used. The next client to connect wakes it, and waits for that.
+
+    The first time, and with --never, the server restarts.
+
+    \b
+    Examples:
+      ramet service sleep preview-42 --after 15m
+      ramet service sleep preview-42 --never
+    """
+    if never is (after is not None):
+        raise click.UsageError("Give either --after or --never.")
+    print_service(client.set_sleep(service.service_id, whole(after)), output)
 
 
 @service_command("protect")

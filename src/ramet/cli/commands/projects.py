@@ -88,6 +88,7 @@ def create_project(name: str, output: str, data_dir: Path | None) -> None:
 @click.option("--max-fork-ttl", type=LimitOrNone(Duration()), default=UNSET, help="Longest life span of a fork.")
 @click.option("--max-services", type=LimitOrNone(click.INT), default=UNSET, help="Most services, forks included.")
 @click.option("--max-forks", type=LimitOrNone(click.INT), default=UNSET, help="Most forks.")
+@click.option("--fork-sleep-after", type=LimitOrNone(Duration()), default=UNSET, help="When unused forks fall asleep.")
 @output_option
 @data_option
 def project_limits(
@@ -96,6 +97,7 @@ def project_limits(
     max_fork_ttl: int | UnsetType | None,
     max_services: int | UnsetType | None,
     max_forks: int | UnsetType | None,
+    fork_sleep_after: int | UnsetType | None,
     output: str,
     data_dir: Path | None,
 ) -> None:
@@ -106,12 +108,14 @@ def project_limits(
       ramet project limits
       ramet project limits ci --fork-ttl 8h --max-fork-ttl 3d --max-forks 50
       ramet project limits ci --max-forks none
+      ramet project limits ci --fork-sleep-after 15m
     """
     given = {
         "fork_ttl_seconds": fork_ttl,
         "max_fork_ttl_seconds": max_fork_ttl,
         "max_services": max_services,
         "max_forks": max_forks,
+        "fork_sleep_after_seconds": fork_sleep_after,
     }
     changes = {name: value for name, value in given.items() if value is not UNSET}
     with _projects(data_dir) as projects:

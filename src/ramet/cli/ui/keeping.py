@@ -13,7 +13,7 @@ from ramet.model.service import NAME_LIMIT, fork_name
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-KEPT = ("ttl", "expires_at", "idle_ttl", "protected", "labels")
+KEPT = ("ttl", "expires_at", "idle_ttl", "sleep_after", "protected", "labels")
 
 
 class Label(click.ParamType[tuple[str, str]]):
@@ -44,14 +44,18 @@ def keeping_options(command: Command) -> Command:
     again = click.option("--if-not-exists", is_flag=True, help="If the name is taken, return the service that has it.")
     twice = click.option("--allow-duplicate-name", is_flag=True, help="Do not refuse a name that is taken.")
     labels = click.option("--label", "labels", type=Label(), multiple=True, help="A label; can be repeated.")
+    sleep = click.option(
+        "--sleep-after", type=Duration(), help="Stop it after so long without a client; the next wakes it."
+    )
     protected = click.option("--protected", is_flag=True, help="Refuse to delete, reset or restore it.")
-    return life_span_options(protected(labels(twice(again(command)))))
+    return life_span_options(sleep(protected(labels(twice(again(command))))))
 
 
 def keeping_of(
     ttl: float | None,
     expires_at: str | None,
     idle_ttl: float | None,
+    sleep_after: float | None,
     protected: bool,
     labels: Sequence[tuple[str, str]],
 ) -> Keeping:
@@ -60,6 +64,7 @@ def keeping_of(
         ttl_seconds=whole(ttl),
         expires_at=expires_at,
         idle_ttl_seconds=whole(idle_ttl),
+        sleep_after_seconds=whole(sleep_after),
         protected=protected or None,
         labels=dict(labels) or None,
     )

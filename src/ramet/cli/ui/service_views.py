@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from ramet.api.schemas.archive import DeletedService
-from ramet.api.schemas.services import Service
+from ramet.api.schemas.services import Service, ServiceMetadata
 from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say, status_text
 from ramet.endpoints import address
@@ -167,12 +167,18 @@ def _kept(service: Service) -> list[tuple[str, str | Text]]:
         *([("protected", "yes")] if metadata.protected else []),
         *_optional("expires", metadata.expires_at),
         *([] if metadata.idle_ttl_seconds is None else [("idle time", f"{metadata.idle_ttl_seconds} s at most")]),
+        *([] if metadata.sleep_after_seconds is None else [("sleeps", _sleep(metadata))]),
         *(
             [("labels", ", ".join(f"{key}={value}" for key, value in metadata.labels.items()))]
             if metadata.labels
             else []
         ),
     ]
+
+
+def _sleep(metadata: ServiceMetadata) -> str:
+    after = f"after {metadata.sleep_after_seconds} s without a client"
+    return f"now: the next client wakes it ({after})" if metadata.sleeping else after
 
 
 def _optional(name: str, value: object) -> list[tuple[str, str | Text]]:

@@ -84,6 +84,8 @@ class LifeSpans:
 
         One that does not serve, because it is paused or something is done with it, counts as in use.
         """
+        if service.asleep and status_of(service) is Status.PAUSED and service.life_span is not None:
+            return 0, service.life_span.mark
         if status_of(service) is not Status.READY:
             return 1, None
         with self.plane.store.read() as tx:

@@ -137,7 +137,10 @@ class Poolers:
             return tuple(found)
         links = self._links(servers[0].service_id)
         self.instances.account.make_directory(links)
-        return tuple(self._link(links / str(n), found[n], servers[n].port, servers[0].port) for n in range(len(found)))
+        return tuple(
+            self._link(links / str(n), found[n], servers[n].listen_port, servers[0].listen_port)
+            for n in range(len(found))
+        )
 
     def _link(self, directory: Path, sockets: Path, port: int, shown_port: int) -> Path:
         self.instances.account.make_directory(directory)
@@ -154,7 +157,7 @@ class Poolers:
             addresses=listen_addresses(first.host, tls),
             port=port,
             sockets=self._sockets(servers),
-            server_port=first.port,
+            server_port=first.listen_port,
             connections=max_connections(replace(first, primary=None)),
             certificate=tls_files / "server.crt" if tls else None,
             key=tls_files / "server.key" if tls else None,

@@ -166,13 +166,19 @@ def first_boot() -> Mapping[str, str]:
 def _where(server: Server, paths: ServicePaths, features: Features) -> dict[str, str]:
     return {
         "cluster_name": server.service_id,
-        "listen_addresses": listen_addresses(server.host, features.has_tls) if server.port else "",
-        "port": str(server.port or _SOCKET_NAME),
+        "listen_addresses": _addresses(server, features),
+        "port": str(server.listen_port or _SOCKET_NAME),
         "unix_socket_directories": str(paths.sockets),
         "unix_socket_permissions": "0700",
         "hba_file": str(paths.hba_file),
         "ident_file": str(paths.ident_file),
     }
+
+
+def _addresses(server: Server, features: Features) -> str:
+    if not server.port:
+        return ""
+    return _LOOPBACK if server.server_port else listen_addresses(server.host, features.has_tls)
 
 
 def listen_addresses(host: str, has_tls: bool) -> str:

@@ -338,7 +338,7 @@ class Instances:
         answers: list[probe.Answer] = []
 
         def is_switched() -> bool:
-            answers.append(probe.ask("localhost", server.port, ADMIN_ROLE, DATABASE, tls=tls))
+            answers.append(probe.ask("localhost", server.listen_port, ADMIN_ROLE, DATABASE, tls=tls))
             if answers[-1] is not wanted and postgres.running(paths) is None:
                 raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
             return answers[-1] is wanted
@@ -346,7 +346,7 @@ class Instances:
         if not wait_until(is_switched, _OPEN_WITHIN_SECONDS, _PROBE_EVERY_SECONDS):
             raise Failed(
                 "ENDPOINT_NOT_SWITCHED",
-                f"The endpoint of service {server.service_id} on port {server.port} {answers[-1]} when it should not",
+                f"The server of service {server.service_id} {answers[-1]} on port {server.listen_port}, and should not",
                 log_files.last_lines(paths),
             )
 

@@ -139,7 +139,7 @@ class Import:
     def _run_restore(self, options: Sequence[str], heard: Callable[[str], None] = lambda _: None) -> Finished:
         program = self.instances.installations.of(self.server.pg_major).program("pg_restore")
         command = [program, "--dbname", DATABASE, "--no-password", *_OF_A_SERVICE, *options]
-        variables = {"PGHOST": str(self.paths.sockets), "PGPORT": str(self.server.port), "PGUSER": ADMIN_ROLE}
+        variables = {"PGHOST": str(self.paths.sockets), "PGPORT": str(self.server.listen_port), "PGUSER": ADMIN_ROLE}
         return self.workplace.run([*command, str(self.directory / _DUMP)], {**variables, **_LOCAL}, heard)
 
     def _dump_command(self) -> list[str]:

@@ -67,7 +67,7 @@ def admitting_admin(instances: Instances, server: Server) -> Iterator[None]:
 def admin_session(paths: ServicePaths, server: Server) -> Iterator[Connection]:
     """Open a session that has logged in as the admin, and is no superuser's."""
     with psycopg.connect(
-        host=str(paths.sockets), port=server.port, user=ADMIN_ROLE, dbname=DATABASE, sslmode="disable",
+        host=str(paths.sockets), port=server.listen_port, user=ADMIN_ROLE, dbname=DATABASE, sslmode="disable",
         gssencmode="disable", passfile="/nonexistent", application_name="ramet", connect_timeout=10, autocommit=True,
         options="-c search_path=pg_catalog -c lock_timeout=30s",
     ) as connection:  # fmt: skip

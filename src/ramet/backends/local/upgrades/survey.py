@@ -71,8 +71,9 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
 def _planned(paths: ServicePaths, server: Server, statement: Statement) -> StatementPlan:
     try:
         with psycopg.connect(
-            host=str(paths.sockets), port=server.port or 5432, user=ADMIN_ROLE, dbname=DATABASE, sslmode="disable",
-            gssencmode="disable", passfile="/nonexistent", application_name="ramet", connect_timeout=10,
+            host=str(paths.sockets), port=server.listen_port or 5432, user=ADMIN_ROLE, dbname=DATABASE,
+            sslmode="disable", gssencmode="disable", passfile="/nonexistent",
+            application_name="ramet", connect_timeout=10,
             options=f"-c lock_timeout=5s -c statement_timeout={_PLAN_MS} -c plan_cache_mode=force_generic_plan",
         ) as connection:  # fmt: skip
             plan = _plan(connection, statement.text)

@@ -1,0 +1,34 @@
+"""Endpoints of services that may sleep: they stay while the server is stopped, and their clients wait."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ramet.backends.interface.values import Server
+
+
+class Endpoints(Protocol):
+    """The endpoints of servers with a `server_port`. Opening such a server opens its endpoint, stopping it closes it.
+
+    They stay, with the sessions on them, when Ramet stops.
+    """
+
+    def check(self) -> None:
+        """Raise Invalid where services cannot sleep."""
+
+    def fall_asleep(self, server: Server) -> bool:
+        """Stop a server cleanly while its endpoint keeps accepting clients, which wait; False when one is connected.
+
+        Raises Unavailable while it takes longer than usual; call it again to keep waiting.
+        """
+
+    def serve(self, server: Server) -> None:
+        """Pass the clients of an endpoint on to its server, those that wait first."""
+
+    def keep(self, awake: Sequence[Server], asleep: Sequence[Server]) -> None:
+        """Open the endpoints again that are not open, because their process or the host was restarted."""
+
+    def refuse(self, service_id: str, message: str, hint: str) -> None:
+        """End the clients that wait for a server, with an error."""
+
+    def waiting(self, timeout_seconds: float) -> Sequence[str]:
+        """Return the services that sleep and whose clients wait, as soon as there are any, or none after some time."""

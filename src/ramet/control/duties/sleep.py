@@ -1,0 +1,79 @@
+"""Services without clients fall asleep, and clients that wait wake theirs.
+
+How long a service was idle is known to this process only: after its restart that counts from the beginning.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from ramet.control.plane import Plane
+from ramet.control.sleep import submit_sleep, wake
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
+from ramet.procedures.servers import server_of
+from ramet.store import services
+
+WAKING_SECONDS = 1.0
+_AGAIN_SECONDS = 0.05
+_LOOKS_PER_TIME = 10
+_LONGEST_PAUSE_SECONDS = 60.0
+
+
+@dataclass
+class _Idle:
+    """What was seen of a service: its last session, since when, and when somebody looked last."""
+
+    mark: str | None
+    since: float
+    looked_at: float
+
+
+@dataclass
+class FallingAsleep:
+    """The duty that lets idle services fall asleep."""
+
+    plane: Plane
+    _idle: dict[str, _Idle] = field(default_factory=dict)
+
+    def tend(self) -> None:
+        """Look for sessions where that is due, and submit that services fall asleep."""
+        with self.plane.store.read() as tx:
+            known = [each for each in services.that_may_sleep(tx) if status_of(each) is Status.READY]
+        self._idle = {each.id: self._idle[each.id] for each in known if each.id in self._idle}
+        for service in known:
+            self._tend_one(service, service.sleep_after_seconds or 0)
+
+    def _tend_one(self, service: Service, seconds: int) -> None:
+        now = time.monotonic()
+        before = self._idle.get(service.id)
+        if before is not None and now - before.looked_at < min(_LONGEST_PAUSE_SECONDS, seconds / _LOOKS_PER_TIME):
+            return
+        found = self.plane.backend.poolers.sessions(server_of(service))
+        if found is None or found.count or before is None or before.mark != found.mark:
+            self._idle[service.id] = _Idle(None if found is None else found.mark, now, now)
+            return
+        before.looked_at = now
+        if now - before.since >= seconds and submit_sleep(self.plane, service.id):
+            self._idle.pop(service.id, None)
+
+
+@dataclass(frozen=True)
+class Waking:
+    """The duty that opens endpoints again, and starts servers for clients that wait."""
+
+    plane: Plane
+
+    def attend(self) -> None:
+        """Wait for clients of services that sleep until the duty is due again."""
+        deadline = time.monotonic() + WAKING_SECONDS
+        with self.plane.store.read() as tx:
+            known = [each for each in services.that_may_sleep(tx) if each.ready_at is not None]
+        if not known:
+            return
+        endpoints = self.plane.backend.endpoints
+        awake = [server_of(each) for each in known if not each.paused and each.activity is None]
+        endpoints.keep(awake, [server_of(each) for each in known if each.asleep and each.activity is None])
+        again: set[str] = set()
+        while (left := deadline - time.monotonic()) > 0:
+            found = endpoints.waiting(min(left, _AGAIN_SECONDS) if again else left)
+            again = {service_id for service_id in {*again, *found} if not wake(self.plane, service_id)}

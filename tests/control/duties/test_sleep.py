@@ -1,0 +1,250 @@
+"""Services fall asleep when nobody uses them, and clients that wait wake theirs: over the memory backend."""
+
+import pytest
+
+from ramet.backends.interface.values import Sessions
+from ramet.control import services
+from ramet.control.duties.sleep import FallingAsleep, Waking
+from ramet.control.poolers import enable_pooler
+from ramet.control.replica_sets import ReplicaSetRequest, create_set
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.restore import take_snapshot
+from ramet.control.sleep import set_sleep, submit_sleep
+from ramet.errors import Invalid, WrongState
+from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service, shown_status, status_of
+from ramet.model.status import Status
+from ramet.procedures.spec import submit
+from ramet.procedures.state import OptimizeState
+from ramet.store import services as rows
+from tests.worlds import World
+
+SECONDS = 600
+
+
+class Clock:
+    """A monotonic clock that a test moves."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world, self.seconds = world, 1000.0
+        monkeypatch.setattr("ramet.control.duties.sleep.time.monotonic", lambda: self.seconds)
+        self.duty = FallingAsleep(world.plane)
+
+    def passes(self, seconds: float) -> None:
+        for _ in range(round(seconds / 60)):
+            self.duty.tend()
+            self.seconds += 60
+        self.duty.tend()
+        self.world.worker.run_until_idle()
+
+
+@pytest.fixture
+def clock(world: World, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(world, monkeypatch)
+
+
+def new(world: World, seconds: int | None = SECONDS) -> Service:
+    request = CreateRequest("shop", sleep_after_seconds=seconds)
+    return world.settle(services.create_service(world.plane, world.project.id, request))
+
+
+def look(world: World, service: Service) -> Service:
+    return services.get_service(world.plane, world.project.id, service.id)
+
+
+def asleep(world: World) -> Service:
+    service = new(world)
+    assert submit_sleep(world.plane, service.id)
+    world.worker.run_until_idle()
+    return look(world, service)
+
+
+def attend(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Perform the duty once: the memory backend answers at once, so it looks a few times only."""
+    looks = iter(range(1000))
+    monkeypatch.setattr("ramet.control.duties.sleep.time.monotonic", lambda: next(looks) / 4)
+    Waking(world.plane).attend()
+
+
+def test_an_idle_service_falls_asleep_and_is_ready_for_its_clients(world: World, clock: Clock) -> None:
+    service, other = new(world), new(world, None)
+    assert service.server_port not in (None, service.port)
+    clock.passes(SECONDS - 60)
+    assert not look(world, service).asleep
+    clock.passes(120)
+    found = look(world, service)
+    assert (found.asleep, status_of(found), shown_status(found)) == (True, Status.PAUSED, Status.READY)
+    assert not world.backend.volumes[service.id].running
+    assert not look(world, other).asleep
+    assert world.backend.volumes[other.id].running
+
+
+def test_a_client_and_a_short_visit_keep_it_awake(world: World, clock: Clock) -> None:
+    used, visited = new(world), new(world)
+    world.backend.volumes[used.id].sessions = Sessions(1, "")
+    for visit in range(4):
+        clock.passes(SECONDS / 2)
+        world.backend.volumes[visited.id].sessions = Sessions(0, f"{visit}")
+    assert not look(world, used).asleep
+    assert not look(world, visited).asleep
+    clock.passes(SECONDS + 60)
+    assert look(world, visited).asleep
+
+
+def test_a_client_that_comes_at_the_last_moment_wins(world: World) -> None:
+    service = new(world)
+    assert submit_sleep(world.plane, service.id)
+    world.backend.volumes[service.id].sessions = Sessions(1, "")
+    world.worker.run_until_idle()
+    found = look(world, service)
+    assert (found.asleep, status_of(found)) == (False, Status.READY)
+
+
+def test_a_client_that_waits_wakes_the_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = asleep(world)
+    world.backend.waiting.add(service.id)
+    attend(world, monkeypatch)
+    world.worker.run_until_idle()
+    found = look(world, service)
+    assert (found.asleep, status_of(found), found.port) == (False, Status.READY, service.port)
+    assert not world.backend.waiting
+
+
+def test_who_waits_for_a_server_that_does_not_start_hears_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = asleep(world)
+    with world.store.write() as tx:
+        rows.update_service(tx, service.id, paused=False, asleep=False, down_reason="The disk is full.")
+    world.backend.waiting.add(service.id)
+    attend(world, monkeypatch)
+    assert world.backend.refused[0][0] == service.id
+    assert "The disk is full." in world.backend.refused[0][1]
+
+
+def test_clients_held_back_by_an_attempt_that_was_lost_are_passed_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = new(world)
+    world.backend.asleep[service.id] = True
+    world.backend.waiting.add(service.id)
+    attend(world, monkeypatch)
+    assert not world.backend.waiting
+
+
+def test_a_client_waits_until_the_service_has_fallen_asleep(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = new(world)
+    assert submit_sleep(world.plane, service.id)
+    world.backend.asleep[service.id] = True
+    world.backend.waiting.add(service.id)
+    attend(world, monkeypatch)
+    world.worker.run_until_idle()
+    attend(world, monkeypatch)
+    world.worker.run_until_idle()
+    assert not look(world, service).asleep
+    assert not world.backend.waiting
+
+
+def test_endpoints_are_opened_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, other = asleep(world), new(world)
+    world.backend.asleep.clear()
+    attend(world, monkeypatch)
+    assert world.backend.asleep == {service.id: True, other.id: False}
+
+
+def test_a_sleeping_service_is_forked_and_snapshotted_without_waking(world: World) -> None:
+    service = new(world)
+    world.backend.commit(service.id, "row")
+    assert submit_sleep(world.plane, service.id)
+    world.worker.run_until_idle()
+    take_snapshot(world.plane, world.project.id, service.id, "by hand")
+    world.worker.run_until_idle()
+    for strategy in (ForkStrategy.NOW, ForkStrategy.LAST_SNAPSHOT):
+        fork = world.fork(service, ForkRequest(strategy))
+        assert world.backend.values(fork.id) == ["row"]
+        assert fork.sleep_after_seconds is None
+    assert look(world, service).asleep
+
+
+def test_pausing_a_sleeping_service_closes_its_endpoint_and_starting_it_wakes_it(world: World) -> None:
+    service = asleep(world)
+    services.stop_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    found = look(world, service)
+    assert (found.asleep, shown_status(found)) == (False, Status.PAUSED)
+    assert service.id not in world.backend.asleep
+    services.start_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert status_of(look(world, service)) is Status.READY
+    assert submit_sleep(world.plane, service.id)
+    world.worker.run_until_idle()
+    services.start_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert shown_status(look(world, service)) is Status.READY
+    assert not look(world, service).asleep
+
+
+def test_it_may_be_changed_later_and_taken_back(world: World) -> None:
+    service = world.create()
+    changed = set_sleep(world.plane, world.project.id, service.id, 60)
+    assert (changed.sleep_after_seconds, status_of(changed)) == (60, Status.UPGRADING)
+    world.worker.run_until_idle()
+    found = look(world, service)
+    assert found.server_port is not None
+    longer = set_sleep(world.plane, world.project.id, service.id, 600)
+    assert (longer.server_port, longer.activity) == (found.server_port, None)
+    assert submit_sleep(world.plane, service.id)
+    world.worker.run_until_idle()
+    set_sleep(world.plane, world.project.id, service.id, None)
+    world.worker.run_until_idle()
+    awake = look(world, service)
+    assert (awake.server_port, awake.sleep_after_seconds, awake.asleep) == (None, None, False)
+    assert (status_of(awake), awake.port) == (Status.READY, service.port)
+    assert service.id not in world.backend.asleep
+
+
+def test_a_paused_service_is_changed_without_a_start(world: World) -> None:
+    service = world.create()
+    services.stop_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    found = set_sleep(world.plane, world.project.id, service.id, 60)
+    assert (status_of(found), found.sleep_after_seconds) == (Status.PAUSED, 60)
+    services.start_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert world.backend.asleep == {service.id: False}
+
+
+def test_what_is_always_in_use_cannot_fall_asleep(world: World) -> None:
+    pooled, service = world.create(), new(world)
+    enable_pooler(world.plane, world.project.id, pooled.id)
+    world.worker.run_until_idle()
+    with pytest.raises(WrongState, match="has a pooler, and cannot fall asleep"):
+        set_sleep(world.plane, world.project.id, pooled.id, 60)
+    with pytest.raises(WrongState, match="cannot have a pooler"):
+        enable_pooler(world.plane, world.project.id, service.id)
+    with pytest.raises(WrongState, match="cannot have read replicas"):
+        create_set(world.plane, world.project.id, service.id, ReplicaSetRequest("reports", 1, 500, 2))
+    with pytest.raises(Invalid, match="must be between 5 and 2592000"):
+        set_sleep(world.plane, world.project.id, service.id, 1)
+
+
+def test_what_needs_its_server_says_how_to_wake_it(world: World) -> None:
+    service = asleep(world)
+    with pytest.raises(WrongState, match=r"is asleep, and .*Connect to it"):
+        services.optimize_service(world.plane, world.project.id, service.id)
+
+
+def test_a_service_that_is_copied_from_stays_awake(world: World) -> None:
+    service = new(world)
+    with world.store.write() as tx:
+        rows.add_hold(tx, service.id, submit(tx, ProcedureName.OPTIMIZE, service.id, OptimizeState()))
+    assert not submit_sleep(world.plane, service.id)
+
+
+def test_forks_of_a_project_sleep_by_default(world: World) -> None:
+    parent = world.create()
+    world.projects.change_limits(world.project.id, {"fork_sleep_after_seconds": 900})
+    fork = world.fork(parent)
+    other = world.fork(parent, ForkRequest(ForkStrategy.NOW, sleep_after_seconds=60))
+    assert (fork.sleep_after_seconds, other.sleep_after_seconds) == (900, 60)
+    ports = {one for each in (parent, fork, other) for one in (each.port, each.server_port) if one is not None}
+    assert len(ports) == 5
