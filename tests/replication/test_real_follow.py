@@ -12,6 +12,7 @@ from ramet.api.schemas.services import Service
 from ramet.client import Client, ForkStrategy
 from ramet.client.errors import ApiError
 from ramet.model.upstream import FollowMethod
+from ramet.model.wal_level import WalLevel
 from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -22,8 +23,15 @@ _SLOTS = "SELECT slot_name FROM pg_replication_slots"
 
 @pytest.fixture(params=[min(MAJORS), max(MAJORS)])
 def source(request: pytest.FixtureRequest) -> Iterator[Source]:
-    """A source of the oldest and of the newest version; without TLS, which the wheel's PostgreSQL has not."""
-    with open_source(request.param) as made:
+    """A source of the oldest and of the newest version."""
+    with shop(request.param) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def shop(major: int) -> Iterator[Source]:
+    """Run a source with rows; without TLS, which the wheel's PostgreSQL has not."""
+    with open_source(major) as made:
         (made.directory / "data" / "pg_hba.conf").write_text(_HBA)
         made.run("SELECT pg_reload_conf()")
         made.run("CREATE TABLE orders (id serial PRIMARY KEY, note text)")
@@ -104,6 +112,36 @@ def test_a_fork_is_independent_and_a_deleted_follower_leaves_nothing_in_the_sour
     with source.connect() as outside:
         assert outside.execute(_SLOTS).fetchall() == []
         assert outside.execute("SELECT pubname FROM pg_publication").fetchall() == []
+
+
+def test_poolers_replicas_and_wal_level_of_a_service_that_follows_stay_at_its_promotion(client: Client) -> None:
+    with shop(max(MAJORS)) as source, following(client, source) as (service, password):
+        client.set_wal_level(service.service_id, WalLevel.LOGICAL)
+        client.wait_ready(service.service_id, timeout_seconds=120)
+        client.enable_pooler(service.service_id)
+        reports = client.create_replica_set(service.service_id, "reports", cpu_millis="500", memory_gbs="2")
+        eventually(lambda: client.list_replica_sets(service.service_id)[0].status == "active", "the replica", 0.2)
+        source.run("INSERT INTO orders (note) VALUES ('for all')")
+
+        def all_have_it() -> bool:
+            pooler = client.get_service(service.service_id).connection_pooler
+            ports = [service.endpoint.port, reports.endpoint.port, 0 if pooler is None else pooler.endpoint.port]
+            return all(_count(port, password) == 501 for port in ports)
+
+        eventually(all_have_it, "the row in the service, its replica and its pooler", 0.5)
+        client.promote_service(service.service_id)
+        client.wait_ready(service.service_id, timeout_seconds=120)
+        with connect(service.endpoint.port, password) as inside:
+            inside.execute("INSERT INTO orders (note) VALUES ('here')")
+        eventually(lambda: _count(reports.endpoint.port, password) == 502, "the row in the replica", 0.2)
+
+
+def _count(port: int, password: str) -> int:
+    try:
+        with connect(port, password) as inside:
+            return int(str(inside.execute("SELECT count(*) FROM orders").fetchall()[0][0]))
+    except psycopg.OperationalError:  # it is not there yet
+        return -1
 
 
 def test_tables_without_a_primary_key_are_reported_before_anything_is_made(client: Client, source: Source) -> None:
