@@ -20,6 +20,8 @@ ProjectId = Annotated[str, PathParameter(description="Identifier of the project.
 ServiceId = Annotated[str, PathParameter(description="Identifier of the service.", schema_extra=_ID)]
 SetId = Annotated[str, PathParameter(description="Identifier of the read replica set.", schema_extra=_ID)]
 SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapshot.", schema_extra=_ID)]
+RestoreId = Annotated[str, PathParameter(description="Identifier of the restore.", schema_extra=_ID)]
+UpgradeId = Annotated[str, PathParameter(description="Identifier of the upgrade.", schema_extra=_ID)]
 Cursor = Annotated[
     str | None,
     QueryParameter(

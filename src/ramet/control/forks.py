@@ -24,7 +24,7 @@ from ramet.errors import Invalid, WrongState
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy, check_target
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
-from ramet.model.service import NAME_LIMIT, Origin, Service, check_name, fork_name, is_down, status_of
+from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of, suffixed
 from ramet.model.size import parse_size
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest, rollable
 from ramet.model.status import Status
@@ -152,7 +152,7 @@ def _numbered(fork: Service, n: int, count: int) -> Service:
     """Return a fork with its number in its name, which stays within the limit; lists show it in this order."""
     suffix = "" if count == 1 else f"-{n + 1}"
     created_at = fork.created_at + timedelta(microseconds=n)
-    return replace(fork, name=fork.name[: NAME_LIMIT - len(suffix)] + suffix, created_at=created_at)
+    return replace(fork, name=suffixed(fork.name, suffix), created_at=created_at)
 
 
 def _check_received(parent: Service, target: datetime | None) -> None:

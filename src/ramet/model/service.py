@@ -205,9 +205,14 @@ def check_name(name: str) -> str:
     )
 
 
+def suffixed(name: str, suffix: str) -> str:
+    """Return a name with a suffix, cut so that it is within the limit."""
+    return name[: NAME_LIMIT - len(suffix)] + suffix
+
+
 def fork_name(parent_name: str) -> str:
     """Return the default name of a fork, with the parent's name cut so that the whole fits the limit."""
-    return parent_name[: NAME_LIMIT - len(FORK_SUFFIX)] + FORK_SUFFIX
+    return suffixed(parent_name, FORK_SUFFIX)
 
 
 def as_service(replica_set: ReplicaSet, parent: Service) -> Service:

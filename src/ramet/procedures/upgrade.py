@@ -32,7 +32,7 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import NAME_LIMIT, Service
+from ramet.model.service import Service, suffixed
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.upgrade import Refusal
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
@@ -172,7 +172,7 @@ class Upgrade(Steps):
                 environment=service.environment.value,
                 verifier=service.verifier.reveal(),
                 settings=service.settings,
-                name=_name_before(service, state.to_major),
+                name=suffixed(service.name, f"-before-{state.to_major}"),
             )
 
         return Next("take_over", changes=record)
@@ -269,8 +269,3 @@ class Upgrade(Steps):
 
     def _upgraded_copy(self, work: Work[UpgradeState]) -> Server:
         return with_values(self._copy(work), pg_major=work.state.to_major)
-
-
-def _name_before(service: Service, to_major: int) -> str:
-    suffix = f"-before-{to_major}"
-    return service.name[: NAME_LIMIT - len(suffix)] + suffix

@@ -22,7 +22,7 @@ from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import NAME_LIMIT, Service, check_name, is_down, status_of
+from ramet.model.service import Service, check_name, is_down, status_of, suffixed
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus, Status
 from ramet.procedures.spec import submit
@@ -193,6 +193,7 @@ def _accept(
         plan = recheck(plane, tx, plan, wanted)
         current = find_service(plane, tx, project_id, service_id, lock=True)
         _check(tx, current, verb, request.confirm)
+        before = f"-before-restore-{plane.clock():%Y%m%d-%H%M%S}"
         state = RestoreState(
             **asdict(state_of(tx, plan, wanted)),
             verb=verb,
@@ -201,7 +202,7 @@ def _accept(
             snapshot_id=new_id(),
             previous_id=new_id(),
             pg_major=current.pg_major,
-            previous_name=_previous_name(current, plane.clock()) if request.keeps else None,
+            previous_name=suffixed(current.name, before) if request.keeps else None,
             free_ports=tuple(ports),
             target_text=wanted.target_time,
             key=None if key is None else _digest(key),
@@ -284,11 +285,6 @@ def _snapshot_of(plane: Plane, project_id: str, service_id: str, wanted: str) ->
             "GET .../snapshots lists its snapshots; one that is CREATING can be used when it is AVAILABLE.",
         )
     return found[-1]
-
-
-def _previous_name(service: Service, now: datetime) -> str:
-    suffix = f"-before-restore-{now:%Y%m%d-%H%M%S}"
-    return service.name[: NAME_LIMIT - len(suffix)] + suffix
 
 
 def _earlier(

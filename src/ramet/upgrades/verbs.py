@@ -17,7 +17,7 @@ from ramet.control.services import accept
 from ramet.errors import Invalid, NotFound
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import NAME_LIMIT, Service, status_of
+from ramet.model.service import Service, status_of, suffixed
 from ramet.model.status import OperationStatus, Status
 from ramet.model.upgrade import Refusal, UpgradeFacts
 from ramet.procedures.servers import server_of
@@ -77,7 +77,7 @@ def upgrade_service(
     if (earlier := earlier_answer(plane, project_id, idempotency_key, asked)) is not None:
         return earlier
     service, facts = _checked(plane, project_id, service_id, request)
-    wanted = ForkRequest(ForkStrategy.NOW, name=_trial_name(service, request.to_major), quiet=True)
+    wanted = ForkRequest(ForkStrategy.NOW, name=suffixed(service.name, f"-upgrade-{request.to_major}"), quiet=True)
     plan = plan_fork(plane, project_id, service_id, wanted)
     new, report = new_identity(plane, idempotency_key), _first_report(facts, request)
     with plane.change() as tx:
@@ -168,11 +168,6 @@ def _check_version(plane: Plane, service: Service, to_major: int) -> None:
             f" could not stay at {service.host}",
             f"Install a PostgreSQL {to_major} that has TLS.",
         )
-
-
-def _trial_name(service: Service, to_major: int) -> str:
-    suffix = f"-upgrade-{to_major}"
-    return service.name[: NAME_LIMIT - len(suffix)] + suffix
 
 
 def _first_report(facts: UpgradeFacts, request: UpgradeRequest) -> dict[str, Any]:

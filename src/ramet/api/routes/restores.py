@@ -1,11 +1,12 @@
 """Restores in place: restore, reset, checkpoint and rewind."""
 
-from typing import Annotated
+from dataclasses import asdict
 
+import msgspec
 from litestar import Response
-from litestar.params import JSONBody, PathParameter
+from litestar.params import JSONBody
 
-from ramet.api.parameters import IdempotencyKey, checked_key
+from ramet.api.parameters import IdempotencyKey, RestoreId, checked_key
 from ramet.api.responses import ServicePath, accept, answer, read, router_of
 from ramet.api.routes.restore import snapshot_shape
 from ramet.api.schemas import restores as schemas
@@ -14,11 +15,6 @@ from ramet.api.schemas.restores import CheckpointCreate, ServiceReset, ServiceRe
 from ramet.model.fork import ForkStrategy
 from ramet.restores import verbs
 from ramet.restores.verbs import ResetRequest, RestoreRequest, RewindRequest
-
-RestoreId = Annotated[
-    str,
-    PathParameter(description="Identifier of the restore.", schema_extra={"pattern": "^[a-z0-9]{10}$"}),
-]
 
 
 @accept("/restores", operation_id="restoreService", summary="Restore a service in place")
@@ -84,22 +80,8 @@ def get_restore(at: ServicePath, restore_id: RestoreId) -> Response[schemas.Rest
 
 def restore_shape(found: verbs.Restore) -> schemas.Restore:
     """Return what clients see of a restore in place."""
-    return schemas.Restore(
-        restore_id=found.id,
-        service_id=found.service_id,
-        verb=found.verb,
-        status=found.status,
-        started_at=found.started_at,
-        source_service_id=found.source_id,
-        finished_at=found.finished_at,
-        target_time=found.target_time,
-        snapshot_id=found.snapshot_id,
-        step=found.step,
-        progress=found.progress,
-        error=found.error,
-        previous_service_id=found.previous_service_id,
-        stopped_seconds=found.stopped_seconds,
-    )
+    known = {**asdict(found), "restore_id": found.id, "source_service_id": found.source_id}
+    return msgspec.convert(known, schemas.Restore)
 
 
 restores_router = router_of(__name__, "Restore")

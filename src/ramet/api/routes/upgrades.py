@@ -1,22 +1,15 @@
 """Upgrades to another major version of PostgreSQL."""
 
-from typing import Annotated
-
 import msgspec
 from litestar import Response
-from litestar.params import JSONBody, PathParameter
+from litestar.params import JSONBody
 
-from ramet.api.parameters import IdempotencyKey, checked_key
+from ramet.api.parameters import IdempotencyKey, UpgradeId, checked_key
 from ramet.api.responses import ServicePath, accept, answer, read_in_thread, router_of
 from ramet.api.schemas.upgrades import ServiceUpgrade, Upgrade, Upgrades
 from ramet.model.passwords import Secret
 from ramet.upgrades import verbs
 from ramet.upgrades.verbs import UpgradeRequest
-
-UpgradeId = Annotated[
-    str,
-    PathParameter(description="Identifier of the upgrade.", schema_extra={"pattern": "^[a-z0-9]{10}$"}),
-]
 
 
 @accept("/upgrades", operation_id="upgradeService", summary="Upgrade a service")

@@ -9,7 +9,6 @@ FIRST_ANNOTATION = "ramet/first-start"
 CLUSTER_LABEL = "cnpg.io/cluster"
 ROLE_LABEL = "cnpg.io/instanceRole"
 HIBERNATION = "cnpg.io/hibernation"
-FENCING = "cnpg.io/fencedInstances"
 CONTAINER = "postgres"
 
 

@@ -30,6 +30,12 @@ class Metadata(Struct, frozen=True):
     deleted_at: str | None = field(name="deletionTimestamp", default=None)
 
 
+class _Named(Struct, NamespacedResourceG, frozen=True):
+    """An object of a namespace."""
+
+    metadata: Metadata
+
+
 class Condition(Struct, frozen=True):
     """A condition of an object."""
 
@@ -49,10 +55,9 @@ class ClusterStatus(Struct, frozen=True, rename="camel"):
 
 
 @_resource("postgresql.cnpg.io", "v1", "Cluster", "clusters")
-class Cluster(Struct, NamespacedResourceG, frozen=True):
+class Cluster(_Named, frozen=True):
     """A Cluster of CloudNativePG."""
 
-    metadata: Metadata
     status: ClusterStatus = ClusterStatus()
 
     @property
@@ -71,7 +76,6 @@ class ContainerStatus(Struct, frozen=True, rename="camel"):
 
     name: str
     ready: bool = False
-    restart_count: int = 0
     state: dict[str, dict[str, Any]] = {}
 
 
@@ -86,10 +90,9 @@ class PodStatus(Struct, frozen=True, rename="camel"):
 
 
 @_resource("", "v1", "Pod", "pods")
-class Pod(Struct, NamespacedResourceG, frozen=True):
+class Pod(_Named, frozen=True):
     """A pod."""
 
-    metadata: Metadata
     status: PodStatus = PodStatus()
 
     @property
@@ -123,14 +126,12 @@ class VolumeStatus(Struct, frozen=True):
     """The state of a volume."""
 
     phase: str = ""
-    capacity: dict[str, str] = {}
 
 
 @_resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-class Volume(Struct, NamespacedResourceG, frozen=True):
+class Volume(_Named, frozen=True):
     """A PersistentVolumeClaim."""
 
-    metadata: Metadata
     spec: dict[str, Any] = {}
     status: VolumeStatus = VolumeStatus()
 
@@ -151,44 +152,34 @@ class SnapshotStatus(Struct, frozen=True, rename="camel"):
     """The state of a snapshot."""
 
     ready_to_use: bool | None = None
-    restore_size: str | int | None = None
     error: SnapshotError | None = None
 
 
 @_resource("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots")
-class VolumeSnapshot(Struct, NamespacedResourceG, frozen=True):
+class VolumeSnapshot(_Named, frozen=True):
     """A snapshot of a volume."""
 
-    metadata: Metadata
     status: SnapshotStatus = SnapshotStatus()
 
 
 @_resource("", "v1", "Service", "services")
-class Service(Struct, NamespacedResourceG, frozen=True):
+class Service(_Named, frozen=True):
     """A Service."""
-
-    metadata: Metadata
 
 
 @_resource("", "v1", "Secret", "secrets")
-class SecretObject(Struct, NamespacedResourceG, frozen=True):
+class SecretObject(_Named, frozen=True):
     """A Secret; its contents are not read."""
-
-    metadata: Metadata
 
 
 @_resource("postgresql.cnpg.io", "v1", "Pooler", "poolers")
-class Pooler(Struct, NamespacedResourceG, frozen=True):
+class Pooler(_Named, frozen=True):
     """A pooler of CloudNativePG."""
-
-    metadata: Metadata
 
 
 @_resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
-class NetworkPolicy(Struct, NamespacedResourceG, frozen=True):
+class NetworkPolicy(_Named, frozen=True):
     """A NetworkPolicy."""
-
-    metadata: Metadata
 
 
 @_resource("storage.k8s.io", "v1", "StorageClass", "storageclasses")

@@ -9,7 +9,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration
 from ramet.client import Keeping
 from ramet.errors import Invalid
-from ramet.model.service import NAME_LIMIT, fork_name
+from ramet.model.service import fork_name, suffixed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -100,5 +100,5 @@ def free_fork_name(known: Sequence[Service], parent_name: str) -> str:
     free = name
     while free in taken:
         number += 1
-        free = f"{name[: NAME_LIMIT - len(str(number)) - 1]}-{number}"
+        free = suffixed(name, f"-{number}")
     return free

@@ -1,6 +1,5 @@
 """Standbys of databases elsewhere on this host; obeys ramet.backends.interface.followers.Followers."""
 
-import json
 import platform
 import time
 from dataclasses import dataclass, replace
@@ -95,30 +94,23 @@ class LocalFollowers:
     def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
         copy = self._copy_of(server)
         done = copy.directory / _FETCHED
-        if done.exists() and copy.paths.data.exists():
-            return Loading(json.loads(done.read_text()))
-        facts = self.jobs.result_of(copy.paths, _FETCHED, copy.fetch, timeout_seconds, code="LOAD_FAILED")
-        if facts is None:
-            return Loading(None, copy.progress())
-        files.write(done, json.dumps(facts), durable=True)
-        return Loading(facts)
+        if not copy.paths.data.exists():
+            done.unlink(missing_ok=True)
+        facts = self.jobs.kept_result(copy.paths, done, copy.fetch, timeout_seconds, code="LOAD_FAILED")
+        return Loading(facts, "" if facts is not None else copy.progress())
 
     def copy_again(self, server: Server, timeout_seconds: float) -> Loading:
         copy = self._copy_of(server)
         done = copy.directory / _COPIED
-        if done.exists() and (copy.paths.root / UNFINISHED).exists():
-            return Loading(json.loads(done.read_text()))
+        if not (copy.paths.root / UNFINISHED).exists():
+            done.unlink(missing_ok=True)
 
         def begin() -> dict[str, Any]:
-            done.unlink(missing_ok=True)
             self.pool.check_room(allocated_bytes(copy.paths.data))
             return copy.fetch_again()
 
-        facts = self.jobs.result_of(copy.paths, _COPIED, begin, timeout_seconds, code="COPY_FAILED")
-        if facts is None:
-            return Loading(None, copy.progress())
-        files.write(done, json.dumps(facts), durable=True)
-        return Loading(facts)
+        facts = self.jobs.kept_result(copy.paths, done, begin, timeout_seconds, code="COPY_FAILED")
+        return Loading(facts, "" if facts is not None else copy.progress())
 
     def replace(self, server: Server, *, keeps_wal: bool) -> None:
         paths = self.instances.paths(server.service_id)

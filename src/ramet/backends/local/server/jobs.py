@@ -81,6 +81,18 @@ class Jobs:
         facts: _Facts = found["facts"]
         return facts
 
+    def kept_result(
+        self, paths: ServicePaths, done: Path, work: Callable[[], _Facts], timeout_seconds: float, *, code: str
+    ) -> _Facts | None:
+        """Return the facts in the file `done`; without one do as `result_of` does, and write it."""
+        if done.exists():
+            known: _Facts = json.loads(done.read_text())
+            return known
+        facts = self.result_of(paths, done.name, work, timeout_seconds, code=code)
+        if facts is not None:
+            files.write(done, json.dumps(facts), durable=True)
+        return facts
+
     def end(self, paths: ServicePaths) -> None:
         """Forget the jobs of a service that is removed or stopped: their connections end with the server."""
         with self._lock:

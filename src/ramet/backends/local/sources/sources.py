@@ -1,7 +1,6 @@
 """Databases elsewhere as sources of services on this host; obeys ramet.backends.interface.sources.Sources."""
 
 import contextlib
-import json
 import shutil
 import tempfile
 import threading
@@ -16,7 +15,6 @@ import psycopg
 
 from ramet.backends.interface.sources import Destination, Loading, SourceAddress, SourceFacts
 from ramet.backends.interface.values import Server
-from ramet.backends.local.host import files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.server.read_only_storage import Room
@@ -97,15 +95,11 @@ class LocalSources:
             shutil.rmtree(path, ignore_errors=not path.exists())
 
     def _watch(self, work: Import, name: str, act: Callable[[], dict[str, Any]], timeout_seconds: float) -> Loading:
-        """Go on with a part of an import unless it is done; its result is in a file, so that it may be asked twice."""
-        done = work.directory / name
-        if done.exists():
-            return Loading(json.loads(done.read_text()))
-        facts = self.jobs.result_of(work.paths, name, act, timeout_seconds, code="LOAD_FAILED")
+        """Go on with a part of an import unless it is done."""
+        facts = self.jobs.kept_result(work.paths, work.directory / name, act, timeout_seconds, code="LOAD_FAILED")
         if facts is None:
             self._check_room()
             return Loading(None, work.progress())
-        files.write(done, json.dumps(facts), durable=True)
         return Loading(facts)
 
     def _check_room(self) -> None:
