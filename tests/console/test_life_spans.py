@@ -6,6 +6,7 @@ import re
 from harness.waiting import eventually
 from ramet.control.life_spans import extend_service
 from ramet.control.services import list_services
+from ramet.control.sleep import submit_sleep
 from ramet.model.life_span import LifeTerms
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
@@ -36,6 +37,25 @@ def test_a_duration_that_cannot_be_is_shown_at_its_field(visitor: Visitor) -> No
         answer = visitor.send(f"{base(service)}/extend", ttl=wrong, idle_ttl="")
         assert answer.status_code == 422
         assert 'id="wrong-ttl"' in answer.text
+
+
+def test_sleep_is_set_shown_and_removed(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    assert "stays awake" in visitor.see(base(service))
+    assert visitor.send(f"{base(service)}/sleep", sleep_after="0.25").status_code == 303
+    eventually(lambda: visitor.named("shop").activity is None)
+    assert visitor.named("shop").sleep_after_seconds == 900
+    assert 'value="0.25"' in visitor.see(f"{base(service)}/sleep")
+    plane = visitor.world.runtime.plane
+    assert submit_sleep(plane, service.id)
+    eventually(lambda: visitor.named("shop").asleep)
+    assert "ASLEEP" in visitor.see("/console/")
+    assert "asleep now" in visitor.see(base(service))
+    assert visitor.send(f"{base(service)}/sleep", sleep_after="9999").status_code == 422
+    assert visitor.send(f"{base(service)}/sleep", sleep_after="").status_code == 303
+    eventually(lambda: status_of(visitor.named("shop")) is Status.READY)
+    assert visitor.named("shop").sleep_after_seconds is None
 
 
 def test_an_announced_end_is_on_the_page_and_in_the_list(visitor: Visitor) -> None:

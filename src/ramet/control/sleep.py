@@ -90,10 +90,18 @@ def submit_sleep(plane: Plane, service_id: str) -> bool:
         current = services.get_service(tx, service_id, lock=True)
         if current is None or status_of(current) is not Status.READY or services.holders(tx, service_id):
             return False
-        if current.sleep_after_seconds is None or operations.under_way(tx, service_id, ProcedureName.RESTORE):
+        if current.sleep_after_seconds is None or _is_needed(tx, service_id):
             return False
         claim(plane, tx, current, ProcedureName.SLEEP, Interrupting())
         return True
+
+
+def _is_needed(tx: sa.Connection, service_id: str) -> bool:
+    """Tell whether a restore in place or an upgrade is being prepared, which needs the running server at its end."""
+    if operations.under_way(tx, service_id, ProcedureName.RESTORE):
+        return True
+    forks = [each for each in services.all_live_services(tx) if each.origin and each.origin.service_id == service_id]
+    return any(each.activity and each.activity.procedure == ProcedureName.TRY_UPGRADE for each in forks)
 
 
 def wake(plane: Plane, service_id: str) -> bool:

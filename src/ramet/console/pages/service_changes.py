@@ -18,10 +18,11 @@ from ramet.console.views.forms import (
     split_size,
     wal_level_of_form,
 )
-from ramet.console.views.life_spans import kept_values, labels_of, terms_of
+from ramet.console.views.life_spans import kept_values, labels_of, sleep_after_of, terms_of
 from ramet.console.views.restore_settings import AMOUNTS, default_settings, entered_settings, typed_settings
 from ramet.control import archive, labels, life_spans, poolers, protection, replica_sets, replication, restore, services
 from ramet.control.plane import Plane
+from ramet.control.sleep import set_sleep
 from ramet.errors import WrongState
 from ramet.followers.verbs import promote_service
 from ramet.model.environment import Environment
@@ -241,6 +242,17 @@ CHANGES: Mapping[str, Change[Service]] = {
         fields=("life_span",),
         done="The life span has been saved.",
     ),
+    "sleep": Change(
+        "Change the sleep of",
+        "Save",
+        "A service without clients for so long is stopped, and the next client wakes it and waits for that. Leave the"
+        " field empty to keep it awake. The first time, and when the field is emptied, the server restarts.",
+        set_sleep,
+        lambda values: (sleep_after_of(values),),
+        disruptive=True,
+        fields=("sleep_after",),
+        done="When the service sleeps has been saved.",
+    ),
     "protect": Change(
         "Protect",
         "Protect",
@@ -339,7 +351,7 @@ def _offered(plane: Plane, service: Service, base: str, name: str) -> Mapping[st
         return _replaced(plane, service, base, name)
     if name == "promote" and service.upstream is None:
         return {"refusal": WrongState("NOT_FOLLOWING", f"{service.name} follows no source"), "instead": None}
-    if (name, status_of(service)) in _HAS_NO_EFFECT:
+    if (name, status_of(service)) in _HAS_NO_EFFECT and not service.asleep:
         reason, instead = _HAS_NO_EFFECT[name, status_of(service)]
         refusal = WrongState("INVALID_STATE", f"{service.name} {reason}")
         return {"refusal": refusal, "instead": (f"{base}/{instead}", CHANGES[instead].title)}

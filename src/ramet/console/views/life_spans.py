@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ramet.console.views.forms import InvalidField
+from ramet.model import sleep
 from ramet.model.life_span import LEAST_SECONDS, MOST_SECONDS, LifeTerms
 from ramet.model.service import Service
 
@@ -16,6 +17,7 @@ def kept_values(service: Service) -> Mapping[str, str]:
     return {
         "ttl": "" if span is None or span.ttl_seconds is None else _hours(span.ttl_seconds),
         "idle_ttl": "" if span is None or span.idle_ttl_seconds is None else _hours(span.idle_ttl_seconds),
+        "sleep_after": "" if service.sleep_after_seconds is None else _hours(service.sleep_after_seconds),
         "labels": "\n".join(f"{key}={value}" for key, value in service.labels.items()),
     }
 
@@ -30,6 +32,11 @@ def terms_of(values: Mapping[str, str]) -> LifeTerms:
     return LifeTerms(ttl_seconds=_seconds(values, "ttl"), idle_ttl_seconds=_seconds(values, "idle_ttl"))
 
 
+def sleep_after_of(values: Mapping[str, str]) -> int | None:
+    """Return when a service falls asleep; None where the field is empty. Raises Invalid."""
+    return _seconds(values, "sleep_after", sleep.MOST_SECONDS)
+
+
 def labels_of(values: Mapping[str, str]) -> dict[str, str]:
     """Return the labels that a form says, one on each line. Raises Invalid."""
     found = {}
@@ -41,7 +48,7 @@ def labels_of(values: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _seconds(values: Mapping[str, str], name: str) -> int | None:
+def _seconds(values: Mapping[str, str], name: str, most: int = MOST_SECONDS) -> int | None:
     text = values.get(name, "").strip()
     if not text:
         return None
@@ -49,8 +56,8 @@ def _seconds(values: Mapping[str, str], name: str) -> int | None:
         seconds = round(float(text) * _SECONDS_PER_HOUR)
     except (ValueError, OverflowError) as error:
         raise InvalidField(name, f"Enter a number of hours (got {text[:20]!r})") from error
-    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
-        bounds = f"from {_hours(LEAST_SECONDS)} to {_hours(MOST_SECONDS)}"
+    if not LEAST_SECONDS <= seconds <= most:
+        bounds = f"from {_hours(LEAST_SECONDS)} to {_hours(most)}"
         raise InvalidField(name, f"Enter hours {bounds} (got {text[:20]})")
     return seconds
 

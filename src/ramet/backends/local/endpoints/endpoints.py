@@ -3,7 +3,7 @@
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ class LocalEndpoints:
 
     instances: Instances
     halt: Callable[[Server], None]
+    _unopened: set[str] = field(default_factory=set)
 
     @cached_property
     def control(self) -> Control:
@@ -57,8 +58,11 @@ class LocalEndpoints:
     def _keep(self, server: Server, *, is_asleep: bool) -> None:
         try:
             self.control.ask("keep", **self._route(server), is_asleep=is_asleep)
+            self._unopened.discard(server.service_id)
         except Failed as error:
-            _log.warning("service %s has no endpoint: %s", server.service_id, error)
+            level = logging.DEBUG if server.service_id in self._unopened else logging.WARNING
+            self._unopened.add(server.service_id)
+            _log.log(level, "service %s has no endpoint: %s", server.service_id, error)
 
     def refuse(self, service_id: str, message: str, hint: str) -> None:
         self.control.ask("refuse", service_id=service_id, message=message, hint=hint)
