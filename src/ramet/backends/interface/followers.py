@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ramet.backends.interface.sources import Loading, SourceAddress
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.values import Progress, Server
 from ramet.model.passwords import Secret
 from ramet.model.upstream import Following
 
@@ -75,13 +75,13 @@ class Followers(Protocol):
         Where the service has a slot of its own, that is made in the source. Raises Failed with the source's reason.
         """
 
-    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
+    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Progress:
         """Copy the source's data into the server's volume; watch for at most `timeout_seconds`.
 
         After a crash it begins again. Raises Failed with the reason of PostgreSQL's tools.
         """
 
-    def copy_again(self, server: Server, timeout_seconds: float) -> Loading:
+    def copy_again(self, server: Server, timeout_seconds: float) -> Progress:
         """Copy the source's data beside that of a standby, which may go on; watch for at most `timeout_seconds`.
 
         The facts are `timeline` and `redo_lsn`, where the copy begins. Raises Failed with the reason.

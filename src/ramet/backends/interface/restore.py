@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot
 
@@ -24,7 +24,7 @@ class Restore(Protocol):
         None means that the parent's server is not serving now: ask again.
         """
 
-    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
+    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
         """Bring captured data to the state that `capture` names, and prove it; watch for at most `timeout_seconds`.
 
         No client can reach it during that time. Raises Failed when it cannot get there, or stopped elsewhere.

@@ -1,9 +1,9 @@
 """Databases outside of Ramet whose contents become a service."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Progress, Server
 from ramet.endpoints import address
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
@@ -122,14 +122,6 @@ class Destination:
     locale_problem: str | None = None
 
 
-@dataclass(frozen=True)
-class Loading:
-    """How far the copy of a database is: `facts` when it is over, `progress` until then."""
-
-    facts: dict[str, Any] | None
-    progress: str = ""
-
-
 class Sources(Protocol):
     """How the contents of a database elsewhere get into a server here."""
 
@@ -155,7 +147,7 @@ class Sources(Protocol):
         timeout_seconds: float,
         *,
         schema_only: bool = False,
-    ) -> Loading:
+    ) -> Progress:
         """Copy the source into the server's volume, as of one moment; watch for at most `timeout_seconds`.
 
         With `schema_only` it has neither rows nor publications, for a server that will subscribe.
@@ -163,7 +155,7 @@ class Sources(Protocol):
         After a crash it begins again. Raises Failed with the reason of PostgreSQL's tools.
         """
 
-    def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Loading:
+    def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Progress:
         """Put what was fetched into the database of a running server that is closed to clients.
 
         What an earlier attempt left there is replaced. Without `owners` all belongs to the admin, and no role and no

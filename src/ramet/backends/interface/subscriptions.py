@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from ramet.backends.interface.sources import Loading, SourceAddress
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.values import Progress, Server
 from ramet.model.passwords import Secret
 
 
@@ -76,7 +76,7 @@ class Subscriptions(Protocol):
     def observe(self, server: Server) -> SubscriptionState:
         """Return how far the subscription of a serving server is."""
 
-    def finish(self, server: Server, timeout_seconds: float) -> Loading:
+    def finish(self, server: Server, timeout_seconds: float) -> Progress:
         """Wait until all is applied that the source has committed at the first call; then end the subscription.
 
         The values of sequences are carried over before. Publication, slot and password are removed.

@@ -1,19 +1,10 @@
 """Another major version of PostgreSQL for the data of a server."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Progress, Server
 from ramet.model.upgrade import Statement, Survey, UpgradeFacts
-
-
-@dataclass(frozen=True)
-class Upgrading:
-    """How far the upgrade of a server's data is: `facts` for the report when it is over, `progress` until then."""
-
-    facts: dict[str, Any] | None
-    progress: str = ""
 
 
 class Upgrades(Protocol):
@@ -34,7 +25,7 @@ class Upgrades(Protocol):
     def prepare(self, server: Server) -> None:
         """Take out of a running server, closed to clients, what the platform put there for this version alone."""
 
-    def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Upgrading:
+    def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Progress:
         """Bring the data of a stopped server from `from_major` to the version of `server`; watch for that long.
 
         It was shut down cleanly after `prepare`. Raises Failed with PostgreSQL's reason.

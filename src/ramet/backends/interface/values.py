@@ -147,8 +147,8 @@ class Capture:
 
 
 @dataclass(frozen=True)
-class Recovery:
-    """How far the recovery of a captured volume is: `facts` for the report when it is over, `progress` until then."""
+class Progress:
+    """How far something is that takes many calls: `facts` for the report when it is over, `progress` until then."""
 
     facts: dict[str, Any] | None
     progress: str = ""

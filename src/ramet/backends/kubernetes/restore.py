@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
-from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.kubernetes import manifests, names, snapshots
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
@@ -97,9 +97,9 @@ class KubernetesRestore:
         self.place.api.patch(Volume, names.volume_name(child.service_id), note)
         return facts
 
-    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
+    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
         """Leave it to the server's start, which recovers an image of a crashed server."""
-        return Recovery({})
+        return Progress({})
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return the unlogged tables; and remove the snapshot that the fork was made from."""

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
-from ramet.backends.interface.sources import Loading, SourceAddress
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.values import Progress, Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row, Volume
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret
@@ -54,25 +54,25 @@ class MemoryFollowers:
         if server.upstream is not None and server.upstream.makes_slot:
             self.slots.add(own_slot(server.service_id))
 
-    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
+    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Progress:
         with self.memory.lock:
             if server.service_id not in self.fetched:
                 self.fetched.add(server.service_id)
-                return Loading(None, "begun")
+                return Progress(None, "begun")
             if self.kept.get(server.service_id, self.password.reveal()) != self.password.reveal():
                 raise AssertionError("BUG: another password was kept than the one that was sent")
             self.memory.volumes.setdefault(server.service_id, Volume(secured=True))
             self._receive(server)
-            return Loading({"received_bytes": len(self.rows) * ROW_BYTES})
+            return Progress({"received_bytes": len(self.rows) * ROW_BYTES})
 
-    def copy_again(self, server: Server, timeout_seconds: float) -> Loading:
+    def copy_again(self, server: Server, timeout_seconds: float) -> Progress:
         with self.memory.lock:
             if self.failure is not None:
                 raise Failed("COPY_FAILED", self.failure)
             if server.service_id not in self.copied:
                 self.copied.add(server.service_id)
-                return Loading(None, "begun")
-            return Loading({"timeline": self.timeline, "redo_lsn": "F/0"})
+                return Progress(None, "begun")
+            return Progress({"timeline": self.timeline, "redo_lsn": "F/0"})
 
     def replace(self, server: Server, *, keeps_wal: bool) -> None:
         with self.memory.lock:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.memory.volumes import ROW_BYTES, MemoryPart, Row, Volume
 from ramet.errors import Failed
 from ramet.model.gaps import Gap
@@ -46,12 +46,12 @@ class MemoryRestore(MemoryPart):
         facts = {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows))}
         return Capture(source.target, facts | {"archive": _downloaded(source, rows)})
 
-    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
+    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
         """Prove that no row is from after the target."""
         rows = self._memory.volume(child.service_id).rows
         if capture.recover_to is not None and any(row.committed_at > capture.recover_to for row in rows):
             raise Failed("WRONG_STOP_POINT", "Recovery went beyond the target")
-        return Recovery({"rows": len(rows)})
+        return Progress({"rows": len(rows)})
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Find nothing that did not come along."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from ramet.backends.interface.sources import Destination, Loading, Locale, SourceAddress, SourceFacts
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.sources import Destination, Locale, SourceAddress, SourceFacts
+from ramet.backends.interface.values import Progress, Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row
 from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret
@@ -49,23 +49,23 @@ class MemorySources:
         timeout_seconds: float,
         *,
         schema_only: bool = False,
-    ) -> Loading:
+    ) -> Progress:
         if self.kept.get(server.service_id, self.password.reveal()) != self.password.reveal():
             raise AssertionError("BUG: another password was kept than the one that was sent")
         if self.fault is not None:
             raise self.fault
         if server.service_id in self.fetched:
-            return Loading({"received_bytes": len(self.rows) * ROW_BYTES, "seconds": 0.0})
+            return Progress({"received_bytes": len(self.rows) * ROW_BYTES, "seconds": 0.0})
         self.fetched.add(server.service_id)
-        return Loading(None, "begun")
+        return Progress(None, "begun")
 
-    def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Loading:
+    def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Progress:
         with self.memory.lock:
             volume, now = self.memory.running(server.service_id), self.memory.clock()
             if volume.is_open:
                 raise AssertionError("BUG: loaded while clients are let in")
             volume.rows[:] = [Row(now, value) for value in self.rows]
-        return Loading({"tables": facts.table_count, "problems": [], "seconds": 0.0})
+        return Progress({"tables": facts.table_count, "problems": [], "seconds": 0.0})
 
     def discard(self, service_id: str) -> None:
         self.kept.pop(service_id, None)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from ramet.backends.interface.sources import Loading, SourceAddress
+from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState, missing_subscription
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Progress, Server
 from ramet.backends.memory.sources import MemorySources
 from ramet.backends.memory.volumes import Memory, Row
 from ramet.errors import Invalid
@@ -45,11 +45,11 @@ class MemorySubscriptions:
             volume.rows[:] = [Row(self.memory.clock(), value) for value in self.sources.rows]
         return SubscriptionState(1, 1, 0)
 
-    def finish(self, server: Server, timeout_seconds: float) -> Loading:
+    def finish(self, server: Server, timeout_seconds: float) -> Progress:
         if server.service_id in self.subscribed:
             self.observe(server)
         self.discard(server.service_id)
-        return Loading({"sequences": 0})
+        return Progress({"sequences": 0})
 
     def detach(self, server: Server) -> None:
         self.memory.running(server.service_id)

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from ramet.backends.interface.upgrades import Upgrading
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Progress, Server
 from ramet.backends.memory.volumes import Memory
 from ramet.errors import Failed
 from ramet.model.upgrade import Refusal, Statement, StatementPlan, Survey, UpgradeExtension, UpgradeFacts
@@ -47,13 +46,13 @@ class MemoryUpgrades:
     def prepare(self, server: Server) -> None:
         self._memory.running(server.service_id).is_prepared = True
 
-    def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Upgrading:
+    def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Progress:
         with self._memory.lock:
             volume = self._memory.volume(server.service_id)
             if volume.running:
                 raise AssertionError("BUG: upgraded while it runs")
             if volume.pg_major == server.pg_major:
-                return Upgrading({"method": "clone", "keeps_statistics": True})
+                return Progress({"method": "clone", "keeps_statistics": True})
             if not volume.is_prepared:
                 raise AssertionError("BUG: upgraded before it was prepared")
             if self.fault is not None:
@@ -61,7 +60,7 @@ class MemoryUpgrades:
             volume.pg_major, volume.is_prepared = server.pg_major, False
             if self.loses_rows:
                 del volume.rows[-1:]
-            return Upgrading(None, "begun")
+            return Progress(None, "begun")
 
     def hand_over(self, from_id: str, to_id: str) -> None:
         """Move the volume; its roles have their passwords."""

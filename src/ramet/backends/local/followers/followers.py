@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
-from ramet.backends.interface.sources import Loading, SourceAddress
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.followers import lag, slot
 from ramet.backends.local.followers.base_copy import UNFINISHED, BaseCopy, remove
 from ramet.backends.local.followers.examine import examine
@@ -91,15 +91,15 @@ class LocalFollowers:
         if upstream.makes_slot:
             slot.make(directory, self.vault, server.service_id, upstream, sealed)
 
-    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Loading:
+    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Progress:
         copy = self._copy_of(server)
         done = copy.directory / _FETCHED
         if not copy.paths.data.exists():
             done.unlink(missing_ok=True)
         facts = self.jobs.kept_result(copy.paths, done, copy.fetch, timeout_seconds, code="LOAD_FAILED")
-        return Loading(facts, "" if facts is not None else copy.progress())
+        return Progress(facts, "" if facts is not None else copy.progress())
 
-    def copy_again(self, server: Server, timeout_seconds: float) -> Loading:
+    def copy_again(self, server: Server, timeout_seconds: float) -> Progress:
         copy = self._copy_of(server)
         done = copy.directory / _COPIED
         if not (copy.paths.root / UNFINISHED).exists():
@@ -110,7 +110,7 @@ class LocalFollowers:
             return copy.fetch_again()
 
         facts = self.jobs.kept_result(copy.paths, done, begin, timeout_seconds, code="COPY_FAILED")
-        return Loading(facts, "" if facts is not None else copy.progress())
+        return Progress(facts, "" if facts is not None else copy.progress())
 
     def replace(self, server: Server, *, keeps_wal: bool) -> None:
         paths = self.instances.paths(server.service_id)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ramet.backends.interface.values import Capture, Recovery
+from ramet.backends.interface.values import Capture, Progress
 from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.restore.standby_copy import RECOVERED_ON, STANDBY, ended_at
@@ -37,13 +37,13 @@ _BAD_RECORD = re.compile(
 )
 
 
-def recover(place: SingleUser, capture: Capture, timeout_seconds: float) -> Recovery:
+def recover(place: SingleUser, capture: Capture, timeout_seconds: float) -> Progress:
     """Recover a captured data directory to the state that `capture` names; wait for at most `timeout_seconds`.
 
     Raises Failed when recovery fails, or stopped at another point.
     """
     found = recovered(place, capture, timeout_seconds)
-    return Recovery(None, found) if isinstance(found, str) else Recovery(found[1])
+    return Progress(None, found) if isinstance(found, str) else Progress(found[1])
 
 
 def recovered(place: SingleUser, capture: Capture, timeout_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
@@ -77,11 +77,11 @@ def is_recovered(capture: Capture) -> bool:
     return capture.recover_to is None and TO_THE_END not in capture.facts and bool(capture.facts["clean"])
 
 
-def as_captured(capture: Capture) -> Recovery:
+def as_captured(capture: Capture) -> Progress:
     """Return the facts of a capture that needs no recovery."""
     facts = capture.facts
     known = {"last_commit_time": facts.get("last_commit_time"), "wal_replayed_bytes": 0}
-    return Recovery({"stop_lsn": facts["end_lsn"], "timeline": facts["timeline"], **known})
+    return Progress({"stop_lsn": facts["end_lsn"], "timeline": facts["timeline"], **known})
 
 
 def recovery_settings(capture: Capture) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ramet.backends.interface.values import Capture, Recovery, Server, SnapshotFacts, Source
+from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, standby_copy, warm_copy
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.capture import Capturing, check_boot
@@ -48,7 +48,7 @@ class LocalRestore:
         self.pool.check_wal_room()
         return Capturing(self.instances, self.pool.driver).capture(child, source)
 
-    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Recovery:
+    def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
         if recovery.is_recovered(capture):
             return recovery.as_captured(capture)
         paths = self.instances.paths(child.service_id)

@@ -13,8 +13,8 @@ from typing import Any
 
 import psycopg
 
-from ramet.backends.interface.sources import Destination, Loading, SourceAddress, SourceFacts
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.sources import Destination, SourceAddress, SourceFacts
+from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.server.read_only_storage import Room
@@ -78,11 +78,11 @@ class LocalSources:
         timeout_seconds: float,
         *,
         schema_only: bool = False,
-    ) -> Loading:
+    ) -> Progress:
         work = Import(self.instances, server, schema_only)
         return self._watch(work, _FETCHED, lambda: work.fetch(source, facts), timeout_seconds)
 
-    def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Loading:
+    def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Progress:
         work = Import(self.instances, server)
         return self._watch(work, _LOADED, lambda: work.load(facts, owners=owners), timeout_seconds)
 
@@ -94,13 +94,13 @@ class LocalSources:
         for path in (directory, paths.sockets / "source"):
             shutil.rmtree(path, ignore_errors=not path.exists())
 
-    def _watch(self, work: Import, name: str, act: Callable[[], dict[str, Any]], timeout_seconds: float) -> Loading:
+    def _watch(self, work: Import, name: str, act: Callable[[], dict[str, Any]], timeout_seconds: float) -> Progress:
         """Go on with a part of an import unless it is done."""
         facts = self.jobs.kept_result(work.paths, work.directory / name, act, timeout_seconds, code="LOAD_FAILED")
         if facts is None:
             self._check_room()
-            return Loading(None, work.progress())
-        return Loading(facts)
+            return Progress(None, work.progress())
+        return Progress(facts)
 
     def _check_room(self) -> None:
         """Raise Exhausted before what is imported takes the space that other services need to go on."""

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from ramet.backends.interface.sources import Loading, SourceAddress
+from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState, missing_subscription
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
@@ -97,10 +97,10 @@ class LocalSubscriptions:
         problem = f"The subscription failed {failures} times: the log of the service says why."
         return SubscriptionState(tables, copied, lag, problem if failures and not receives else None)
 
-    def finish(self, server: Server, timeout_seconds: float) -> Loading:
+    def finish(self, server: Server, timeout_seconds: float) -> Progress:
         paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
         if not (directory_of(paths) / _SOURCE).exists():
-            return Loading({})  # it was finished before
+            return Progress({})  # it was finished before
         kept = self._kept(paths)
         end_file = directory_of(paths) / _END
         try:
@@ -111,13 +111,13 @@ class LocalSubscriptions:
                 end = end_file.read_text()
                 if not self._await(paths, publisher, end, timeout_seconds):
                     lag, _ = publisher.lag()
-                    return Loading(None, f"{lag} bytes behind the source")
+                    return Progress(None, f"{lag} bytes behind the source")
                 count = self._carry_over(paths, name, publisher)
                 publisher.remove()
         except psycopg.OperationalError as error:
             raise _unreachable(kept.source, error) from error
         shutil.rmtree(directory_of(paths))
-        return Loading({"end_lsn": end, "sequences": count})
+        return Progress({"end_lsn": end, "sequences": count})
 
     def detach(self, server: Server) -> None:
         paths, name = self.instances.paths(server.service_id), name_of(server.service_id)

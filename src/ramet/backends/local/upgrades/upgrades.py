@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ramet.backends.interface.archive import ARCHIVE_BUSY
-from ramet.backends.interface.upgrades import Upgrading
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
@@ -57,12 +56,12 @@ class LocalUpgrades:
         platform_objects.take_out(paths)
         cluster.prepare(self.instances, paths, keeps_statistics=keeps_statistics)
 
-    def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Upgrading:
+    def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Progress:
         of = self.instances.installations.of
         made = Cluster(self.instances, self.pool.driver, server, of(from_major), of(server.pg_major))
         if made.facts() is None:
             self._run(server, "upgrade", made.upgrade, timeout_seconds)
-        return Upgrading(made.facts(), made.progress())
+        return Progress(made.facts(), made.progress())
 
     def hand_over(self, from_id: str, to_id: str) -> None:
         """Rename the directory of a service, which is one act; what belongs to its id alone is made again."""
