@@ -6,6 +6,7 @@ import pytest
 
 from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.poolers import Poolers
@@ -31,6 +32,7 @@ PROTOCOLS = (
     Followers,
     Subscriptions,
     Replacements,
+    Endpoints,
 )
 MOST_METHODS = 15
 
@@ -63,6 +65,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
                 "followers",
                 "subscriptions",
                 "replacements",
+                "endpoints",
             ),
             PROTOCOLS,
             strict=True,
