@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,7 @@ def test_everything_comes_back_on_another_machine(
         connection.execute("INSERT INTO entry SELECT generate_series(1, 1000)")
         connection.execute("CREATE ROLE reader LOGIN PASSWORD 'a password of a tenant'")
         connection.execute("GRANT SELECT ON entry TO reader")
+    restore_after_a_mistake(first, lost)
     first.ask("PUT", f"/services/{lost.ids['shop']}/restoreSettings", {"window_days": 3})
     first.ask("POST", f"/services/{lost.ids['shop']}/enablePooler")
     reports = {"name": "reports", "nodes": 1, "cpu_millis": 500, "memory_gbs": 1}
@@ -165,6 +167,19 @@ def test_everything_comes_back_on_another_machine(
     assert second.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
     second.await_idle()
     assert second.leftovers() == []
+
+
+def restore_after_a_mistake(instance: Instance, lost: Lost) -> None:
+    """Lose rows in a service whose archive has begun, and restore it in place: what comes back has them again."""
+    shop = lost.ids["shop"]
+    instance.await_archived(shop)
+    good = datetime.now(UTC)
+    with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
+        connection.execute("DELETE FROM entry")
+    with instance.client() as client:
+        begun = client.restore_service(shop, target_time=good.isoformat(), confirm="shop")
+        assert client.wait_restored(shop, begun.restore_id).error is None
+        client.wait_ready(shop)
 
 
 def further_endpoints(ask: Callable[[str, str], Any], service_id: str) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
+from ramet.model.archive import SETTING
 from ramet.model.environment import Environment
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_down, status_of
@@ -204,7 +205,7 @@ class RestoreInPlace(Steps):
             created_at=self.tools.clock(),
             verifier=service.verifier,
             origin=service.origin,
-            settings=service.settings,
+            settings={**service.settings, SETTING: False},  # the archive of the service has it
         )
         services.insert_service(tx, before)
         services.update_service(tx, before.id, operation_id=work.operation_id, report=service.report)

@@ -3,7 +3,8 @@
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -105,6 +106,10 @@ class LocalReplacements:
         for snapshot_id in snapshot_ids:
             kept = snapshots.directory_of(giver, snapshot_id)
             if kept.is_dir():
+                # Before the exchange the service had other data: its snapshots and base backups go by this time.
+                base = snapshots.base_of(giver, snapshot_id)
+                facts = replace(base.facts, taken_at=datetime.now(UTC))
+                snapshots.record(giver, snapshot_id, replace(base, facts=facts))
                 kept.rename(snapshots.directory_of(taker, snapshot_id))
         self._add_histories(giver, taker)
         self.instances.quotas.adopt(place_of(taker), giver.data)

@@ -3,22 +3,51 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.off_host import shipping
+from ramet.backends.local.off_host.base_uploads import is_due
+from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress
 from ramet.backends.local.off_host.shipping import Seen, Watch
 from ramet.backends.local.sql import connections
-from ramet.backends.local.wal.segment import SEGMENT_BYTES
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment
 from tests.backends.local.forks import append, paths_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = AT + timedelta(seconds=5)
 
 
-@pytest.mark.parametrize(("end", "until"), [(4 * SEGMENT_BYTES, AT), (4 * SEGMENT_BYTES - 1, None)])
-def test_a_time_is_archived_with_the_wal_before_it(end: int, until: datetime | None) -> None:
+@pytest.mark.parametrize(("number", "until"), [(3, AT), (2, None)])
+def test_a_time_is_archived_with_the_wal_before_it(number: int, until: datetime | None) -> None:
     watch = Watch([Seen(AT, 4 * SEGMENT_BYTES, "700:700:")])
-    assert watch.archived_until(end) == until
+    assert watch.archived_until(Segment(1, number), 1) == until
+
+
+@pytest.mark.parametrize(
+    ("last", "base_timeline", "until"),
+    [
+        (Segment(1, 9), 1, AT),
+        (Segment(2, 3), 1, AT),
+        (Segment(1, 9), 2, AT),
+        (Segment(2, 2), 2, AT),
+        (Segment(2, 3), 2, LATER),
+    ],
+)
+def test_after_a_restore_in_place_a_time_is_archived_with_a_base_backup_of_its_timeline(
+    last: Segment, base_timeline: int, until: datetime
+) -> None:
+    watch = Watch([Seen(AT, 1000, "700:700:"), Seen(LATER, 4 * SEGMENT_BYTES, "700:700:", timeline=2)])
+    assert watch.archived_until(last, base_timeline) == until
+
+
+def test_a_base_backup_is_due_once_the_timeline_of_the_last_one_was_left() -> None:
+    base = Base("20260101T000000", AT, "0/3000000", "0/3000100", "000000010000000000000003")
+    bases, before = BaseProgress(newest=base), WalProgress("000000010000000000000004", ("00000001.history",))
+    assert not is_due(bases, before, AT)
+    assert is_due(bases, replace(before, other_files=("00000002.history",)), AT)
+    assert is_due(bases, replace(before, segment="000000020000000000000001"), AT)
 
 
 @pytest.mark.parametrize(("seconds", "wants"), [(44, False), (46, True)])

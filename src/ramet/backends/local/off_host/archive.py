@@ -40,16 +40,17 @@ from ramet.backends.local.off_host.shipping import Watch
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Error
 from ramet.machine.secret_files import kept_secret
 from ramet.model.gaps import Gap
-from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 _UPLOAD = "base-backup"
 _UPLOADS_AT_ONCE = 2
 _MANY_SEGMENTS = 8
 _CHECK_SECONDS = 60.0
+_LEFT = "The archive has the service as it was before its restore in place, until the next base backup is complete"
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ class LocalArchive:
             if waiting > _MANY_SEGMENTS
             else None
         )
-        problem = problem or behind or shown_faults(checked) or _shown_hole(paths, advanced)
+        left = _LEFT if shipping.is_left(progress, bases.newest) else None
+        problem = problem or behind or left or shown_faults(checked) or _shown_hole(paths, advanced)
         return ArchiveState(advanced.archived_until, bases.newest.taken_at, problem, list(_gaps(advanced)))
 
     def _lost_base(self, server: Server, paths: ServicePaths, bucket: Bucket, newest: Base | None) -> str | None:
@@ -130,13 +132,15 @@ class LocalArchive:
         kept = tuple(h for h in progress.holes if h.following > self._kept_from.get(server.archive_name, ""))
         progress = shipping.bridged(replace(progress, holes=kept), newest)
         needs_wal = newest.begin_lsn != newest.end_lsn  # of a server that was shut down it needs none
-        is_behind = needs_wal and shipping.end_of(progress) < lsn_number(newest.end_lsn)
+        is_behind = needs_wal and shipping.is_behind(progress, newest)
         if shipping.open_hole(progress) is not None or is_behind:
             return progress
         if watch is not None:
-            until = watch.archived_until(shipping.end_of(progress))
+            begin = segment_named(newest.begin_segment)
+            timeline = shipping.timeline_of(progress) if begin is None else begin.timeline
+            until = watch.archived_until(segment_named(progress.segment), timeline)
         else:
-            until = datetime.now(UTC) if is_complete else None
+            until = datetime.now(UTC) if is_complete and not shipping.is_left(progress, newest) else None
         return progress if until is None else replace(progress, archived_until=until)
 
     def _back_up(

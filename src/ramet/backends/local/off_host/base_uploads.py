@@ -15,10 +15,11 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host.exclusive import kept_in_place
 from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
-from ramet.backends.local.off_host.shipping import end_of, end_of_hole, open_hole
+from ramet.backends.local.off_host.shipping import end_of, end_of_hole, is_left, open_hole
 from ramet.backends.local.restore import base_backup, snapshots
 from ramet.backends.local.restore.single_user import LABEL
 from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal.segment import segment_named
 from ramet.machine.installation import Installation
 from ramet.model.snapshot import lsn_number
 
@@ -31,10 +32,11 @@ _MOST_WAL_BYTES = 4 * 1024**3
 def is_due(bases: BaseProgress, wal: WalProgress, now: datetime) -> bool:
     """Tell whether a base backup is due: none is there, the newest is a week old or before a hole, or much WAL follows.
 
-    One from the future was taken while the clock was wrong, and would keep the next one away.
+    Nothing of a service whose data was replaced can be restored without one of its new timeline. One from the future
+    was taken while the clock was wrong, and would keep the next one away.
     """
     newest = bases.newest
-    if newest is None or bases.snapshot_id is not None or open_hole(wal) is not None:
+    if newest is None or bases.snapshot_id is not None or open_hole(wal) is not None or is_left(wal, newest):
         return True
     wal_bytes = end_of(wal) - lsn_number(newest.begin_lsn)
     age = now - newest.taken_at
@@ -58,7 +60,7 @@ class BaseUpload:
     def _run(self) -> str:
         snapshot_id = read_progress(self.paths, BaseProgress).snapshot_id
         if snapshot_id is None or not self._tree(snapshot_id).is_dir():
-            snapshot_id = snapshots.newest(self.paths)
+            snapshot_id = self._chosen()
             if self._is_before_hole(snapshot_id) or self._is_newest(snapshot_id):
                 return ""
             self._begin(snapshot_id)
@@ -69,6 +71,15 @@ class BaseUpload:
         write_progress(self.paths, BaseProgress(newest=base))
         self._remove()
         return ""
+
+    def _chosen(self) -> str:
+        """Return the newest snapshot; of a timeline that the archive has no base backup of, the first one."""
+        progress = read_progress(self.paths, BaseProgress)
+        begin = segment_named("" if progress.newest is None else progress.newest.begin_segment)
+        newest = snapshots.newest(self.paths)
+        known = snapshots.in_wal_order(self.paths)
+        later = [name for name, base in known if begin is not None and base.facts.timeline > begin.timeline]
+        return next((name for name in later if not self._is_before_hole(name)), newest)
 
     def _is_before_hole(self, snapshot_id: str) -> bool:
         """Tell whether a snapshot is from before a hole, so that nothing after the hole can be restored with it."""

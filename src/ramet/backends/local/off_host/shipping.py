@@ -21,14 +21,18 @@ from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, end_of_reco
 from ramet.errors import Unavailable
 from ramet.model.snapshot import lsn_number
 
+TIMELINE_DIGITS = 8
 _QUIET_SEGMENT = timedelta(seconds=45)
 # The time comes first: what was committed before it is in the WAL before the LSN.
-_STATE = "SELECT clock_timestamp(), pg_current_wal_insert_lsn()::text, pg_current_snapshot()::text"
+_STATE = (
+    "SELECT clock_timestamp(), pg_current_wal_insert_lsn()::text, pg_current_snapshot()::text,"
+    " pg_walfile_name(pg_current_wal_insert_lsn())"
+)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The state of a server at a time: everything committed before `at` is in the WAL before `lsn`.
+    """The state of a server at a time: everything committed before `at` is in the WAL of `timeline` before `lsn`.
 
     `transactions` names those that run and the next one: while it is the same, none has ended.
     """
@@ -36,6 +40,7 @@ class Seen:
     at: datetime
     lsn: int
     transactions: str
+    timeline: int = 1
 
 
 @dataclass
@@ -51,9 +56,12 @@ class Watch:
             self.waiting = self.waiting[::2]
         self.waiting.append(seen)
 
-    def archived_until(self, end: int) -> datetime | None:
-        """Return the time before which all commits are in the WAL before `end`; None when that is not known."""
-        while self.waiting and self._is_archived(self.waiting[0], end):
+    def archived_until(self, last: Segment | None, base_timeline: int) -> datetime | None:
+        """Return the time before which all commits can be restored with the WAL up to a segment; None: not known.
+
+        With a base backup of an earlier timeline nothing that a service did after a restore in place can be restored.
+        """
+        while self.waiting and self._is_archived(self.waiting[0], last, base_timeline):
             self.archived = self.waiting.pop(0)
         return None if self.archived is None else self.archived.at
 
@@ -63,20 +71,24 @@ class Watch:
             self.archived is None or self.waiting[-1].at - self.waiting[0].at > _QUIET_SEGMENT
         )
 
-    def _is_archived(self, seen: Seen, end: int) -> bool:
+    def _is_archived(self, seen: Seen, last: Segment | None, base_timeline: int) -> bool:
         """Tell whether it is archived: its WAL is, or no transaction has ended since a state that is."""
-        is_unchanged = self.archived is not None and self.archived.transactions == seen.transactions
-        return seen.lsn <= end or is_unchanged
+        if seen.timeline > base_timeline:
+            return False
+        before = self.archived
+        if before is not None and (before.timeline, before.transactions) == (seen.timeline, seen.transactions):
+            return True
+        return last is not None and (seen.timeline, seen.lsn) <= (last.timeline, last.end)
 
 
 def see(paths: ServicePaths) -> Seen | None:
     """Return the state of a serving server, None when it does not serve."""
     try:
         with connections.connect(paths, timeout_seconds=2, statement_timeout="2s") as connection:
-            at, lsn, transactions = row(connection, _STATE)
+            at, lsn, transactions, name = row(connection, _STATE)
     except (Unavailable, psycopg.Error):
         return None
-    return Seen(at, end_of_records(lsn), transactions)
+    return Seen(at, end_of_records(lsn), transactions, int(name[:TIMELINE_DIGITS], 16))
 
 
 def switch_segment(paths: ServicePaths) -> None:
@@ -118,15 +130,35 @@ def waiting_segments(paths: ServicePaths, progress: WalProgress) -> int:
     return sum(1 for _ in _unsent(paths, progress))
 
 
+def timeline_of(progress: WalProgress) -> int:
+    """Return the newest timeline of which the store has WAL or the history: that of the service's present data."""
+    return max(
+        (int(name[:TIMELINE_DIGITS], 16) for name in (progress.segment, *progress.other_files) if name), default=1
+    )
+
+
+def is_left(progress: WalProgress, base: Base) -> bool:
+    """Tell whether a service has left the timeline of a base backup: its data was replaced since."""
+    begin = segment_named(base.begin_segment)
+    return begin is not None and begin.timeline < timeline_of(progress)
+
+
 def end_of(progress: WalProgress) -> int:
     """Return the LSN before which the store has all WAL that is not in a hole; 0 before the first segment."""
     segment = segment_named(progress.segment)
     return 0 if segment is None else segment.end
 
 
+def is_behind(progress: WalProgress, base: Base) -> bool:
+    """Tell whether the store lacks WAL that a base backup needs to become consistent."""
+    last, begin = segment_named(progress.segment), segment_named(base.begin_segment)
+    has_begun = last is not None and (begin is None or last.timeline >= begin.timeline)
+    return not has_begun or end_of(progress) < lsn_number(base.end_lsn)
+
+
 def bridged(progress: WalProgress, base: Base) -> WalProgress:
     """Return the progress once a base backup is complete: nothing is restored across a hole before it any more."""
-    if end_of(progress) < lsn_number(base.end_lsn):
+    if is_behind(progress, base):
         return progress
     begin = lsn_number(base.begin_lsn)
     holes = (
@@ -169,7 +201,7 @@ def _unsent(paths: ServicePaths, progress: WalProgress) -> Iterator[Segment]:
 def _missing_before(segment: Segment, progress: WalProgress) -> Segment | None:
     """Return the first segment that lacks between the last one that was sent and another one."""
     last = segment_named(progress.segment)
-    if last is None or segment.number <= last.number + 1:
+    if last is None or segment.timeline != last.timeline or segment.number <= last.number + 1:
         return None
     return Segment(segment.timeline, last.number + 1)
 
