@@ -9,6 +9,8 @@ import pytest
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets
 from ramet.control.duties.health import Health
+from ramet.control.labels import set_labels
+from ramet.control.life_spans import extend_service
 from ramet.control.poolers import enable_pooler
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
@@ -24,8 +26,10 @@ from ramet.control.services import (
 )
 from ramet.errors import Invalid, WrongState
 from ramet.ids import new_id
+from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.life_span import LifeTerms
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
@@ -114,6 +118,21 @@ def test_what_was_replaced_is_a_paused_service_from_which_the_restore_is_undone(
     start_service(world.plane, world.project.id, previous.id)
     world.worker.run_until_idle()
     assert world.backend.values(previous.id) == ["one", "later"]
+
+
+def test_the_state_before_is_found_by_the_labels_expires_with_the_service_and_is_not_archived(
+    world: World, shop: Service
+) -> None:
+    set_labels(world.plane, world.project.id, shop.id, {"pr": "42"})
+    extend_service(world.plane, world.project.id, shop.id, LifeTerms(ttl_seconds=7200))
+    set_environment(world.plane, world.project.id, shop.id, Environment.PROD)
+    found = restore(world, shop, RestoreRequest(target_time=now(world), confirm="shop"))
+    previous, after = seen(world, str(found.previous_service_id)), seen(world, shop.id)
+    assert previous.life_span is not None
+    assert after.life_span is not None
+    assert (previous.labels, previous.life_span.expires_at) == ({"pr": "42"}, after.life_span.expires_at)
+    assert (is_archived(previous), is_archived(after)) == (False, True)
+    assert not previous.protected
 
 
 def test_times_before_and_after_a_restore_can_both_be_forked(world: World, shop: Service) -> None:

@@ -205,6 +205,8 @@ class RestoreInPlace(Steps):
             created_at=self.tools.clock(),
             verifier=service.verifier,
             origin=service.origin,
+            labels=service.labels,
+            life_span=None if service.life_span is None else service.life_span.as_granted,
             settings={**service.settings, SETTING: False},  # the archive of the service has it
         )
         services.insert_service(tx, before)
@@ -250,9 +252,9 @@ class RestoreInPlace(Steps):
         release_holds(tx, work)
         reason = f"It could not be opened after its restore: {error}" if work.state.is_open else None
         was = services.get_service(tx, work.subject)
-        finish(tx, work, down_reason=reason if reason or was is None else was.down_reason)
+        resumed = {"paused": False} if work.state.is_open else {}
+        finish(tx, work, down_reason=reason if reason or was is None else was.down_reason, **resumed)
         if work.state.is_open:
-            services.update_service(tx, work.subject, paused=False)
             services.release_claims(tx, work.operation_id, paused=True, ready_at=self.tools.clock())
         else:
             snapshots.delete_unheld(tx, work.subject, [work.state.snapshot_id], work.operation_id)
