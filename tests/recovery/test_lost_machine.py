@@ -177,7 +177,7 @@ def restore_after_a_mistake(instance: Instance, lost: Lost) -> None:
     with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
         connection.execute("DELETE FROM entry")
     with instance.client() as client:
-        begun = client.restore_service(shop, target_time=good.isoformat(), confirm="shop")
+        begun = client.restore_service(shop, target_time=good.isoformat(), keep_previous=False, confirm="shop")
         assert client.wait_restored(shop, begun.restore_id).error is None
         client.wait_ready(shop)
 
