@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -104,6 +105,11 @@ def test_a_fork_is_independent_and_a_deleted_follower_leaves_nothing_in_the_sour
         source.run("INSERT INTO orders (note) VALUES ('after the fork')")
         eventually(lambda: rows_of(service, password) == rows_of_source(source), "the change", 0.2)
         assert len(rows_of(fork, str(accepted.initial_password))) == 500
+        target = datetime.now(UTC).isoformat()
+        past = client.fork_service(service.service_id, ForkStrategy.PITR, target_time=target)
+        ready = client.wait_ready(past.service_id, timeout_seconds=120)
+        assert len(rows_of(ready, str(past.initial_password))) == 501
+        client.delete_service(past.service_id)
         assert fork.metadata.following is None
         client.delete_service(fork.service_id)
         client.wait_deleted(fork.service_id, timeout_seconds=120)

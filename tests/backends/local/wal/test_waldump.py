@@ -52,6 +52,20 @@ def test_prepared_transactions_end_when_they_are_decided(backend: LocalBackend, 
     assert before <= end.time <= datetime.now(UTC)
 
 
+def test_a_replicated_transaction_has_the_time_of_its_origin_too(backend: LocalBackend, parent: Server) -> None:
+    before = datetime.now(UTC)
+    with connections.connect(paths_of(backend, parent)) as connection:
+        connection.execute("SELECT pg_replication_origin_create('elsewhere')")
+        connection.execute("SELECT pg_replication_origin_session_setup('elsewhere')")
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO public.ledger (n) VALUES (1)")
+        connection.execute("SELECT pg_replication_origin_xact_setup('0/10', '2020-02-02 02:02:02.02+00')")
+        connection.execute("COMMIT")
+    end = _ends(backend, parent)[-1]
+    assert before <= end.time <= datetime.now(UTC)
+    assert end.origin_time == datetime(2020, 2, 2, 2, 2, 2, 20000, tzinfo=UTC)
+
+
 def test_nothing_is_read_beyond_a_damaged_record(backend: LocalBackend, parent: Server, tmp_path: Path) -> None:
     append(backend, parent, *range(50))
     ends = _ends(backend, parent)

@@ -129,7 +129,7 @@ def _check_end(capture: Capture, control: ControlData, last_commit: datetime | N
     wanted = (capture.facts["timeline"], capture.facts["end_lsn"])
     if TO_THE_END in capture.facts:
         last = capture.facts["cut"]["last_included"]
-        if timeline <= wanted[0] or (last is not None and last["time"] != _shown(last_commit)):
+        if timeline <= wanted[0] or (last is not None and _stored_time(last) != _shown(last_commit)):
             raise _wrong(f"The last transaction is of {_shown(last_commit)} on timeline {timeline}; expected {last}.")
     elif timeline != wanted[0] or lsn_number(redo_lsn) < lsn_number(wanted[1]):
         raise _wrong(f"It reached {redo_lsn} on timeline {timeline}; expected {wanted[1]} on timeline {wanted[0]}.")
@@ -147,9 +147,9 @@ def _check_target(
         raise _wrong(f"It stopped after {stop[1] or stop[2]}; expected {wanted or 'the end of the base backup'}.")
     included, excluded = (capture.facts["cut"][border] for border in ("last_included", "first_excluded"))
     # PostgreSQL does not know the last commit any more when it was killed after recovery.
-    known = _shown(last_commit) or (included and included["time"])
-    if included is not None and known != included["time"]:
-        raise _wrong(f"The last transaction is of {known}; expected {included['time']}.")
+    known = _shown(last_commit) or (included and _stored_time(included))
+    if included is not None and known != _stored_time(included):
+        raise _wrong(f"The last transaction is of {known}; expected {included}.")
     if timeline <= capture.facts["timeline"]:
         raise _wrong(f"It is on timeline {timeline}, which it should have left.")
     return {
@@ -158,6 +158,11 @@ def _check_target(
         "first_excluded_time": excluded["time"],
         "first_excluded_xid": excluded["xid"],
     }
+
+
+def _stored_time(mark: Mapping[str, Any]) -> str:
+    """Return the commit time that PostgreSQL stores of a transaction: of a replicated one, that of its origin."""
+    return str(mark.get("origin_time") or mark["time"])
 
 
 def _replayed_bytes(messages: Sequence[str]) -> dict[str, Any]:

@@ -23,11 +23,15 @@ CLOCK_STEP = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Mark:
-    """The end of one transaction, as reports show it."""
+    """The end of one transaction, as reports show it.
+
+    `origin_time`: PostgreSQL stores this one for a transaction that was replicated (TransactionTreeSetCommitTsData).
+    """
 
     xid: int
     lsn: str
     time: str
+    origin_time: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,9 @@ class Cut:
         """Return the fields that a report stores."""
         found = asdict(self)
         del found["recover_to"]
+        for mark in (found["last_included"], found["first_excluded"]):
+            if mark is not None and mark["origin_time"] is None:
+                del mark["origin_time"]
         return found
 
 
@@ -114,4 +121,4 @@ def _last_commit(ends: Sequence[TransactionEnd]) -> Mark | None:
 
 
 def _mark(end: TransactionEnd) -> Mark:
-    return Mark(end.xid, end.lsn, rfc3339(end.time))
+    return Mark(end.xid, end.lsn, rfc3339(end.time), None if end.origin_time is None else rfc3339(end.origin_time))

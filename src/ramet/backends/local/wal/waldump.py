@@ -21,19 +21,24 @@ _TIME = r"\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}"
 # The global identifier in a PREPARE record is chosen by the tenant: the record's time is the last one on the line.
 _END = re.compile(
     rf"^rmgr: Transaction len \(rec/tot\): +\d+/ *(\d+), tx: +(\d+), lsn: ({_LSN}), prev {_LSN}, desc: "
-    rf"(?:(COMMIT|ABORT)(?:_PREPARED (\d+):)?|(PREPARE) gid .*:) ({_TIME}) UTC",
+    rf"(?:(COMMIT|ABORT)(?:_PREPARED (\d+):)?|(PREPARE) gid .*:) ({_TIME}) UTC"
+    rf"(?:.*; origin: node \d+, lsn {_LSN}, at ({_TIME}) UTC)?",
     re.MULTILINE,
 )
 
 
 class TransactionEnd(NamedTuple):
-    """The record by which a transaction committed, aborted or was prepared, and the length of that record in bytes."""
+    """The record by which a transaction committed, aborted or was prepared, and the length of that record in bytes.
+
+    `origin_time` is that of a transaction that was replicated: when it was committed where it comes from.
+    """
 
     xid: int
     lsn: str
     time: datetime
     committed: bool
     length: int
+    origin_time: datetime | None = None
 
     @property
     def end_lsn(self) -> str:
@@ -100,7 +105,10 @@ def _fault(said: str, start_lsn: int, end_lsn: int) -> tuple[str, str] | None:
 
 
 def _transaction_end(found: re.Match[str]) -> TransactionEnd:
-    length, tx, lsn, kind, prepared_xid, _, time = found.groups()
-    return TransactionEnd(
-        int(prepared_xid or tx), lsn, datetime.fromisoformat(f"{time}+00:00"), kind == "COMMIT", int(length)
-    )
+    length, tx, lsn, kind, prepared_xid, _, time, origin_time = found.groups()
+    at = None if origin_time is None else _utc(origin_time)
+    return TransactionEnd(int(prepared_xid or tx), lsn, _utc(time), kind == "COMMIT", int(length), at)
+
+
+def _utc(time: str) -> datetime:
+    return datetime.fromisoformat(f"{time}+00:00")
