@@ -1,7 +1,7 @@
 """Clients of services that sleep: none is refused, whether it comes while the server sleeps, stops or starts.
 
-Each trial sends clients at once to a service that sleeps, or spread over the time in which it falls asleep. With
-`--kills` Ramet is killed and started again in the meantime.
+Each trial sends 50 clients at once to a service that sleeps. In those of `--spread` the clients come while it falls
+asleep, and in those of `--kills` Ramet is killed by SIGKILL and started again while they come.
 """
 
 import argparse
@@ -63,7 +63,8 @@ def main(words: Sequence[str]) -> int:
     """Run the trials; 0 when no client met an error and nothing is left over."""
     parser = argparse.ArgumentParser(prog="prove sleep")
     parser.add_argument("--trials", type=int, default=50)
-    parser.add_argument("--kills", type=int, default=10, help="trials in which Ramet is killed by SIGKILL (10)")
+    parser.add_argument("--spread", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     arguments = parser.parse_args(words)
     print(f"sleep: seed {arguments.seed}", file=sys.stderr)
@@ -73,7 +74,9 @@ def main(words: Sequence[str]) -> int:
             target = _target(client)
             _time_bare_starts(target, found)
             for trial in range(arguments.trials):
-                _try(target, chance, found, f"trial {trial}", at_once=trial % 2 == 0)
+                _try(target, chance, found, f"trial {trial}", at_once=True)
+            for trial in range(arguments.spread):
+                _try(target, chance, found, f"spread {trial}", at_once=False)
         for trial in range(arguments.kills):
             _try_with_kill(ramet, target, chance, found, f"kill {trial}")
         with ramet.client() as client:

@@ -18,6 +18,7 @@ from ramet.control.poolers import enable_pooler
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest, create_set
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.sleep import submit_sleep
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.life_span import LifeTerms
@@ -96,6 +97,19 @@ def test_a_service_is_announced_and_then_deleted_with_the_reason_in_its_history(
     newest = list_operations(world.plane, world.project.id, service.id).operations[0]
     assert newest.procedure == "delete"
     assert newest.reason == span.reason
+    assert world.leftovers() == []
+
+
+def test_a_service_that_sleeps_is_idle(world: World, time: Time) -> None:
+    life = LifeTerms(idle_ttl_seconds=2 * HOUR)
+    request = CreateRequest("shop", life=life, sleep_after_seconds=600)
+    service = world.settle(services.create_service(world.plane, world.project.id, request))
+    time.passes(600)
+    assert submit_sleep(world.plane, service.id)
+    time.passes(HOUR)
+    assert look(world, service).asleep
+    time.passes(2 * HOUR)
+    assert not exists(world, service)
     assert world.leftovers() == []
 
 

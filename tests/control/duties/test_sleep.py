@@ -1,9 +1,12 @@
 """Services fall asleep when nobody uses them, and clients that wait wake theirs: over the memory backend."""
 
+from datetime import timedelta
+
 import pytest
 
 from ramet.backends.interface.values import Sessions
 from ramet.control import services
+from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
 from ramet.control.duties.sleep import FallingAsleep, Waking
 from ramet.control.poolers import enable_pooler
 from ramet.control.replica_sets import ReplicaSetRequest, create_set
@@ -163,6 +166,16 @@ def test_a_sleeping_service_is_forked_and_snapshotted_without_waking(world: Worl
         assert world.backend.values(fork.id) == ["row"]
         assert fork.sleep_after_seconds is None
     assert look(world, service).asleep
+
+
+def test_a_restore_drill_does_not_wake(world: World) -> None:
+    service = asleep(world)
+    submit_due_drill(world.plane, timedelta(0))
+    world.worker.run_until_idle()
+    found = look(world, service)
+    assert (found.asleep, found.last_verified_at is not None, found.drill_failure) == (True, True, None)
+    record_overdue_drills(world.plane, timedelta(0))
+    assert look(world, service).drill_failure is not None
 
 
 def test_pausing_a_sleeping_service_closes_its_endpoint_and_starting_it_wakes_it(world: World) -> None:

@@ -7,7 +7,7 @@ from ramet.control.plane import Plane
 from ramet.ids import new_id
 from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service, status_of
+from ramet.model.service import Service, shown_status
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339, time_left
 from ramet.procedures.spec import submit
@@ -33,7 +33,7 @@ def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
 def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
     """Record which services were not verified for twice as long as `every`."""
     with plane.store.read() as tx:
-        known = [service for service in services.all_live_services(tx) if status_of(service) is Status.READY]
+        known = [service for service in services.all_live_services(tx) if shown_status(service) is Status.READY]
     for service in known:
         _record_overdue_archive(plane, service, every)
         since = service.last_verified_at or service.ready_at or service.created_at
@@ -68,7 +68,7 @@ def _is_turn_of_archive(plane: Plane, service: Service) -> bool:
 
 def _is_due(plane: Plane, service: Service, every: timedelta) -> bool:
     pause = min(_FIRST_AFTER, every) if service.drilled_at is None else every
-    return status_of(service) is Status.READY and not time_left(_last_drill(service), pause, plane.clock())
+    return shown_status(service) is Status.READY and not time_left(_last_drill(service), pause, plane.clock())
 
 
 def _last_drill(service: Service) -> datetime:
