@@ -6,7 +6,6 @@ from datetime import timedelta
 from urllib.parse import urlencode
 
 import pytest
-from msgspec.structs import replace
 
 from harness.waiting import eventually
 from ramet.console.auth.csrf import CSRF_FIELD
@@ -16,15 +15,11 @@ from ramet.control.duties.archive import OffHostArchive
 from ramet.control.plane import utc_now
 from ramet.control.restore import list_snapshots
 from ramet.control.services import list_services
-from ramet.errors import Failed
-from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
 from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
-from ramet.store import services
-from ramet.store.operations import submit
-from ramet.store.tables import operation, snapshot
+from ramet.store.tables import snapshot
 from tests.console.visitor import Visitor
 
 _LIMIT_BYTES = 150_000
@@ -285,136 +280,6 @@ def test_not_found_is_json_for_programs_and_a_page_for_browsers(visitor: Visitor
         assert (seen.status_code, seen.headers["content-type"].partition(";")[0]) == (404, "text/html")
 
 
-def test_a_service_without_disk_space_is_shown_as_read_only_with_the_remedy(visitor: Visitor) -> None:
-    visitor.sign_in()
-    page = f"/console/services/{visitor.ready().id}"
-    assert "READ-ONLY" not in visitor.see(page) + visitor.see("/console/")
-    visitor.world.backend.short_of_room = "The storage has 7 MiB left. Delete services."
-    visitor.world.runtime.schedule.perform_due()
-    assert "The storage has 7 MiB left. Delete services." in visitor.see(page)
-    assert "READ-ONLY" in visitor.see("/console/")
-
-
-def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise Failed("NO_BLOCKS", "The disk has no room for a fork")
-
-    visitor.sign_in()
-    service = visitor.ready()
-    monkeypatch.setattr(visitor.world.backend.restore, "capture", refuse)
-    (first,) = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)
-    chosen = {"strategy": "LAST_SNAPSHOT", "name": "doomed", "environment": "PROD", "size": "500/2"}
-    visitor.send(f"/console/services/{service.id}/fork", **chosen)
-    doomed = visitor.named("doomed")
-    page = f"/console/services/{doomed.id}"
-    eventually(lambda: visitor.named("doomed").failed_at is not None)
-    assert status_of(visitor.named("doomed")) is Status.UNSTABLE
-    assert f":{doomed.port}<" not in visitor.see("/console/")
-    failed = visitor.see(page)
-    assert "The disk has no room for a fork" in failed
-    assert "shop is unchanged" in failed
-    assert re.search(r'<li class="failed"><span>Copy the parent', failed)
-    awaited = {"HX-Request": "true", "HX-Target": "progress"}
-    assert visitor.client.get(page, headers=awaited).headers["hx-redirect"] == page
-    assert not re.search(rf'href="{page}/(rename|password|pool|window)"', failed)
-    with visitor.world.runtime.store.write() as tx:
-        services.update_service(tx, doomed.id, failed_at=utc_now() - timedelta(minutes=1))
-    assert visitor.client.get(page, headers=awaited).headers["hx-redirect"] == page
-    gone = visitor.see(page, 404)
-    assert "Creation failed." in gone
-    assert "The disk has no room for a fork" in gone
-    assert "the parent is unchanged" in gone
-    (again,) = re.findall(r'href="([^"]+)">Fork shop again', gone)
-    dialog = visitor.see(html.unescape(again))
-    for text in ('"LAST_SNAPSHOT" checked', f'"snapshot_id" value="{first.id}"', '"PROD" selected', '"500/2" selected'):
-        assert text in dialog
-    assert 'value="doomed"' in dialog
-
-
-def test_a_failed_creation_can_be_repeated_with_the_same_values(
-    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise Failed("NO_BLOCKS", "The disk has no room")
-
-    visitor.sign_in()
-    monkeypatch.setattr(visitor.world.backend.servers, "initialize", refuse)
-    chosen = {"name": "a shop", "service_type": "VECTOR", "size": "500/2", "environment": "PROD"}
-    assert visitor.send("/console/new", **chosen).status_code == 200
-    eventually(lambda: visitor.named("a shop").failed_at is not None)
-    failed = visitor.see(f"/console/services/{visitor.named('a shop').id}")
-    (again,) = re.findall(r'href="([^"]+)">Create it again', failed)
-    form = visitor.see(html.unescape(again))
-    for text in ('value="a shop"', '"VECTOR" checked', '"500/2" selected', '"PROD" selected'):
-        assert text in form
-
-
-def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:
-    visitor.sign_in()
-    service = visitor.ready("needle")
-    with visitor.world.runtime.store.write() as tx:
-        for number in range(1000):
-            copy = replace(service, id=f"s{number:09d}", name=f"straw-{number}", port=30000 + number, activity=None)
-            services.insert_service(tx, copy)
-    page = visitor.client.get("/console/")
-    assert "of 1001" in page.text
-    assert page.text.count('class="name"') == 50
-    assert "needle" in visitor.see("/console/?q=need+ready")
-    assert visitor.see("/console/?q=straw-99").count('class="name"') == 11
-    nothing = visitor.see("/console/?q=%22hay%22")
-    assert "Nothing matches" in nothing
-    assert "that match" not in nothing
-    assert 'class="name"' in visitor.see("/console/?number=21")
-    lineage = visitor.see("/console/lineage?number=11")
-    assert lineage.count('<span class="origin">') == 1
-    assert "Page 11 of 11" in lineage
-    assert visitor.see("/console/lineage?q=straw-99").count('class="found"') == 11
-    assert "Nothing matches" in visitor.see("/console/lineage?q=hay")
-    for path in ("/console/", "/console/lineage"):
-        assert len(visitor.see(path)) < _LIMIT_BYTES / 2
-
-
-def test_the_lineage_shows_when_a_fork_was_created_and_the_time_of_its_data(visitor: Visitor) -> None:
-    visitor.sign_in()
-    shop = visitor.ready()
-    answer = visitor.send(f"/console/services/{shop.id}/fork", strategy="LAST_SNAPSHOT", name="copy")
-    assert answer.status_code == 200, answer.text
-    fork = visitor.settled("copy")
-    restore_times = re.findall(
-        r'<time datetime="([^"]+)"', visitor.see("/console/lineage?q=copy").split(">copy</a>")[1]
-    )
-    assert fork.origin is not None
-    assert fork.origin.data_time is not None
-    assert restore_times == [rfc3339(fork.created_at), rfc3339(fork.origin.data_time)]
-
-
-def test_every_operation_is_listed_also_of_deleted_services(visitor: Visitor) -> None:
-    visitor.sign_in()
-    service = visitor.ready()
-    base = f"/console/services/{service.id}"
-    assert "Prepare the newest snapshot" not in visitor.see(f"{base}/operations")
-    assert "Prepare the newest snapshot" in visitor.see(f"{base}/operations?all=true")
-    with visitor.world.runtime.store.write() as tx:
-        for number in range(120):
-            submit(tx, "stop" if number % 2 else "start", "nowhere", service.id, {})
-        tx.execute(operation.update().where(operation.c.step == "nowhere").values(status="FAILED"))
-    assert f'href="{base}/operations"' in visitor.see(base)
-    seen: list[str] = []
-    path = f"{base}/operations"
-    while path:
-        page = visitor.see(path)
-        seen += re.findall(r'id="op-([^"]+)"', page)
-        older = re.findall(r'rel="next" href="([^"]+)"', page)
-        path = older[0] if older else ""
-    assert len(seen) == len(set(seen))
-    assert len(seen) >= 121
-    with visitor.world.runtime.store.write() as tx:
-        services.update_service(tx, service.id, deleted_at=utc_now())
-    assert f'href="{base}/operations"' in visitor.see(base, 404)
-    assert "Operations" in visitor.see(f"{base}/operations")
-    assert visitor.client.get(f"{base}/operations?cursor=broken").status_code == 400
-
-
 def test_another_project_sees_nothing(visitor: Visitor) -> None:
     visitor.sign_in()
     service = visitor.ready()
@@ -427,41 +292,3 @@ def test_another_project_sees_nothing(visitor: Visitor) -> None:
             if service.id in path:
                 assert stranger.client.get(path).status_code == 404
         assert "No services yet" in stranger.see("/console/")
-
-
-def test_archiving_is_switched_on_and_off_and_prod_services_need_the_name(visitor: Visitor) -> None:
-    visitor.sign_in()
-    service = visitor.ready()
-    path = f"/console/services/{service.id}"
-    assert "Set RAMET_ARCHIVE_URL" in visitor.send(f"{path}/archive").text
-    visitor.world.backend.archive.location = "s3://bucket"
-    assert f'href="{path}/archive"' in visitor.see(path)
-    assert visitor.send(f"{path}/archive").status_code == 303
-    assert is_archived(visitor.named("shop"))
-    assert f'href="{path}/unarchive"' in visitor.see(path)
-    visitor.send(f"{path}/environment", environment="PROD")
-    assert visitor.send(f"{path}/unarchive").status_code == 422
-    assert visitor.send(f"{path}/unarchive", confirmation="shop").status_code == 303
-    assert not is_archived(visitor.named("shop"))
-
-
-def test_a_service_shows_whether_it_is_archived_and_how_old_the_last_verified_restore_is(visitor: Visitor) -> None:
-    visitor.sign_in()
-    plane = visitor.world.runtime.plane
-    service = visitor.ready()
-    path = f"/console/services/{service.id}"
-    assert "Off-host archive" not in visitor.client.get(path).text
-    visitor.world.backend.archive.location = "s3://bucket"
-    assert '<dt>Off-host archive</dt><dd><span class="soft">off</span>' in visitor.client.get(path).text
-    set_archive(plane, service.project_id, service.id, True)
-    OffHostArchive(plane).maintain()
-    page = visitor.client.get(path).text
-    assert "<dt>Off-host archive</dt><dd>on, up to" in page
-    assert "not verified yet" in page.partition("Off-host archive")[2].partition("</dd>")[0]
-    with plane.store.write() as tx:
-        services.update_service(
-            tx, service.id, archive_verified_at=utc_now(), archive_drill_failure="part 7 was altered"
-        )
-    shown = visitor.client.get(path).text.partition("Off-host archive")[2].partition("</dd>")[0]
-    assert "restore verified" in shown
-    assert "part 7 was altered" in shown
