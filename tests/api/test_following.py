@@ -228,6 +228,27 @@ def test_a_service_that_is_copied_again_is_forked_meanwhile_and_has_the_rows_of_
     assert sorted(one["kind"] for one in kept) == ["INITIAL", "MANUAL"]
 
 
+def test_a_source_that_lost_wal_on_the_same_timeline_is_copied_again_though_it_streams(
+    world: World, follower: dict[str, Any]
+) -> None:
+    followers, duty = world.backend.followers, Observing(world.plane)
+    followers.needs_copy, followers.has_diverged, followers.problem = True, True, "The source has lost WAL."
+    duty.observe()
+    followers.needs_copy, followers.has_diverged, followers.problem = False, False, None
+    duty.observe()
+    assert "has lost WAL" in world.look(follower)["metadata"]["following"]["problem"]
+    world.advance(PAUSES[0])
+    duty.observe()
+    followers.rows[:] = ["other"]
+    world.work()
+    duty.observe()
+    found = world.look(follower)
+    assert (found["status"], found["metadata"]["following"].get("problem")) == ("READY", None)
+    assert world.backend.values(follower["service_id"]) == ["other"]
+    kept = world.get(f"{world.services_path}/{follower['service_id']}/snapshots").json()
+    assert sorted(one["kind"] for one in kept) == ["INITIAL", "MANUAL"]
+
+
 @pytest.mark.parametrize("verb", ["stop", "promote", "delete"])
 def test_a_copy_under_way_ends_when_the_service_is_paused_promoted_or_deleted(
     world: World, follower: dict[str, Any], verb: str

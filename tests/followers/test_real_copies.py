@@ -71,21 +71,7 @@ def test_a_standby_whose_source_removed_its_wal_is_copied_again_and_keeps_its_pa
 def test_a_standby_of_a_source_that_was_set_back_is_copied_again_and_its_old_state_stays_a_snapshot(
     client: Client, newest_source: Source
 ) -> None:
-    source, data = newest_source, newest_source.directory / "data"
-    source.process.send_signal(signal.SIGINT)
-    source.process.wait(BOUND_SECONDS)
-    subprocess.run(["cp", "-a", data, source.directory / "earlier"], check=True)
-    start_again(source)
-    made = follow(client, source)
-    append(source, 101, 102)
-    eventually(lambda: (102,) in shows(made.endpoint.port, _LEDGER), "the rows that the source loses")
-    source.kill()
-    shutil.rmtree(data)
-    (source.directory / "earlier").rename(data)
-    (data / "standby.signal").touch()
-    shutil.chown(data / "standby.signal", data.stat().st_uid, data.stat().st_gid)
-    start_again(source)
-    source.run("SELECT pg_promote()")
+    source, made = newest_source, follow_and_set_back(client, newest_source, is_promoted=True)
     append(source, 201)
     is_copied_again(client, made, 201)
     assert shows(made.endpoint.port, _LEDGER) == [(201,)]
@@ -98,6 +84,36 @@ def test_a_standby_of_a_source_that_was_set_back_is_copied_again_and_its_old_sta
     assert ask(now, _LEDGER) == [(201,)]
     for one in (old, now, made):
         client.delete_service(one.service_id)
+
+
+def test_a_source_that_lost_wal_on_the_same_timeline_is_a_problem(client: Client, newest_source: Source) -> None:
+    made = follow_and_set_back(client, newest_source, is_promoted=False)
+    eventually(lambda: "has lost WAL" in problem(client, made), lambda: problem(client, made))
+    client.delete_service(made.service_id)
+
+
+def follow_and_set_back(client: Client, source: Source, *, is_promoted: bool) -> Service:
+    """Follow a source, and put an earlier state of it in its place, on another timeline or on the same."""
+    data = source.directory / "data"
+    source.process.send_signal(signal.SIGINT)
+    source.process.wait(BOUND_SECONDS)
+    subprocess.run(["cp", "-a", data, source.directory / "earlier"], check=True)
+    start_again(source)
+    made = follow(client, source)
+    append(source, 101)
+    source.run("SELECT pg_logical_emit_message(false, 'test', repeat('x', 4 * 1024 * 1024))")
+    append(source, 102)
+    eventually(lambda: (102,) in shows(made.endpoint.port, _LEDGER), "the rows that the source loses")
+    source.kill()
+    shutil.rmtree(data)
+    (source.directory / "earlier").rename(data)
+    if is_promoted:
+        (data / "standby.signal").touch()
+        shutil.chown(data / "standby.signal", data.stat().st_uid, data.stat().st_gid)
+    start_again(source)
+    if is_promoted:
+        source.run("SELECT pg_promote()")
+    return made
 
 
 def problem(client: Client, service: Service) -> str:

@@ -15,7 +15,7 @@ from ramet.errors import Error
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_standby
 from ramet.model.source_copies import SourceCopies, begun, in_words, is_due, observed, under_way
-from ramet.model.upstream import Following
+from ramet.model.upstream import Following, lost_wal
 from ramet.operations.procedure import NoState
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
@@ -50,7 +50,7 @@ class Observing:
 
     def _observed(self, service: Service) -> Following | None:
         if is_standby(service):
-            return self.plane.backend.followers.observe(server_of(service))
+            return _as_known(self.plane.backend.followers.observe(server_of(service)), service)
         state = self.plane.backend.subscriptions.observe(server_of(service))
         return Following(observed_at=self.plane.clock(), lag_bytes=state.lag_bytes, problem=state.problem)
 
@@ -73,6 +73,14 @@ class Observing:
         if is_copied:
             _log.warning("service %s: %s", service.id, seen.problem)
             self.plane.wake()
+
+
+def _as_known(found: Following | None, service: Service) -> Following | None:
+    """Return an observation of a service that may have diverged: it can stream again, and is wrong all the same."""
+    known = service.following
+    if found is None or known is None or service.upstream is None or not known.has_diverged:
+        return found
+    return replace(found, has_diverged=True, needs_copy=True, problem=found.problem or lost_wal(service.upstream))
 
 
 def with_copies(found: Following, known: SourceCopies | None) -> Following:

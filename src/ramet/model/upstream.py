@@ -45,6 +45,14 @@ class Upstream(Struct, frozen=True, gc=False, kw_only=True):
         return f"{self.user}@{host}:{self.port}/{self.database}"
 
 
+def lost_wal(upstream: Upstream) -> str:
+    """Say that a source and its standby have diverged on one timeline, and what happens then."""
+    return (
+        "The source has lost WAL that this service has received: it was set back, or crashed without fsync"
+        f" ({upstream}). The source is copied again by itself; until then the service can be forked."
+    )
+
+
 def own_slot(service_id: str) -> str:
     """Return the name of what a service makes for itself in a source."""
     return f"ramet_{service_id}"
@@ -55,7 +63,8 @@ class Following(Struct, frozen=True, gc=False, kw_only=True):
 
     `complete_until` is a time of the source's clock: everything that was committed before is in the service.
     `problem` says why nothing arrives now, with its remedy; None while it streams. `needs_copy`: it cannot catch up,
-    and only another copy of the source helps; `copies` are the attempts at that.
+    and only another copy of the source helps; `copies` are the attempts at that. `has_diverged`: the source has
+    lost WAL that the service has, on the same timeline.
     """
 
     observed_at: datetime
@@ -65,3 +74,4 @@ class Following(Struct, frozen=True, gc=False, kw_only=True):
     problem: str | None = None
     needs_copy: bool = False
     copies: SourceCopies | None = None
+    has_diverged: bool = False

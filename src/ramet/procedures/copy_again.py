@@ -27,8 +27,10 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.errors import Failed
 from ramet.ids import new_id
 from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, lsn_number, newest
 from ramet.model.source_copies import ended, in_words
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
@@ -84,17 +86,23 @@ class ReplaceCopy(Steps):
 
     def keep(self, work: Work[ReplaceCopyState]) -> Outcome:
         state, kept = work.state, self._take(work, work.state.kept_id, SnapshotKind.SCHEDULED)
+        has_diverged = _has_diverged(self.tools.service(work.subject))
         if kept is None:  # it does not serve: the snapshots that it has must do
-            with self.tools.store.read() as tx:
-                last = newest(snapshots.list_snapshots(tx, work.subject))
-            return Next("replace", replace(state, continues=_continues(state, last)))
-        if not _continues(state, kept):
+            last = newest(self._snapshots(work))
+            continues = _continues(state, last) and not has_diverged
+            stays = None if continues or last is None or last.kind is SnapshotKind.MANUAL else last
+            return Next("replace", replace(state, continues=continues), changes=lambda tx: _keep(tx, stays))
+        continues = _continues(state, kept) and not has_diverged
+        if not continues:
             kept = with_values(kept, kind=SnapshotKind.MANUAL, name=_NAME_BEFORE)
-        continues = replace(state, continues=_continues(state, kept))
-        return Next("replace", continues, changes=lambda tx: snapshots.insert_snapshot(tx, kept))
+        changed = replace(state, continues=continues)
+        return Next("replace", changed, changes=lambda tx: snapshots.insert_snapshot(tx, kept))
 
     def replace(self, work: Work[ReplaceCopyState]) -> Outcome:
         backend, server, state = self.tools.backend, self.tools.server(work), work.state
+        last = newest(self._snapshots(work))
+        if last is not None and not state.continues and not _is_before(last, state) and last.timeline == state.timeline:
+            raise _still_behind(state, last)
         backend.servers.stop(server)
         dropped = [] if state.continues else self._outdated(work)
         for snapshot_id in dropped:
@@ -128,14 +136,22 @@ class ReplaceCopy(Steps):
 
     def _outdated(self, work: Work[ReplaceCopyState]) -> list[str]:
         """Return the snapshots that the new copy does not continue, except earlier ones that were made by hand."""
+        known, state = self._snapshots(work), work.state
+        return [one.id for one in known if one.kind is not SnapshotKind.MANUAL or not _is_before(one, state)]
+
+    def _snapshots(self, work: Work[ReplaceCopyState]) -> list[Snapshot]:
         with self.tools.store.read() as tx:
-            known = snapshots.list_snapshots(tx, work.subject)
-        begin = work.state.timeline, lsn_number(work.state.redo_lsn)
-        return [
-            one.id
-            for one in known
-            if one.kind is not SnapshotKind.MANUAL or (one.timeline, lsn_number(one.end_lsn)) >= begin
-        ]
+            return snapshots.list_snapshots(tx, work.subject)
+
+
+def _is_before(one: Snapshot, state: ReplaceCopyState) -> bool:
+    """Tell whether a snapshot comes before the new copy in the order of the WAL."""
+    return (one.timeline, lsn_number(one.end_lsn)) <= (state.timeline, lsn_number(state.redo_lsn))
+
+
+def _keep(tx: sa.Connection, stays: Snapshot | None) -> None:
+    if stays is not None:
+        snapshots.keep_snapshot(tx, stays.id, _NAME_BEFORE)
 
 
 def _hand_on(tx: sa.Connection, work: Work[NoState], state: ReplaceCopyState) -> None:
@@ -153,6 +169,19 @@ def _continues(state: ReplaceCopyState, last: Snapshot | None) -> bool:
     return lsn_number(state.redo_lsn) >= lsn_number(last.end_lsn)
 
 
+def _has_diverged(service: Service) -> bool:
+    return service.following is not None and service.following.has_diverged
+
+
+def _still_behind(state: ReplaceCopyState, kept: Snapshot) -> Failed:
+    """Return why a copy cannot be used: its WAL and that of the state to keep have the same names."""
+    return Failed(
+        "SOURCE_BEHIND",
+        f"The copy of the source begins at {state.redo_lsn}, before {kept.end_lsn}, which this service had received",
+        "It is copied again when the source has written more.",
+    )
+
+
 def _record(tx: sa.Connection, work: Work[Any], clock: Clock, failure: str | None, **columns: Any) -> None:
     """End the claim, and remember how the attempt ended: the next one waits longer."""
     service = services.get_service(tx, work.subject)
@@ -160,5 +189,6 @@ def _record(tx: sa.Connection, work: Work[Any], clock: Clock, failure: str | Non
     if following is not None and following.copies is not None:
         copies = ended(following.copies, clock(), None if failure is None else failure[:_FAILURE_CHARACTERS])
         problem = None if failure is None else in_words(copies)
-        services.record_following(tx, work.subject, replace(following, copies=copies, problem=problem))
+        ended_well = {} if failure is not None else {"needs_copy": False, "has_diverged": False}
+        services.record_following(tx, work.subject, replace(following, copies=copies, problem=problem, **ended_well))
     finish(tx, work, **columns)

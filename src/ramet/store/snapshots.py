@@ -6,7 +6,7 @@ from dataclasses import asdict
 import msgspec
 import sqlalchemy as sa
 
-from ramet.model.snapshot import Snapshot, in_wal_order
+from ramet.model.snapshot import Snapshot, SnapshotKind, in_wal_order
 from ramet.store.rows import values_of
 from ramet.store.services import holders
 from ramet.store.tables import snapshot
@@ -24,6 +24,12 @@ def list_snapshots(tx: sa.Connection, service_id: str) -> list[Snapshot]:
     return in_wal_order(
         msgspec.convert(values_of(row), Snapshot) for row in tx.execute(_OF_SERVICE, {"same_id": service_id})
     )
+
+
+def keep_snapshot(tx: sa.Connection, snapshot_id: str, name: str) -> None:
+    """Let a snapshot stay until it is deleted by hand."""
+    values = {"kind": SnapshotKind.MANUAL.value, "name": name}
+    tx.execute(snapshot.update().where(snapshot.c.id == snapshot_id).values(values))
 
 
 def delete_unheld(tx: sa.Connection, service_id: str, snapshot_ids: Collection[str], operation_id: str) -> None:

@@ -21,7 +21,8 @@ class MemoryFollowers:
     """One source, with one password; obeys ramet.backends.interface.followers.Followers.
 
     `problem` is why it cannot be reached now; `is_down` says that it was shut down. With `needs_copy` a standby can
-    follow only with another copy; `failure` is why there can be none, and `timeline` that of the source.
+    follow only with another copy, for example because it `has_diverged`; `failure` is why there can be none, and
+    `timeline` that of the source.
     """
 
     memory: Memory
@@ -36,6 +37,7 @@ class MemoryFollowers:
     fetched: set[str] = field(default_factory=set)
     copied: set[str] = field(default_factory=set)
     needs_copy: bool = False
+    has_diverged: bool = False
     failure: str | None = None
     timeline: int = 1
     slots: set[str] = field(default_factory=set)
@@ -100,6 +102,7 @@ class MemoryFollowers:
                 complete_until=self.complete_until,
                 problem=self.problem,
                 needs_copy=self.needs_copy,
+                has_diverged=self.has_diverged,
             )
 
     def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:

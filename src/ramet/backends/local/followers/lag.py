@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from ramet.backends.local.host.paths import ServicePaths
@@ -10,16 +12,27 @@ from ramet.backends.local.process import log_files
 from ramet.backends.local.restore.standby_copy import replayed
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
-from ramet.model.upstream import Following, Upstream
+from ramet.model.upstream import Following, Upstream, lost_wal
 
 _PROGRESS = """
 SELECT pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
     pg_wal_lsn_diff(coalesce(w.latest_end_lsn, pg_last_wal_receive_lsn()), pg_last_wal_replay_lsn())::int8,
-    w.pid IS NOT NULL, pg_get_wal_replay_pause_state()
+    w.pid IS NOT NULL, pg_get_wal_replay_pause_state(), w.latest_end_lsn < %s::text::pg_lsn
 FROM (VALUES (1)) one LEFT JOIN pg_stat_wal_receiver w ON w.status = 'streaming'
 """
 _AWAY = "It follows again by itself when the source answers."
 _AGAIN = "The source is copied again by itself; until then the service can be forked."
+# Messages of the processes that receive and replay WAL; those of sessions could say the same.
+_OF_RECOVERY = ("startup", "walreceiver")
+_STREAMS = "started streaming WAL"
+_IS_BEHIND = re.compile(r"requested start(ing)? point .* is ahead of the")
+# What replay says of WAL that does not continue what it has, and how it ends the stream then.
+_NO_RECORD = re.compile(
+    r"^(record with incorrect prev-link|incorrect resource manager data checksum"
+    r"|invalid (record|resource manager|magic number|info bits|contrecord)"
+    r"|unexpected pageaddr|record length|there is no contrecord flag|out-of-sequence timeline)"
+)
+_STREAM_ENDED = "terminating walreceiver process due to administrator command"
 # What the log says, the sentence, and the remedy. The first that fits the newest message counts.
 _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
     (re.compile(pattern), text, remedy)
@@ -70,38 +83,60 @@ def observe(paths: ServicePaths, upstream: Upstream) -> Following:
     """Return how far behind a serving standby is. Raises Unavailable."""
     now = datetime.now(UTC)
     with connections.connect(paths, timeout_seconds=3, statement_timeout="3s") as connection:
-        _, _, lag_bytes, is_streaming, paused = row(connection, _PROGRESS)
+        # First what was replayed: the source had at least that, unless it lost some.
         reached = replayed(connection)
+        _, _, lag_bytes, is_streaming, paused, is_behind = row(connection, _PROGRESS, reached.lsn)
     caught_up = is_streaming and not lag_bytes
     behind = 0.0 if caught_up else max(0.0, (now - reached.complete_until).total_seconds())
-    problem, needs_copy = None, False
+    why = Reason(None)
     if paused == "paused":
-        problem = "Replay waits for a restart with larger settings. It is restarted by itself."
+        why = Reason("Replay waits for a restart with larger settings. It is restarted by itself.")
+    elif is_behind:
+        why = _lost(upstream)
     elif not is_streaming:
-        problem, needs_copy = reason(paths, upstream)
+        why = reason(paths, upstream)
     return Following(
         observed_at=now,
         lag_bytes=None if lag_bytes is None else max(0, lag_bytes),
         lag_seconds=round(behind, 3),
         complete_until=reached.complete_until,
-        problem=problem,
-        needs_copy=needs_copy,
+        problem=why.problem,
+        needs_copy=why.needs_copy,
+        has_diverged=why.has_diverged,
     )
 
 
-def reason(paths: ServicePaths, upstream: Upstream) -> tuple[str, bool]:
-    """Say why nothing arrives from the source, with the remedy, and whether only another copy helps."""
-    for message in reversed(_messages(paths)):
-        if "started streaming WAL" in message:
-            break
+@dataclass(frozen=True)
+class Reason:
+    """Why nothing arrives from a source, with the remedy, and whether only another copy helps."""
+
+    problem: str | None
+    needs_copy: bool = False
+    has_diverged: bool = False
+
+
+def reason(paths: ServicePaths, upstream: Upstream) -> Reason:
+    """Return why nothing arrives from the source, by what the log says since it streamed last."""
+    messages = _messages(paths)
+    since = max((at for at, message in enumerate(messages) if _STREAMS in message), default=-1)
+    messages = messages[since + 1 :]
+    is_broken = any(_NO_RECORD.search(one) and _STREAM_ENDED in following for one, following in pairwise(messages))
+    if is_broken or any(_IS_BEHIND.search(message) for message in messages):
+        return _lost(upstream)
+    for message in reversed(messages):
         for pattern, text, remedy in _REASONS:
             if pattern.search(message):
-                return f"{text} ({upstream}). {remedy}", remedy == _AGAIN
-    return f"Nothing is received from the source {upstream} now. {_AWAY}", False
+                return Reason(f"{text} ({upstream}). {remedy}", remedy == _AGAIN)
+    return Reason(f"Nothing is received from the source {upstream} now. {_AWAY}")
+
+
+def _lost(upstream: Upstream) -> Reason:
+    return Reason(lost_wal(upstream), needs_copy=True, has_diverged=True)
 
 
 def _messages(paths: ServicePaths) -> list[str]:
-    return [str(entry.get("message", "")) for entry in _newest(paths)]
+    found = _newest(paths)
+    return [str(entry.get("message", "")) for entry in found if entry.get("backend_type") in _OF_RECOVERY]
 
 
 def _newest(paths: ServicePaths) -> list[dict[str, Any]]:
