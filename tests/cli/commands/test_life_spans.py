@@ -24,6 +24,18 @@ def test_a_service_is_made_with_a_life_span_extended_and_kept(terminal: Terminal
     assert terminal.ramet("service", "extend", "spans", "--never", "--ttl", "2h").code == 3
 
 
+def test_a_service_is_made_to_sleep_and_kept_awake(terminal: Terminal) -> None:
+    made = terminal.made("service", "create", "dozer", "--sleep-after", "15m")
+    assert made["metadata"]["sleep_after_seconds"] == 900
+    assert "after 900 s without a client" in terminal.ramet("service", "get", "dozer").out
+    longer = terminal.ramet("service", "sleep", "dozer", "--after", "1h", "-o", "json").data["metadata"]
+    assert longer["sleep_after_seconds"] == 3600
+    never = terminal.ramet("service", "sleep", "dozer", "--never", "-o", "json").data["metadata"]
+    assert "sleep_after_seconds" not in never
+    assert terminal.ramet("service", "sleep", "dozer").code == 3
+    assert terminal.ramet("service", "sleep", "dozer", "--never", "--after", "1h").code == 3
+
+
 def test_a_protected_service_is_not_deleted_and_neither_are_those_beside_it(terminal: Terminal) -> None:
     terminal.made("service", "create", "held", "--protected", "--label", "batch=7")
     terminal.made("service", "create", "loose", "--label", "batch=7")
