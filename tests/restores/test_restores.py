@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.servers import server_of
 from ramet.restores import verbs
 from ramet.restores.verbs import ResetRequest, Restore, RestoreRequest, RewindRequest
-from ramet.store import services, snapshots
+from ramet.store import history, operations, services, snapshots
 from tests import procedure_laws as laws
 from tests.worlds import World, make_world
 
@@ -133,6 +134,22 @@ def test_the_state_before_is_found_by_the_labels_expires_with_the_service_and_is
     assert (previous.labels, previous.life_span.expires_at) == ({"pr": "42"}, after.life_span.expires_at)
     assert (is_archived(previous), is_archived(after)) == (False, True)
     assert not previous.protected
+
+
+def test_an_undo_keeps_passwords_also_when_the_history_has_forgotten_the_restore(world: World, shop: Service) -> None:
+    found = restore(world, shop, RestoreRequest(target_time=now(world)))
+    with world.store.write() as tx:
+        history.remove_operations(tx, datetime.max.replace(tzinfo=UTC), 500)
+    assert verbs.list_restores(world.plane, world.project.id, shop.id) == []
+    restore(world, shop, RestoreRequest(from_service_id=found.previous_service_id))
+    other = world.create("other")
+    restore(world, shop, RestoreRequest(from_service_id=other.id))
+    with world.store.read() as tx:
+        states = [one.state for one in operations.of_subject(tx, shop.id) if one.procedure == "restore"]
+    assert {state["parent_id"]: (state["keeps_roles"], state["quiet"]) for state in states} == {
+        found.previous_service_id: (True, False),
+        other.id: (False, True),
+    }
 
 
 def test_times_before_and_after_a_restore_can_both_be_forked(world: World, shop: Service) -> None:

@@ -56,6 +56,7 @@ from ramet.procedures.spec import submit
 from ramet.procedures.state import Restartable, RestoreState
 from ramet.store import replica_sets, services, snapshots
 
+STATE_OF = "state_of"  # the setting with the id of the service whose state before a restore another one is
 _PAUSE_SECONDS = 0.05
 _UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
 _SMALLEST = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
@@ -207,7 +208,7 @@ class RestoreInPlace(Steps):
             origin=service.origin,
             labels=service.labels,
             life_span=None if service.life_span is None else service.life_span.as_granted,
-            settings={**service.settings, SETTING: False},  # the archive of the service has it
+            settings={**service.settings, SETTING: False, STATE_OF: service.id},  # its archive has it
         )
         services.insert_service(tx, before)
         services.update_service(tx, before.id, operation_id=work.operation_id, report=service.report)

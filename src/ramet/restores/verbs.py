@@ -25,6 +25,7 @@ from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, check_name, is_down, status_of, suffixed
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus, Status
+from ramet.procedures.restore_in_place import STATE_OF
 from ramet.procedures.spec import submit
 from ramet.procedures.state import RestoreState
 from ramet.store import operations, services, snapshots
@@ -197,7 +198,7 @@ def _accept(
         state = RestoreState(
             **asdict(state_of(tx, plan, wanted)),
             verb=verb,
-            keeps_roles=_is_own_state(tx, current, source_id),
+            keeps_roles=_is_own_state(current, plan.parent),
             copy_id=new_id(),
             snapshot_id=new_id(),
             previous_id=new_id(),
@@ -259,10 +260,9 @@ def _check_source(service: Service, plan: ForkPlan) -> None:
         )
 
 
-def _is_own_state(tx: sa.Connection, service: Service, source_id: str) -> bool:
+def _is_own_state(service: Service, source: Service) -> bool:
     """Tell whether a state is one of the service itself, or what an earlier restore has replaced in it."""
-    before = (one.state.get("previous_id") for one in _restores_of(tx, service.id))
-    return source_id == service.id or source_id in before
+    return service.id in (source.id, source.settings.get(STATE_OF))
 
 
 def _is_neutralized(service: Service, *, keeps_roles: bool) -> bool:
