@@ -15,11 +15,15 @@ def connection_uri(
     password: str | None = None,
     tls: bool = True,
     database: str = DATABASE,
+    sslmode: str | None = None,
 ) -> str:
-    """Return the URI for psql and drivers (PostgreSQL 18 docs, 32.1.1.2), with the password if there is one."""
+    """Return the URI for psql and drivers (PostgreSQL 18 docs, 32.1.1.2), with the password if there is one.
+
+    Without an `sslmode` it is that of an endpoint.
+    """
     secret = "" if password is None else f":{quote(password, safe='')}"
     place = f"{address(host, port)}/{quote(database, safe='')}"
-    return f"postgresql://{quote(role, safe='')}{secret}@{place}?sslmode={ssl_mode(tls)}"
+    return f"postgresql://{quote(role, safe='')}{secret}@{place}?sslmode={sslmode or ssl_mode(tls)}"
 
 
 def connection_variables(host: str, port: int, *, role: str = ADMIN, tls: bool = True) -> str:

@@ -4,10 +4,10 @@ Only what names a server over TCP is accepted: on a UNIX socket, PostgreSQL coul
 platform.
 """
 
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ramet.backends.interface.sources import SourceAddress
-from ramet.endpoints import address
+from ramet.endpoints import connection_uri
 from ramet.errors import Invalid
 from ramet.model.upstream import Upstream
 
@@ -45,8 +45,8 @@ def parse_source(url: str, root_certificate: str | None = None) -> SourceAddress
 
 def source_url(source: SourceAddress | Upstream) -> str:
     """Return the URL of a source; its root certificate is not in it."""
-    user, database = quote(source.user, safe=""), quote(source.database, safe="")
-    return f"postgresql://{user}@{address(source.host, source.port)}/{database}?sslmode={source.sslmode}"
+    where, mode = (source.host, source.port), source.sslmode
+    return connection_uri(*where, role=source.user, database=source.database, sslmode=mode)
 
 
 def _mode(query: str) -> str:
