@@ -3,6 +3,7 @@
 Meanwhile the source is killed, restarted in order, away, and replaced by a promoted standby, which is on another
 timeline. NOW: the fork has every row that the standby showed before the request, no hole, and nothing that the source
 never had. PITR: exactly the transactions whose commit time, by the source, is not after the target.
+At the end the service takes over: no row is lost, and the time is measured in which no write was answered.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import psycopg
 
+from harness.waiting import eventually
 from prove.ground import Ground, Running, open_ground
 from prove.oracle import all_transactions, compare, ledger_rows, sums_agree, transactions_until
 from prove.outside import ADMIN, DATABASE, READER, Outside, open_outside
@@ -32,7 +34,7 @@ from ramet.control.duties.health import Health
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Error
 from ramet.followers.observation import Observing
-from ramet.followers.verbs import FollowRequest, follow_service
+from ramet.followers.verbs import FollowRequest, follow_service, promote_service
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 from ramet.model.timestamps import rfc3339
@@ -53,6 +55,7 @@ class Traffic:
     outside: Outside
     rate: int
     acknowledged: int = 0
+    acknowledged_at: float = 0.0
     began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -71,6 +74,7 @@ class Traffic:
             query = "INSERT INTO ledger VALUES (%s, clock_timestamp()) ON CONFLICT DO NOTHING"
             connection.execute(query, (self.acknowledged + 1,))
             self.acknowledged += 1
+            self.acknowledged_at = time.monotonic()
 
     def bench(self) -> None:
         """Run pgbench again and again until `stop`."""
@@ -169,6 +173,23 @@ class Proof:
         self.ground.delete(fork)
         return Trial(kind, fork.seconds, difference.count - len(inverted), len(inverted), tuple(faults))
 
+    def move(self) -> Trial:
+        """Promote the follower while the source is stopped in order, and write to it as soon as that is possible."""
+        service = self.follower.service
+        promote_service(self.ground.plane, self.ground.project_id, service.id, lsn=None, drain=True, neutralize=False)
+        self.outside.end(signal.SIGINT)
+        eventually(self._is_written_to, "a write to the service", 0.01)
+        seconds = time.monotonic() - self.traffic.acknowledged_at
+        lost = set(range(1, self.traffic.acknowledged + 1)) - set(ledger_rows(self.follower))
+        faults = () if sums_agree(self.follower) else ("pgbench's sums differ",)
+        return Trial(f"moved: {self.traffic.acknowledged} acknowledged", seconds, len(lost), 0, faults)
+
+    def _is_written_to(self) -> bool:
+        with contextlib.suppress(psycopg.Error), self.follower.connect() as connection:
+            connection.execute("INSERT INTO ledger VALUES (0, clock_timestamp())")
+            return True
+        return False
+
     def _shown(self) -> int:
         """Return the last row of the ledger that the standby shows."""
         with psycopg.connect(
@@ -201,6 +222,7 @@ def main(words: list[str]) -> int:
             try:
                 for kind in itertools.islice(itertools.cycle(_KINDS), arguments.trials):
                     results.run(kind, partial(proof.trial, kind))
+                results.run("moved", proof.move)
             finally:
                 schedule.stop()
                 refused = sum("refused" in trial.name for trial in results.trials)

@@ -20,6 +20,17 @@ def test_snapshots_come_back_as_they_were_oldest_first(store: Store) -> None:
         assert snapshots.list_snapshots(tx, service.id) == [first, later]
 
 
+def test_a_snapshot_that_is_kept_is_one_by_hand(store: Store) -> None:
+    with store.write() as tx:
+        service = a_service(tx, a_project(tx))
+        snapshot = a_snapshot(service)
+        snapshots.insert_snapshot(tx, snapshot)
+        snapshots.keep_snapshot(tx, snapshot.id, "before")
+    with store.read() as tx:
+        (found,) = snapshots.list_snapshots(tx, service.id)
+    assert (found.kind, found.name) == (SnapshotKind.MANUAL, "before")
+
+
 def test_a_snapshot_that_another_operation_may_be_using_stays(store: Store) -> None:
     with store.write() as tx:
         service = a_service(tx, a_project(tx))
