@@ -105,9 +105,10 @@ class ReplaceCopy(Steps):
             raise _still_behind(state, last)
         backend.servers.stop(server)
         dropped = [] if state.continues else self._outdated(work)
+        # First what may fail: the source may be away, and is asked for a slot.
+        backend.followers.replace(server, keeps_wal=state.continues)
         for snapshot_id in dropped:
             backend.restore.delete_snapshot(work.subject, snapshot_id)
-        backend.followers.replace(server, keeps_wal=state.continues)
         return Next("boot", changes=lambda tx: snapshots.delete_unheld(tx, work.subject, dropped, work.operation_id))
 
     def boot(self, work: Work[ReplaceCopyState]) -> Outcome:
