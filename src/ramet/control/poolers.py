@@ -1,7 +1,5 @@
 """Poolers of services. The port in the service's row says whether there is one; an operation then follows it."""
 
-import time
-
 import sqlalchemy as sa
 
 from ramet.control.lookup import check_writable, find_service, wrong_state
@@ -9,6 +7,7 @@ from ramet.control.plane import Plane
 from ramet.control.ports import free_ports, reserve_ports
 from ramet.control.sleep import check_stays_awake
 from ramet.errors import Failed
+from ramet.machine.waiting import wait_until
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
@@ -37,7 +36,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
         if service.pooler_port is not None:
             return None
         services.update_service(tx, service.id, pooler_port=reserve_ports(plane, tx, free)[0])
-        return None if service.paused else _submit(tx, service.id, enabling=True)
+        return None if service.paused else submit_pooler(tx, service.id, enabling=True)
 
 
 def check_database(plane: Plane, project_id: str, service_id: str) -> None:
@@ -57,7 +56,7 @@ def disable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None
         if service.pooler_port is None:
             return None
         services.update_service(tx, service.id, pooler_port=None)
-        return _submit(tx, service.id, enabling=False)
+        return submit_pooler(tx, service.id, enabling=False)
 
 
 def submit_repair(store: Store, service: Service) -> bool:
@@ -68,28 +67,27 @@ def submit_repair(store: Store, service: Service) -> bool:
             return False
         if operations.under_way(tx, service.id, ProcedureName.POOLER):
             return False
-        _submit(tx, service.id, enabling=False)
+        submit_pooler(tx, service.id, enabling=False)
         return True
 
 
 def await_end(store: Store, operation_id: str | None, timeout_seconds: float) -> bool:
     """Wait for an operation; False when `timeout_seconds` end first. Raises Failed with the reason when it failed."""
-    deadline = time.monotonic() + timeout_seconds
-    while operation_id is not None:
+
+    def has_ended() -> bool:
         with store.read() as tx:
-            row = operations.get(tx, operation_id)
-        if row is None or row.status == OperationStatus.SUCCEEDED:
-            return True
-        if row.status == OperationStatus.FAILED:
+            row = None if operation_id is None else operations.get(tx, operation_id)
+        if row is not None and row.status == OperationStatus.FAILED:
             raise Failed("POOLER_FAILED", "The pooler could not be started", row.error or "")
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_LOOK_EVERY_SECONDS)
-    return True
+        return row is None or row.status == OperationStatus.SUCCEEDED
+
+    return wait_until(has_ended, timeout_seconds, _LOOK_EVERY_SECONDS)
 
 
-def _submit(tx: sa.Connection, service_id: str, *, enabling: bool) -> str:
-    operation_id = submit(tx, ProcedureName.POOLER, service_id, PoolerState(enabling=enabling))
+def submit_pooler(tx: sa.Connection, service_id: str, set_id: str | None = None, *, enabling: bool) -> str:
+    """Submit that a pooler of a service, or of one of its replica sets, is started or stopped; return the operation."""
+    procedure = ProcedureName.POOLER if set_id is None else ProcedureName.REPLICA_POOLER
+    operation_id = submit(tx, procedure, set_id or service_id, PoolerState(enabling=enabling))
     services.add_hold(tx, service_id, operation_id)
     return operation_id
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
-from ramet.control.poolers import check_database
+from ramet.control.poolers import check_database, submit_pooler
 from ramet.control.ports import free_ports, reserve_ports
 from ramet.control.sleep import check_stays_awake
 from ramet.errors import Invalid, NotFound, WrongState
@@ -19,9 +19,8 @@ from ramet.model.size import Size, parse_size
 from ramet.model.status import ReplicaSetStatus, Status
 from ramet.procedures.replicas import submit_for_set
 from ramet.procedures.servers import server_of
-from ramet.procedures.spec import submit
-from ramet.procedures.state import DeleteReplicasState, PoolerState, ResizeReplicasState, Restartable, stored_size
-from ramet.store import operations, replica_sets, services
+from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable, stored_size
+from ramet.store import operations, replica_sets
 
 Amount = str | int
 
@@ -119,7 +118,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -
             return None
         _check_idle(found, "enablePooler")
         replica_sets.update_set(tx, found.id, pooler_port=reserve_ports(plane, tx, free)[0])
-        return _submit_pooler(tx, found, enabling=True)
+        return submit_pooler(tx, parent.id, found.id, enabling=True)
 
 
 def disable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -> str | None:
@@ -131,13 +130,7 @@ def disable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) 
             return None
         _check_idle(found, "disablePooler")
         replica_sets.update_set(tx, found.id, pooler_port=None)
-        return _submit_pooler(tx, found, enabling=False)
-
-
-def _submit_pooler(tx: sa.Connection, replica_set: ReplicaSet, *, enabling: bool) -> str:
-    operation_id = submit(tx, ProcedureName.REPLICA_POOLER, replica_set.id, PoolerState(enabling=enabling))
-    services.add_hold(tx, replica_set.service_id, operation_id)
-    return operation_id
+        return submit_pooler(tx, parent.id, found.id, enabling=False)
 
 
 def _plan(plane: Plane, parent: Service, request: ReplicaSetRequest, size: Size, ports: list[int]) -> ReplicaSet:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.endpoints import DATABASE
-from ramet.imports.report import Effect, Finding, in_order, refused, shown_gib, shown_names
+from ramet.imports.report import Effect, Finding, in_order, refused, room, shown_names
 
 # The data, the WAL that arrives during the copy, and a share for the first snapshots.
 ROOM_FACTOR = 1.3
@@ -25,7 +25,7 @@ def judge(
         *_replication(facts),
         *_layout(facts),
         *_contents(facts, host),
-        *_room(facts, host),
+        *room(facts.size_bytes, ROOM_FACTOR, "takes {} here with its WAL", host.free_bytes),
         *_slot(facts, slot, makes_slot=makes_slot),
         *_archive(host),
         *_notes(facts, host),
@@ -127,17 +127,6 @@ def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             "databases",
             f"the source has a database {DATABASE}, beside {facts.databases[0]} which gets that name at the promotion",
             f"Follow the URL of {DATABASE}, or rename that there.",
-        )
-
-
-def _room(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
-    needed = facts.size_bytes * ROOM_FACTOR
-    if host.free_bytes < needed:
-        yield refused(
-            "size",
-            f"the source has {shown_gib(facts.size_bytes)}, which takes {shown_gib(needed)} here with its WAL,"
-            f" and {shown_gib(host.free_bytes)} are free",
-            "Enlarge the storage, or delete services that are not needed.",
         )
 
 

@@ -54,7 +54,7 @@ def judge(facts: SourceFacts, destination: Destination, *, owners: bool, pg_majo
         *_locale(facts, destination),
         *_rights(facts),
         *_superuser_objects(facts),
-        *_room(facts, destination),
+        *room(facts.size_bytes, ROOM_FACTOR, "takes up to {} here while it is loaded", destination.free_bytes),
         *(_kept_roles(facts) if owners else _dropped_roles(facts)),
         *_left_out(facts),
         *_notes(facts),
@@ -152,13 +152,14 @@ def _superuser_objects(facts: SourceFacts) -> Iterator[Finding]:
         )
 
 
-def _room(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
-    needed = facts.size_bytes * ROOM_FACTOR
-    if destination.free_bytes < needed:
+def room(size_bytes: int, factor: float, takes: str, free_bytes: float) -> Iterator[Finding]:
+    """Refuse a source of which a copy, which `takes` so many times its size, has no room here."""
+    needed = size_bytes * factor
+    if free_bytes < needed:
         yield refused(
             "size",
-            f"the source has {shown_gib(facts.size_bytes)}, which takes up to {shown_gib(needed)} here while it is"
-            f" loaded, and {shown_gib(destination.free_bytes)} are free",
+            f"the source has {shown_gib(size_bytes)}, which {takes.format(shown_gib(needed))},"
+            f" and {shown_gib(free_bytes)} are free",
             "Enlarge the storage, or delete services that are not needed.",
         )
 

@@ -7,6 +7,7 @@ renaming one is a migration.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from ramet.model.status import ReplicaSetStatus, Status
 
@@ -114,24 +115,18 @@ def _steps(names: str, **titles: str) -> Mapping[str, str]:
     return {name: titles.get(name) or _TITLES[name] for name in names.split()}
 
 
+# What makes a service.
+_creation = partial(Spec, status=Status.CONFIGURING, creates=True)
 _SPECS = (
-    Spec(
-        ProcedureName.CREATE,
-        "Create",
-        _steps("initialize boot secure snapshot publish"),
-        Status.CONFIGURING,
-        creates=True,
-    ),
-    Spec(
+    _creation(ProcedureName.CREATE, "Create", _steps("initialize boot secure snapshot publish")),
+    _creation(
         ProcedureName.FORK,
         "Fork",
         _steps(
             "capture recover boot secure publish", capture="Copy the parent's data", secure="Set its own credentials"
         ),
-        Status.CONFIGURING,
-        creates=True,
     ),
-    Spec(
+    _creation(
         ProcedureName.RECOVER,
         "Recover from the archive",
         _steps(
@@ -143,11 +138,9 @@ _SPECS = (
             stop="Stop it",
             start="Start the server",
         ),
-        Status.CONFIGURING,
-        creates=True,
         deadline_seconds=_DAY_SECONDS,
     ),
-    Spec(
+    _creation(
         ProcedureName.IMPORT,
         "Import",
         _steps(
@@ -155,11 +148,9 @@ _SPECS = (
             fetch="Copy the source with pg_dump",
             load="Load the copy with pg_restore",
         ),
-        Status.CONFIGURING,
-        creates=True,
         deadline_seconds=3600.0,
     ),
-    Spec(
+    _creation(
         ProcedureName.TRY_UPGRADE,
         "Try an upgrade",
         _steps(
@@ -173,8 +164,6 @@ _SPECS = (
             secure="Set its own credentials",
             end="Remove the fork, or keep it",
         ),
-        Status.CONFIGURING,
-        creates=True,
         deadline_seconds=_DAY_SECONDS,
     ),
     Spec(
@@ -193,12 +182,10 @@ _SPECS = (
         Status.UPGRADING,
         deadline_seconds=_DAY_SECONDS,
     ),
-    Spec(
+    _creation(
         ProcedureName.FOLLOW,
         "Follow",
         _steps("prepare fetch boot snapshot publish", prepare="Create the volume", boot="Start the standby"),
-        Status.CONFIGURING,
-        creates=True,
         deadline_seconds=3600.0,
     ),
     Spec(ProcedureName.COPY_AGAIN, "Copy the source again", _steps("fetch"), Status.READY, deadline_seconds=3600.0),
@@ -227,7 +214,7 @@ _SPECS = (
         deadline_seconds=3600.0,
         interrupts=frozenset({ProcedureName.COPY_AGAIN}),
     ),
-    Spec(
+    _creation(
         ProcedureName.FOLLOW_LOGICAL,
         "Follow",
         _steps(
@@ -238,8 +225,6 @@ _SPECS = (
             subscribe="Subscribe to the source",
             copy="Copy the tables",
         ),
-        Status.CONFIGURING,
-        creates=True,
         deadline_seconds=_DAY_SECONDS,
     ),
     Spec(

@@ -55,10 +55,7 @@ class BaseCopy:
 
     def progress(self) -> str:
         """Return how far it is, as the thread that does it has written it."""
-        try:
-            return (self.directory / _PROGRESS).read_text()
-        except FileNotFoundError:
-            return ""
+        return files.read(self.directory / _PROGRESS)
 
     def fetch(self) -> dict[str, Any]:
         """Copy the source; return the facts for the report. Raises Failed."""

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ramet.machine.waiting import wait_until
@@ -24,6 +24,13 @@ def write(path: Path, content: str | bytes = "", *, durable: bool = False, mode:
     partial.replace(path)
     if durable:
         flush(path.parent)
+
+
+def read(path: Path) -> str:
+    """Return what is in a file; nothing when there is none."""
+    with suppress(FileNotFoundError):
+        return path.read_text()
+    return ""
 
 
 def make_directory(directory: Path, name: str) -> Path:

@@ -4,6 +4,7 @@ from collections.abc import Set
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.wal.digests import parsed
 
 _FILE = "off_host_digests"
 
@@ -16,11 +17,7 @@ def record_digest(paths: ServicePaths, name: str, digest: str) -> None:
 
 def sent_digests(paths: ServicePaths) -> dict[str, str]:
     """Return the digests by the name of the file."""
-    try:
-        lines = (paths.root / _FILE).read_text().splitlines()
-    except FileNotFoundError:
-        return {}
-    return dict(parts for line in lines if len(parts := line.split()) == 2)
+    return parsed(files.read(paths.root / _FILE))
 
 
 def forget_digests(paths: ServicePaths, names: Set[str]) -> None:

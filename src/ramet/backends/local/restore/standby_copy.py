@@ -178,10 +178,7 @@ def place_histories(parent: ServicePaths, data: Path) -> None:
 
 def ended_at(data: Path, timeline: int) -> str | None:
     """Return where the WAL of the timeline before this one ended, by the history that recovery wrote."""
-    try:
-        lines = (data / WAL_DIRECTORY / f"{timeline:08X}.history").read_text().splitlines()
-    except FileNotFoundError:
-        return None
+    lines = files.read(data / WAL_DIRECTORY / f"{timeline:08X}.history").splitlines()
     found = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     return found[-1][1] if found else None
 

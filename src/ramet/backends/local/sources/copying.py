@@ -67,10 +67,7 @@ class Import:
 
     def progress(self) -> str:
         """Return how far it is, as the thread that does it has written it."""
-        try:
-            return (self.directory / _PROGRESS).read_text()
-        except FileNotFoundError:
-            return ""
+        return files.read(self.directory / _PROGRESS)
 
     def fetch(self, source: SourceAddress, facts: SourceFacts) -> dict[str, Any]:
         """Dump the source; return the facts for the report. Raises Failed."""

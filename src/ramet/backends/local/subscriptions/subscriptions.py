@@ -16,6 +16,7 @@ from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sources.sources import words_of
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE
@@ -49,7 +50,7 @@ class LocalSubscriptions:
             with open_session(source, password) as connection:
                 return read_facts(connection)
         except psycopg.Error as error:
-            raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", _words(error)) from error
+            raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words_of(error)) from error
 
     def publish(self, server: Server, source: SourceAddress, sealed: str) -> None:
         self._check_version(server)
@@ -61,7 +62,7 @@ class LocalSubscriptions:
         except psycopg.OperationalError as error:
             raise _unreachable(source, error) from error
         except psycopg.Error as error:
-            raise Failed("NOT_PUBLISHED", f"The source {source} could not be published", _words(error)) from error
+            raise Failed("NOT_PUBLISHED", f"The source {source} could not be published", words_of(error)) from error
 
     def subscribe(self, server: Server) -> None:
         self._check_version(server)
@@ -73,7 +74,7 @@ class LocalSubscriptions:
         try:
             subscriber.create(paths, name_of(server.service_id), conninfo)
         except psycopg.Error as error:
-            raise Failed("NOT_SUBSCRIBED", f"The server cannot subscribe to {kept.source}", _words(error)) from error
+            raise Failed("NOT_SUBSCRIBED", f"The server cannot subscribe to {kept.source}", words_of(error)) from error
 
     def observe(self, server: Server) -> SubscriptionState:
         paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
@@ -88,7 +89,7 @@ class LocalSubscriptions:
                 lag, status = Publisher(source, name).lag()
         except psycopg.Error as error:
             return SubscriptionState(
-                tables, copied, None, f"The source {kept.source} cannot be reached: {_words(error)}."
+                tables, copied, None, f"The source {kept.source} cannot be reached: {words_of(error)}."
             )
         if status in (None, "lost"):
             return SubscriptionState(
@@ -201,9 +202,4 @@ def directory_of(paths: ServicePaths) -> Path:
 
 
 def _unreachable(source: SourceAddress, error: psycopg.Error) -> Unavailable:
-    return Unavailable("SOURCE_UNREACHABLE", f"The source {source} cannot be reached", _words(error))
-
-
-def _words(error: psycopg.Error) -> str:
-    text = error.diag.message_primary or str(error).strip().splitlines()[-1]
-    return text.partition("FATAL:  ")[2] or text
+    return Unavailable("SOURCE_UNREACHABLE", f"The source {source} cannot be reached", words_of(error))

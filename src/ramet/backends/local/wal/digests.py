@@ -24,11 +24,12 @@ ALTERED = "was altered after it was archived"
 
 def digests(paths: ServicePaths) -> dict[str, str]:
     """Return the recorded checksums by the name of the segment."""
-    try:
-        lines = (paths.root / _NOTES).read_text().splitlines()
-    except FileNotFoundError:
-        return {}
-    return dict(parts for line in lines if len(parts := line.split()) == 2)
+    return parsed(files.read(paths.root / _NOTES))
+
+
+def parsed(lines: str) -> dict[str, str]:
+    """Return checksums by the name of the file; a line that was cut off is left out."""
+    return dict(parts for line in lines.splitlines() if len(parts := line.split()) == 2)
 
 
 def recorded_files(paths: ServicePaths) -> dict[Path, str]:
@@ -103,10 +104,7 @@ def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
 
 def faults(paths: ServicePaths) -> dict[str, str]:
     """Return the damaged segments of the last verification: the fault by name, as the predicate of a sentence."""
-    try:
-        found: dict[str, str] = json.loads((paths.root / _FAULTS).read_text())
-    except FileNotFoundError:
-        return {}
+    found: dict[str, str] = json.loads(files.read(paths.root / _FAULTS) or "{}")
     return found
 
 
