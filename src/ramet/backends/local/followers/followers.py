@@ -4,6 +4,7 @@ import platform
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
@@ -31,6 +32,7 @@ from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.control_file import read_standby_settings
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
+from ramet.backends.local.wal.segment import segment_before, segments_in
 from ramet.backends.local.wal.waldump import last_record
 from ramet.errors import Failed, Unavailable
 from ramet.model.passwords import Secret
@@ -166,7 +168,7 @@ class LocalFollowers:
             return f"the source is running; replayed until {replayed}"
         if received is not None and lsn_number(received) > lsn_number(replayed):
             return f"replayed until {replayed} of {received}"
-        if not self._ends_with_shutdown(server, paths, replayed):
+        if not self._ends_with_shutdown(server, paths.data / WAL_DIRECTORY, replayed):
             return f"the source did not shut down in order; replayed until {replayed}"
         return None
 
@@ -244,12 +246,15 @@ class LocalFollowers:
             ).fetchall()
         return any(setting < wanted[name] for name, setting in rows)
 
-    def _ends_with_shutdown(self, server: Server, paths: ServicePaths, replayed: str) -> bool:
-        """Tell whether the last record before an LSN is the checkpoint of a shutdown."""
-        with connections.connect(paths) as connection:
-            timeline = value(connection, "SELECT timeline_id FROM pg_control_checkpoint()")
+    def _ends_with_shutdown(self, server: Server, wal: Path, replayed: str) -> bool:
+        """Tell whether the last record before an LSN is the checkpoint of a shutdown.
+
+        The control file may still name an earlier timeline: the source may have switched since the last restartpoint.
+        """
+        number = segment_before(0, replayed).number
+        timeline = max((one.timeline for one in segments_in(wal) if one.number == number), default=0)
         program = self.instances.installations.of(server.pg_major).program("pg_waldump")
-        return last_record(program, paths.data / WAL_DIRECTORY, timeline, replayed).startswith("CHECKPOINT_SHUTDOWN")
+        return last_record(program, wal, timeline, replayed).startswith("CHECKPOINT_SHUTDOWN")
 
 
 def _upstream_of(server: Server) -> Upstream:
