@@ -19,6 +19,7 @@ from prove.followers import Followers
 from prove.journal import Journal, rows_of
 from prove.made import Made
 from prove.replaced import Replaced
+from prove.sleepers import Sleeper
 from ramet.backends.local.process.identity import find_server
 from ramet.ids import new_id
 from ramet.model.life_span import LifeSpan
@@ -56,6 +57,7 @@ class Workload:
     began: datetime = field(init=False)
     followers: Followers = field(init=False)
     replaced: Replaced = field(init=False)
+    sleeper: Sleeper = field(init=False)
 
     def prepare(self) -> None:
         """Make the two services that stay, and let their clients write."""
@@ -74,8 +76,10 @@ class Workload:
         self.instance.await_idle()
         self.followers = Followers(self.instance, self.spare, self.spare_journal)
         fork = self.fork(random.Random(), "NOW")  # noqa: S311 - no secret
+        self.sleeper = Sleeper(self.instance, self.create("sleeper"))
         self.passing.clear()
-        self.await_status(fork, "READY")
+        for made in (fork, self.sleeper.made):
+            self.await_status(made, "READY")
         self.replaced = Replaced(self.instance, fork, self.parent, self.journal)
         self.instance.await_idle()
 
@@ -95,6 +99,8 @@ class Workload:
             "restore": self.replaced.begin,
             "rebuild_replicas": self.replaced.begin_with_replica,
             "resize": self._resize,
+            "sleep": lambda _: self.sleeper.fall_asleep(),
+            "set_sleep": lambda _: self.sleeper.toggle(),
             "pooler": lambda _: self._toggle_pooler(),
             "optimize": lambda _: self._ask("POST", f"/services/{self.spare.service_id}/optimize"),
             "drill": lambda _: self._drill(),
@@ -189,6 +195,7 @@ class Workload:
         found += self.spare_journal.faults(rows_of(self.spare.port, self.spare.password))
         found += self.followers.faults(counts)
         found += self.replaced.faults(counts)
+        found += self.sleeper.faults(counts)
         query = "SELECT drill_failure FROM service WHERE id = ? AND drill_failure IS NOT NULL"
         found += [f"drill: {failure}" for (failure,) in self.instance.rows(query, self.parent.service_id)]
         for made in self.passing:
@@ -210,6 +217,7 @@ class Workload:
         """Look no more at what was made in passing."""
         self.passing.clear()
         self.followers.made.clear()
+        self.sleeper.forget()
         self.replaced.forget()
 
     def final_faults(self) -> list[str]:
