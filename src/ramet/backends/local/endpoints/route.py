@@ -83,7 +83,7 @@ class Route:
         self._announce()
 
     def is_wanted(self) -> bool:
-        """Tell whether Ramet is to start the server; a while later it is told again."""
+        """Tell whether Ramet is to start the server: once in two seconds at most."""
         if not self.is_asleep or now() < self._reported_at + _REPORTED_EVERY_SECONDS:
             return False
         if not any(client.wants_server for client in self._waiting()):
