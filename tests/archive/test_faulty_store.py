@@ -72,6 +72,7 @@ def test_the_same_seed_brings_the_same_faults(
     assert seen[0] == seen[1]
 
 
+@pytest.mark.slow
 def test_a_base_backup_and_wal_arrive_whole_in_spite_of_faults(
     bucket: Bucket, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def test_deleting_twice_is_the_same_as_once(world: World) -> None:
     assert list_services(world.plane, world.project.id) == []
 
 
+@pytest.mark.slow
 def test_ports_of_services_that_are_gone_are_free_again(world: World) -> None:
     for _ in range(120):
         service = create_service(world.plane, world.project.id, CreateRequest("brief")).service

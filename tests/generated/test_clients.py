@@ -44,6 +44,7 @@ def check(world: World, printed: str) -> None:
         assert [service.name for service in client.list_services()] == ["shop"]
 
 
+@pytest.mark.slow
 def test_the_python_client_lists_forks_and_deletes(world: World, tmp_path: Path) -> None:
     generator = Path(sys.executable).parent / "openapi-python-client"
     arguments = ("--path", DOCUMENT, "--output-path", tmp_path / "ramet_client", "--meta", "none", "--fail-on-warning")

@@ -95,6 +95,7 @@ def fragile(host: Host, fuse: Fuse, failing: str | None, waits: int) -> Procedur
     waits=st.integers(0, 2),
     operations=st.integers(1, 3),
 )
+@pytest.mark.slow
 def test_crashes_at_any_time_do_not_change_the_result(
     crashing_store: CrashingStore, calls: frozenset[int], failing: str | None, waits: int, operations: int
 ) -> None:

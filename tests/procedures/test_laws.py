@@ -320,6 +320,7 @@ def test_every_procedure_has_a_case() -> None:
     assert {name for name, _step in STEPS} == set(CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_a_step_run_twice_comes_to_the_same_end(world: World, name: str, step: str) -> None:
     _subject, status = run(world, name, lambda procedure: laws.twice(procedure, step))

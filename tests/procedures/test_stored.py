@@ -114,6 +114,7 @@ def world(tmp_path: Path, case: Case, empty_store: Path) -> Iterator[World]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_stored_operation_is_finished(world: World, case: Case) -> None:
     world.worker.run_until_idle(horizon_seconds=0.15)
     with world.store.read() as tx:

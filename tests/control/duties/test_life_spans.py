@@ -224,6 +224,7 @@ def test_extending_calls_an_announced_end_off_and_is_refused_once_the_deletion_r
     assert not exists(world, service)
 
 
+@pytest.mark.slow
 def test_sixty_services_that_end_at_once_are_deleted_and_their_parent_stays(world: World, time: Time) -> None:
     parent = world.create()
     request = ForkRequest(ForkStrategy.NOW, life=LifeTerms(ttl_seconds=HOUR))
