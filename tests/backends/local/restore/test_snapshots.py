@@ -57,6 +57,23 @@ def test_a_snapshot_of_a_running_server_cannot_pass_for_one_of_a_paused(backend:
         backend.restore.take_snapshot(parent, new_id(), True)
 
 
+def test_a_snapshot_that_is_removed_while_the_records_are_read_does_no_harm(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, (kept, _), (gone, _) = paths_of(backend, parent), snapshot(backend, parent), snapshot(backend, parent)
+    read = Path.read_bytes
+
+    def read_and_remove(path: Path) -> bytes:
+        found = read(path)
+        if path.parent.name == gone:
+            backend.restore.delete_snapshot(parent.service_id, gone)
+        return found
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_remove)
+    assert kept in [name for name, _ in snapshots.in_wal_order(paths)]
+    assert gone not in snapshots.names(paths)
+
+
 def test_taking_a_snapshot_twice_makes_it_once(backend: LocalBackend, parent: Server) -> None:
     snapshot_id, facts = snapshot(backend, parent)
     append(backend, parent, 1)

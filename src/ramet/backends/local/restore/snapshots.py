@@ -1,7 +1,7 @@
 """Snapshots of a service: self-contained base backups, each with a record of its contents."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -64,9 +64,11 @@ def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
 
 
 def in_wal_order(paths: ServicePaths) -> list[tuple[str, Base]]:
-    """Return the snapshots of a service by id, in the order of the WAL, because clocks may be set back."""
-    found = ((name, base_of(paths, name)) for name in names(paths))
-    return sorted(found, key=lambda each: each[1].facts.wal_order)
+    """Return the snapshots of a service by id, in the order of the WAL, because clocks may be set back.
+
+    Those whose record cannot be read are left out, also because another process is removing them just now.
+    """
+    return sorted(_recorded(paths), key=lambda each: each[1].facts.wal_order)
 
 
 def newest(paths: ServicePaths) -> str:
@@ -79,17 +81,17 @@ def newest(paths: ServicePaths) -> str:
 
 def names(paths: ServicePaths) -> list[str]:
     """Return the ids of the snapshots of a service, except those whose record cannot be read."""
-    notes = [note for note in paths.snapshots.glob(f"*/{_NOTE}") if not note.parent.name.startswith(".")]
-    return [note.parent.name for note in notes if _is_readable(note)]
+    return [name for name, _ in _recorded(paths)]
 
 
-def _is_readable(note: Path) -> bool:
-    try:
-        msgspec.json.decode(note.read_bytes(), type=Base)
-    except (OSError, msgspec.MsgspecError) as error:
-        _log.warning("ignored a snapshot, because its record %s cannot be read: %s", note, error)
-        return False
-    return True
+def _recorded(paths: ServicePaths) -> Iterator[tuple[str, Base]]:
+    for note in paths.snapshots.glob(f"*/{_NOTE}"):
+        if note.parent.name.startswith("."):
+            continue
+        try:
+            yield note.parent.name, msgspec.json.decode(note.read_bytes(), type=Base)
+        except (OSError, msgspec.MsgspecError) as error:
+            _log.warning("ignored a snapshot, because its record %s cannot be read: %s", note, error)
 
 
 def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
