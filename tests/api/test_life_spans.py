@@ -194,6 +194,9 @@ def test_a_service_sleeps_when_it_is_not_used(world: World) -> None:
     assert (asleep["status"], asleep["paused"], asleep["metadata"]["sleeping"]) == ("READY", False, True)
     path = f"{world.services_path}/{service_id}/setSleep"
     assert world.post(path, {"sleep_after_seconds": 1}).json()["code"] == "INVALID_SLEEP_AFTER_SECONDS"
+    for unknown in ("notanid123", "%C2%84"):
+        answer = world.post(f"{world.services_path}/{unknown}/setSleep", {"sleep_after_seconds": None})
+        assert answer.status_code == 404
     changed = world.post(path, {"sleep_after_seconds": None})
     assert changed.status_code == 202
     world.worker.run_until_idle()

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from ramet.control.plane import Plane
 from ramet.errors import Exhausted, Unavailable
+from ramet.ids import is_id
 from ramet.store import services
 
 _SPARE = 8
@@ -15,15 +16,15 @@ _SPARE = 8
 def free_ports(plane: Plane, count: int = 1, owner: str | None = None) -> list[int]:
     """Return ports that nothing uses now, in the order to reserve them: `count`, and some to spare, if there are any.
 
-    It probes the ports of the host: not within a transaction. The same `owner` (an id) gets the same port first each
-    time.
+    It probes the ports of the host: not within a transaction. The same `owner` gets the same port first each time; one
+    that is no id has none.
     """
     with plane.store.read() as tx:
         used = services.used_ports(tx)
     ports, host = plane.placement.ports, plane.backend.host
     # A random start: clients that still know a deleted service do not reach another one at its port at once, and two
     # installations on one host do not compete for the same port.
-    start = secrets.randbelow(len(ports)) if owner is None else int(owner, 36) % len(ports)
+    start = int(owner, 36) % len(ports) if owner and is_id(owner) else secrets.randbelow(len(ports))
     rotated = chain(ports[start:], ports[:start])
     return list(islice((port for port in rotated if port not in used and host.port_is_free(port)), count + _SPARE))
 

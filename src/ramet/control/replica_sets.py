@@ -110,7 +110,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -
     """Request a pooler for a set; return the operation that starts it, None when there is nothing to do."""
     plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
-    free = free_ports(plane, owner=set_id) if is_id(set_id) else []
+    free = free_ports(plane, owner=set_id)
     with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "enablePooler")
         found = _find(plane, tx, parent, set_id)
