@@ -112,9 +112,11 @@ def dumped(url: str) -> str:
     """Return a database as SQL."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"))
-        text = "\n".join(connection.iterdump()) + "\n"
+        statements = list(connection.iterdump())
         connection.close()
-        return text
+        # SQLAlchemy makes the indexes of a table in no certain order.
+        indexes = sorted(one for one in statements if one.startswith("CREATE INDEX"))
+        return "\n".join(indexes.pop(0) if one.startswith("CREATE INDEX") else one for one in statements) + "\n"
     command = [str(BIN / "pg_dump"), "--inserts", "--no-owner", "--no-privileges", _libpq(url)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return "\n".join(line for line in text.splitlines() if line and not line.startswith(("--", "\\", "SET "))) + "\n"
