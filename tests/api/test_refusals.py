@@ -275,6 +275,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     yield from open_world(tmp_path_factory.mktemp("changing"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "schema"), _OPERATIONS_WITH_A_BODY, ids=lambda value: value)
 def test_no_values_of_the_fields_of_a_request_make_a_fault(
     changing: World, method: str, path: str, schema: str

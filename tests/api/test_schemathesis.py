@@ -55,6 +55,7 @@ def operation(request: pytest.FixtureRequest, schema: BaseSchema) -> APIOperatio
     return schema[path][method]
 
 
+@pytest.mark.slow
 def test_documented_operations_answer_as_documented(
     operation: APIOperation[Any, Any, Any, Any], inhabited: World
 ) -> None:

@@ -76,6 +76,7 @@ def follower(world: World, method: str) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("verb", "body", "standby", "subscriber"), _VERBS, ids=[f"{n} {one[0]}" for n, one in enumerate(_VERBS)]
 )
+@pytest.mark.slow
 def test_a_verb_does_what_it_does_with_others_or_is_refused_with_a_remedy(
     world: World,
     follower: dict[str, Any],
@@ -101,6 +102,7 @@ def test_a_verb_does_what_it_does_with_others_or_is_refused_with_a_remedy(
         world.work()
 
 
+@pytest.mark.slow
 def test_forks_of_forks_are_independent_of_the_source(world: World, follower: dict[str, Any]) -> None:
     fork = world.fork(follower)
     world.work()

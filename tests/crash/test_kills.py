@@ -28,7 +28,7 @@ def await_status(instance: Instance, service_id: str, wanted: str) -> None:
     eventually(lambda: shown().get("status") == wanted, lambda: f"{wanted}: {shown()}", 0.02)
 
 
-def kill_on_its_way(paths: ServicePaths, victim: str, is_over: Callable[[], bool] = lambda: False) -> bool:
+def kill_on_its_way(paths: ServicePaths, victim: str, is_over: Callable[[], bool]) -> bool:
     """Kill what recovers the fork's data next, or its next server before that is ready; False if all was over first."""
 
     def target() -> int | None:
@@ -52,8 +52,8 @@ def kill_on_its_way(paths: ServicePaths, victim: str, is_over: Callable[[], bool
     return bool(killed)
 
 
-def disturbed_fork(instance: Instance, shop: Any, body: dict[str, Any], victim: str) -> Any:
-    """Return a fork of which two processes were killed. One that was faster than the kills is not counted."""
+def disturbed_fork(instance: Instance, shop: Any, body: dict[str, Any], victim: str, kills: int = 2) -> Any:
+    """Return a fork of which processes were killed. One that was faster than the kills is not counted."""
     for _ in range(5):
         with connect(shop["endpoint"]["port"], shop["initial_password"]) as connection:
             # A snapshot may have been taken since the rows were written: this is what recovery takes its time for.
@@ -62,12 +62,13 @@ def disturbed_fork(instance: Instance, shop: Any, body: dict[str, Any], victim: 
         fork = instance.call("POST", f"/services/{shop['service_id']}/forkService", body).json()
         paths = instance.backend.instances.paths(fork["service_id"])
 
-        def is_ready(fork_id: str = fork["service_id"]) -> bool:
-            return bool(instance.rows("SELECT 1 FROM service WHERE id = ? AND ready_at IS NOT NULL", fork_id))
+        def is_over(fork_id: str = fork["service_id"]) -> bool:
+            query = "SELECT 1 FROM service WHERE id = ? AND coalesce(ready_at, failed_at) IS NOT NULL"
+            return bool(instance.rows(query, fork_id))
 
-        if all(kill_on_its_way(paths, victim, is_ready) for _ in range(2)):
+        if all(kill_on_its_way(paths, victim, is_over) for _ in range(kills)):
             return fork
-    raise AssertionError(f"no {victim} was killed twice in five forks")
+    raise AssertionError(f"no {victim} was killed {kills} times in five forks")
 
 
 def make_shop(instance: Instance) -> tuple[Any, datetime]:
@@ -95,16 +96,12 @@ def test_a_fork_whose_recovery_or_server_is_killed_is_exact(instance: Instance, 
 
 def test_a_fork_whose_server_is_killed_each_time_fails_with_its_reason(instance: Instance) -> None:
     shop, _ = make_shop(instance)
-    parent = shop["service_id"]
-    fork = instance.call("POST", f"/services/{parent}/forkService", {"fork_strategy": "NOW"}).json()
-    paths = instance.backend.instances.paths(fork["service_id"])
-    for _ in range(MOST_KILLS + 1):
-        kill_on_its_way(paths, "server")
+    fork = disturbed_fork(instance, shop, {"fork_strategy": "NOW"}, "server", MOST_KILLS + 1)
     query = "SELECT failure FROM service WHERE id = ? AND failed_at IS NOT NULL"
     eventually(lambda: bool(instance.rows(query, fork["service_id"])), "the fork's end")
     ((failure,),) = instance.rows(query, fork["service_id"])
     assert "was killed while starting" in failure
-    assert instance.call("GET", f"/services/{parent}").json()["status"] == "READY"
+    assert instance.call("GET", f"/services/{shop['service_id']}").json()["status"] == "READY"
 
 
 def kill_at(instance: Instance, fork: dict[str, Any], step: str) -> bool:

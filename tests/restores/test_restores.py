@@ -369,6 +369,7 @@ def test_the_pooler_stays(world: World, shop: Service) -> None:
 STEPS = ["capture", "recover", "boot", "claim", "settle", "stop", "set_aside", "take_over", "serve"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [Status.READY, Status.PAUSED])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
