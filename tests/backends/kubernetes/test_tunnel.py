@@ -69,8 +69,23 @@ def connected(tunnels: Tunnels, service_id: str) -> socket.socket:
 def test_bytes_go_through_in_both_directions_at_once_and_in_order(tunnels: Tunnels) -> None:
     sent = os.urandom(5_000_000)
     with connected(tunnels, "abcdefghij") as connection:
-        threading.Thread(target=connection.sendall, args=(sent,)).start()
+        threading.Thread(target=connection.sendall, args=(sent,), daemon=True).start()
         assert received(connection, len(sent)) == sent
+
+
+def test_a_server_may_send_all_its_answers_before_it_reads(tunnels: Tunnels, tmp_path: Path) -> None:
+    length = 5_000_000
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        tunnels._server_socket = str(tmp_path / "s")
+        with connected(tunnels, "abcdefghij") as connection:
+            threading.Thread(target=connection.sendall, args=(bytes(length),), daemon=True).start()
+            server, _ = listener.accept()
+            with server:
+                threading.Thread(target=server.sendall, args=(bytes(length),), daemon=True).start()
+                assert received(connection, length) == bytes(length)
+                assert received(server, length) == bytes(length)
 
 
 def test_several_connections_do_not_mix(tunnels: Tunnels) -> None:

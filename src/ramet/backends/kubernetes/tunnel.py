@@ -26,23 +26,17 @@ from ramet.backends.local.host.paths import ServicePaths
 
 _log = logging.getLogger(__name__)
 SOCKET = "/controller/run/.s.PGSQL.5432"
+# Each direction has a process: one for both would wait to write to a server that waits for it to read.
 RELAY = r"""
 use Socket;
 my $server;
 socket($server, PF_UNIX, SOCK_STREAM, 0) && connect($server, sockaddr_un($ARGV[0])) or die "$ARGV[0]: $!\n";
-sub relay {
-    my ($from, $to) = @_;
-    my $read = sysread($from, my $bytes, 65536) or return 0;
-    for (my $at = 0; $at < $read;) { $at += syswrite($to, $bytes, $read - $at, $at) // return 0 }
-    return 1;
+my $child = fork() // die "fork: $!\n";
+my ($from, $to) = $child ? ($server, *STDOUT) : (*STDIN, $server);
+COPY: while (my $read = sysread($from, my $bytes, 65536)) {
+    for (my $at = 0; $at < $read;) { $at += syswrite($to, $bytes, $read - $at, $at) // last COPY }
 }
-while (1) {
-    my $ready = '';
-    vec($ready, fileno($_), 1) = 1 for $server, *STDIN;
-    select($ready, undef, undef, undef) > 0 or last;
-    vec($ready, fileno($server), 1) and (relay($server, *STDOUT) or last);
-    vec($ready, fileno(STDIN), 1) and (relay(*STDIN, $server) or last);
-}
+kill 'TERM', $child || getppid;
 """
 _PORT = 5432
 _CHUNK_BYTES = 64 * 1024
