@@ -38,6 +38,7 @@ from ramet.control.duties.upgrades import Upgrades
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
+from ramet.errors import Invalid
 from ramet.followers.observation import Observing
 from ramet.machine.secret_files import kept_secret
 from ramet.model.restore_window import RestoreSettings
@@ -131,7 +132,13 @@ def open_store(settings: Settings, *, migrates: bool = True) -> Store:
 
 
 def local_inventory(settings: Settings) -> Inventory:
-    """Open this host for looking at what it holds; its storage is mounted where it is not."""
+    """Open this host for looking at what it holds; its storage is mounted where it is not. Raises Invalid elsewhere."""
+    if settings.backend == "kubernetes":
+        raise Invalid(
+            "NOT_ON_KUBERNETES",
+            "The backend for Kubernetes keeps nothing on this host",
+            "List the services' objects with: kubectl get clusters,pvc,volumesnapshots -A -l ramet/service",
+        )
     return LocalInventory(local_backend(settings))
 
 
@@ -183,8 +190,8 @@ def back_up_store(settings: Settings, target: Path) -> bool:
 
 
 def has_storage(settings: Settings) -> bool:
-    """Tell whether the data directory holds, or held, services."""
-    return doctor.has_storage(settings.data_dir)
+    """Tell whether the data directory holds, or held, services; on Kubernetes only its store tells."""
+    return has_store(settings) if settings.backend == "kubernetes" else doctor.has_storage(settings.data_dir)
 
 
 def describe_host(settings: Settings) -> Sequence[tuple[str, str]]:

@@ -99,7 +99,10 @@ _DATABASE = _matching(
     "a URL that begins with sqlite:/// or postgresql+psycopg://", r"(sqlite:///|postgresql\+psycopg://).*"
 )
 _ARCHIVE = _matching("a URL that begins with s3://, gs://, az:// or file://", r"(s3|gs|az|file)://.+")
-_NAMESPACE = _matching("a name of lower-case letters, digits and hyphens", r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NAMESPACE = _matching(
+    "a name of lower-case letters, digits and hyphens, which may contain {project}",
+    r"(?=.{1,62}$)([a-z0-9]|\{project\})(([a-z0-9-]|\{project\})*([a-z0-9]|\{project\}))?",
+)
 _IMAGE = _matching("the name of an image, with {major} for the version of PostgreSQL", r"[^\s]*\{major\}[^\s]*")
 _CLASS = _matching("the name of a class", r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _MAJORS = _Kind("versions from 15 on with commas between them, for example 18,17", _read_majors)
@@ -180,7 +183,11 @@ class Settings:
         _FILE,
         "kubeconfig file of the cluster; by default that of KUBECONFIG, or the cluster that Ramet itself runs in",
     ] = None
-    kubernetes_namespace: Annotated[str, _NAMESPACE, "namespace of the services on Kubernetes"] = "ramet"
+    kubernetes_namespace: Annotated[
+        str,
+        _NAMESPACE,
+        "namespace of the services on Kubernetes; with {project}, such as ramet-{project}, one for each project",
+    ] = "ramet"
     kubernetes_image: Annotated[str, _IMAGE, "image of PostgreSQL on Kubernetes, with {major} for its version"] = (
         "ghcr.io/cloudnative-pg/postgresql:{major}"
     )

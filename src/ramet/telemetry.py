@@ -5,7 +5,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-_QUIET = ("alembic", "httpcore", "httpx", "uvicorn")
+_QUIET = ("alembic", "httpcore", "httpcore2", "httpx", "httpx2", "uvicorn")
 
 
 class LineFormatter(logging.Formatter):

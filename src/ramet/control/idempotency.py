@@ -29,7 +29,7 @@ class NewIdentity:
 
     def given_to(self, wanted: Service, plane: Plane, port: int) -> Service:
         """Return a wanted service with this identity, and the address that its clients connect to."""
-        host = plane.backend.host.address(self.service_id, wanted.host)
+        host = plane.backend.host.address(self.service_id, wanted.project_id, wanted.host)
         return replace(wanted, id=self.service_id, host=host, port=port, verifier=self.verifier)
 
 

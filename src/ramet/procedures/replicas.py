@@ -36,6 +36,7 @@ def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
             pg_major=parent.pg_major,
             verifier=Secret(""),
             primary=Primary(parent.id, parent.server_port or parent.port),
+            project_id=parent.project_id,
         )
         for node in replica_set.nodes
     ]

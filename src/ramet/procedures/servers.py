@@ -127,6 +127,7 @@ def server_of(service: Service) -> Server:
         upstream=service.upstream if is_standby(service) else None,
         archived_as=service.archived_as,
         server_port=service.server_port,
+        project_id=service.project_id,
     )
 
 

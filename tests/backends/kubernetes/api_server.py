@@ -65,6 +65,8 @@ class FakeCluster:
         self._events: list[tuple[int, str, str, dict[str, Any]]] = []
         self._versions = itertools.count(1)
         self.closing = False
+        self.url = ""
+        self.put("namespaces", {"metadata": {"name": NAMESPACE}})
 
     def put(self, plural: str, found: dict[str, Any]) -> dict[str, Any]:
         """Store an object, tell the watches, and let the operator act."""
@@ -147,6 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers requests; `server.cluster` has the objects."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are written one after the other
     server: "_Server"
 
     def log_message(self, format: str, *args: object) -> None:
@@ -356,7 +359,7 @@ def _over_tls(listener: socket.socket, pair: Pair) -> ssl.SSLSocket:
 
 
 @contextmanager
-def api_server(certificate: Pair | None = None) -> Iterator[tuple[FakeCluster, Api]]:
+def api_server(certificate: Pair | None = None, namespace: str = NAMESPACE) -> Iterator[tuple[FakeCluster, Api]]:
     """Run an API server, and give a client of it; with a certificate, over TLS."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.cluster = FakeCluster()
@@ -365,9 +368,10 @@ def api_server(certificate: Pair | None = None) -> Iterator[tuple[FakeCluster, A
         server.socket = _over_tls(server.socket, certificate)
         authority = base64.b64encode(certificate.certificate).decode()
         place = Cluster(server=f"https://127.0.0.1:{server.server_port}", certificate_auth_data=authority)
+    server.cluster.url = str(place.server)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
-    api = Api(SingleConfig("test", Context("test"), place, User()), NAMESPACE)
+    api = Api(SingleConfig("test", Context("test"), place, User()), namespace)
     try:
         yield server.cluster, api
     finally:
@@ -379,10 +383,10 @@ def api_server(certificate: Pair | None = None) -> Iterator[tuple[FakeCluster, A
 
 
 @contextmanager
-def in_cluster(**changes: Any) -> Iterator[tuple[FakeCluster, Place]]:
+def in_cluster(namespace: str = NAMESPACE, **changes: Any) -> Iterator[tuple[FakeCluster, Place]]:
     """Run an API server, and give a namespace of it."""
-    with api_server() as (found, api):
-        place = Place(api, Site(NAMESPACE, **changes))
+    with api_server(namespace=namespace) as (found, api):
+        place = Place(api, Site(namespace, **changes))
         try:
             yield found, place
         finally:

@@ -21,8 +21,8 @@ class Host(Protocol):
     def has_tls(self, pg_major: int) -> bool:
         """Tell whether the endpoints of services of a PostgreSQL major version take TLS."""
 
-    def address(self, service_id: str, host: str) -> str:
-        """Return the host that clients of a service connect to, where `host` is the one that was set for all."""
+    def address(self, service_id: str, project_id: str, host: str) -> str:
+        """Return the host that clients of a project's service connect to, where `host` is the one that was set."""
 
     def volume_type(self) -> str:
         """Return the storage driver's name: reflink, btrfs, copy or memory."""

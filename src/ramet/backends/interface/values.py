@@ -45,6 +45,7 @@ class Server:
     upstream: Upstream | None = None
     archived_as: str | None = None
     server_port: int | None = None
+    project_id: str = ""
 
     @property
     def listen_port(self) -> int:

@@ -16,7 +16,17 @@ from lightkube.types import PatchType
 from wsproto.utilities import LocalProtocolError
 
 from ramet.backends.kubernetes import names
-from ramet.backends.kubernetes.resources import Node, Object, SnapshotClass, StorageClass
+from ramet.backends.kubernetes.namespaces import ALL, Namespaces
+from ramet.backends.kubernetes.resources import (
+    Cluster,
+    Namespace,
+    Node,
+    Object,
+    SnapshotClass,
+    StorageClass,
+    Volume,
+    VolumeSnapshot,
+)
 from ramet.backends.kubernetes.shared_tls import SharedSocket
 from ramet.errors import Failed, Invalid, Unavailable
 
@@ -30,33 +40,73 @@ _Global = TypeVar("_Global", StorageClass, SnapshotClass, Node)
 
 
 class Api:
-    """One namespace of a cluster. Errors: Failed for what was refused, Unavailable for what may succeed later."""
+    """The namespaces of services. Errors: Failed for what was refused, Unavailable for what may succeed later.
+
+    `namespace` is a name, or a pattern with {project} for a namespace of each project.
+    """
 
     def __init__(self, config: SingleConfig, namespace: str) -> None:
         timeout = httpx2.Timeout(_TIMEOUT_SECONDS)
-        self.namespace = namespace
+        self.namespaces = Namespaces(namespace, self._namespace_of)
         self.client = Client(
-            config, namespace, timeout, field_manager=FIELD_MANAGER, trust_env=False, transport=_transport(config)
+            config, timeout=timeout, field_manager=FIELD_MANAGER, trust_env=False, transport=_transport(config)
         )
         parameters = client_adapter.ConnectionParams(timeout, trust_env=False, transport=_transport(config))
         self._http = client_adapter.Client(config, parameters)
+        self._made: set[str] = set()
 
     def apply(self, kind: type[Object], manifest: Mapping[str, Any]) -> None:
         """Make an object as its manifest says, or change it to that (server-side apply)."""
         name = manifest["metadata"]["name"]
-        with _errors(f"{kind.__name__} {name}"):
-            self.client.patch(
-                kind, name, dict(manifest), namespace=self.namespace, patch_type=PatchType.APPLY, force=True
-            )
+        here = self.namespaces.of_object(name)
+        placed = {**manifest, "metadata": {**manifest["metadata"], "namespace": here}}
+        try:
+            with _errors(f"{kind.__name__} {name}"):
+                self.client.patch(kind, name, placed, namespace=here, patch_type=PatchType.APPLY, force=True)
+        except _Missing as error:
+            raise Failed(
+                "NAMESPACE_MISSING",
+                f"{kind.__name__} {name} cannot be made in namespace {here}",
+                f"{error.details}. Create the namespace, and look at 'ramet doctor'.",
+            ) from error
+
+    def has_namespace(self, name: str) -> bool:
+        """Tell whether there is a namespace; true where this client may not read namespaces."""
+        try:
+            with _errors(f"Namespace {name}"):
+                self.client.get(Namespace, name)
+        except _Missing:
+            return False
+        except Failed:
+            return True
+        return True
+
+    def ensure_namespace(self, service_id: str, project_id: str) -> None:
+        """Make the namespace of a service's project, unless it is there or is one for all."""
+        name = self.namespaces.learn(service_id, project_id)
+        if not self.namespaces.is_by_project or name in self._made:
+            return
+        if not self.has_namespace(name):
+            metadata = {"name": name, "labels": {names.PROJECT_LABEL: project_id}}
+            manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            with _errors(f"Namespace {name}"):
+                self.client.patch(Namespace, name, manifest, patch_type=PatchType.APPLY)
+        self._made.add(name)
 
     def patch(self, kind: type[Object], name: str, change: Mapping[str, Any]) -> None:
         """Merge a change into an object."""
         with _errors(f"{kind.__name__} {name}"):
-            self.client.patch(kind, name, dict(change), namespace=self.namespace, patch_type=PatchType.MERGE)
+            self.client.patch(
+                kind,
+                name,
+                dict(change),
+                namespace=self.namespaces.of_object(name),
+                patch_type=PatchType.MERGE,
+            )
 
     def patch_status(self, name: str, change: Mapping[str, Any]) -> None:
         """Merge a change into the status of a Cluster."""
-        path = f"/apis/postgresql.cnpg.io/v1/namespaces/{self.namespace}/clusters/{name}/status"
+        path = f"/apis/postgresql.cnpg.io/v1/namespaces/{self.namespaces.of_object(name)}/clusters/{name}/status"
         with _errors(f"the status of Cluster {name}"):
             headers = {"Content-Type": PatchType.MERGE.value}
             _checked(self._http.patch(path, json={"status": change}, headers=headers))
@@ -65,14 +115,14 @@ class Api:
         """Return an object; None when there is none."""
         try:
             with _errors(f"{kind.__name__} {name}"):
-                return self.client.get(kind, name, namespace=self.namespace)
+                return self.client.get(kind, name, namespace=self.namespaces.of_object(name))
         except _Missing:
             return None
 
     def find(self, kind: type[_Kind], labels: Mapping[str, str]) -> list[_Kind]:
         """Return the objects that have all of these labels."""
         with _errors(f"the list of {kind.__name__}"):
-            return list(self.client.list(kind, namespace=self.namespace, labels=dict(labels)))
+            return list(self.client.list(kind, namespace=self.namespaces.of_labels(dict(labels)), labels=dict(labels)))
 
     def find_global(self, kind: type[_Global]) -> list[_Global]:
         """Return all objects of a kind that is in no namespace."""
@@ -83,7 +133,7 @@ class Api:
         """Request the removal of an object, if it is there."""
         try:
             with _errors(f"{kind.__name__} {name}"):
-                self.client.delete(kind, name, namespace=self.namespace, grace_period=grace_seconds)
+                self.client.delete(kind, name, namespace=self.namespaces.of_object(name), grace_period=grace_seconds)
         except _Missing:
             return
 
@@ -91,13 +141,17 @@ class Api:
         """Yield the changes of objects after a version of their list, until the connection ends."""
         with _errors(f"the watch of {kind.__name__}"):
             yield from self.client.watch(
-                kind, namespace=self.namespace, labels=dict(labels), resource_version=version, server_timeout=300
+                kind,
+                namespace=self.namespaces.watched,
+                labels=dict(labels),
+                resource_version=version,
+                server_timeout=300,
             )
 
     def find_version(self, kind: type[_Kind], labels: Mapping[str, Any]) -> tuple[list[_Kind], str]:
         """Return the objects with these labels, and the version of the list."""
         with _errors(f"the list of {kind.__name__}"):
-            found = self.client.list(kind, namespace=self.namespace, labels=dict(labels))
+            found = self.client.list(kind, namespace=self.namespaces.watched, labels=dict(labels))
             objects = list(found)
             return objects, found.resourceVersion
 
@@ -107,9 +161,10 @@ class Api:
             return str(_checked(self._http.get("/version")).json()["gitVersion"])
 
     def may(self, verb: str, group: str, resource: str) -> bool:
-        """Tell whether this client may do something with the objects of the namespace."""
+        """Tell whether this client may do something with the objects of the namespace, or of all namespaces."""
         plural, _, subresource = resource.partition("/")
-        attributes = {"namespace": self.namespace, "verb": verb, "group": group, "resource": plural}
+        namespace = "" if self.namespaces.is_by_project else self.namespaces.pattern
+        attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": plural}
         if subresource:
             attributes["subresource"] = subresource
         body = {
@@ -126,14 +181,16 @@ class Api:
         query = {"container": names.CONTAINER, "tailLines": tail_lines, "sinceTime": since}
         sent = {name: value for name, value in query.items() if value is not None}
         with _errors(f"the log of pod {pod}"):
-            return _checked(self._http.get(_ROOT.format(self.namespace, pod, "log"), params=sent)).text.splitlines()
+            return _checked(
+                self._http.get(_ROOT.format(self.namespaces.of_object(pod), pod, "log"), params=sent)
+            ).text.splitlines()
 
     def run(self, pod: str, command: Sequence[str], stdin: str = "", timeout_seconds: float = 60.0) -> str:
         """Run a program in a pod to its end; return what it printed. Raises Unavailable when it fails."""
         with _errors(f"{command[0]} in pod {pod}"):
             answer = self.client.exec(
                 pod,
-                namespace=self.namespace,
+                namespace=self.namespaces.of_object(pod),
                 container=names.CONTAINER,
                 command=list(command),
                 stdin=stdin,
@@ -154,11 +211,19 @@ class Api:
         """
         streams = {"container": names.CONTAINER, "stdin": "true", "stdout": "true", "stderr": "true"}
         return self._http.websocket(
-            _ROOT.format(self.namespace, pod, "exec"),
+            _ROOT.format(self.namespaces.of_object(pod), pod, "exec"),
             params={"command": list(command), **streams},
             subprotocols=_CHANNELS,
             max_message_size_bytes=_MESSAGE_BYTES,
         )
+
+    def _namespace_of(self, service_id: str) -> str | None:
+        """Return the namespace that has objects of a service, the Cluster or what may outlive it."""
+        with _errors(f"the objects of service {service_id}"):
+            for kind in (Cluster, Volume, VolumeSnapshot):
+                for found in self.client.list(kind, namespace=ALL, labels={names.SERVICE_LABEL: service_id}):
+                    return found.metadata.namespace
+        return None
 
     def close(self) -> None:
         """Close all connections."""

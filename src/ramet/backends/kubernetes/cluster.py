@@ -23,7 +23,7 @@ _PSQL = ("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "post
 
 @dataclass(frozen=True)
 class Place:
-    """A namespace with its services."""
+    """The namespaces of services."""
 
     api: Api
     site: Site
@@ -86,6 +86,7 @@ class Place:
 
     def apply(self, server: Server, phase: Phase, *, first: bool = False, asleep: bool = False) -> None:
         """Make the Cluster of a service and its endpoint, or change them to what they shall be."""
+        self.api.ensure_namespace(server.service_id, server.project_id)
         volume = self.api.get(Volume, self.primary_of(server.service_id))
         size = None if volume is None else volume.requested
         wanted = manifests.cluster(server, self.site, phase, first=first, asleep=asleep, volume_size=size)

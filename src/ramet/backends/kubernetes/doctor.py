@@ -25,6 +25,8 @@ RIGHTS = (
     ("create", "", "pods/exec"),
     ("get", "", "pods/log"),
 )
+# What it does beside that where each project has a namespace.
+OF_NAMESPACES = tuple((verb, "", "namespaces") for verb in ("get", "create", "patch"))
 
 
 def examine(place: Place) -> Sequence[tuple[str, str]]:
@@ -48,15 +50,29 @@ def _said(place: Place, examine_one: Callable[[Place], str]) -> str:
         return f"Cannot be examined: {error}."
 
 
+def rights(*, by_project: bool) -> Sequence[tuple[str, str, str]]:
+    """Return the rights that Ramet needs: in its namespace, or in all where each project has one."""
+    return (*RIGHTS, *OF_NAMESPACES) if by_project else RIGHTS
+
+
 def _kubernetes(place: Place) -> str:
-    return f"{place.api.version()}, namespace {place.site.namespace}."
+    version, name = place.api.version(), place.site.namespace
+    if place.api.namespaces.is_by_project:
+        return f"{version}, namespace {name} for each project."
+    if not place.api.has_namespace(name):
+        return f"{version}, but there is no namespace {name}. Create it: kubectl create namespace {name}."
+    return f"{version}, namespace {name}."
 
 
 def _rights(place: Place) -> str:
-    missing = [f"{verb} {resource}" for verb, group, resource in RIGHTS if not place.api.may(verb, group, resource)]
+    by_project = place.api.namespaces.is_by_project
+    needed = rights(by_project=by_project)
+    missing = [f"{verb} {resource}" for verb, group, resource in needed if not place.api.may(verb, group, resource)]
+    if missing and by_project:
+        return f"Missing in all namespaces: {', '.join(missing)}. Grant them by a ClusterRole."
     if missing:
         return f"Missing in namespace {place.site.namespace}: {', '.join(missing)}. Grant them by a Role."
-    return "All that Ramet needs in its namespace."
+    return "All that Ramet needs in its namespaces." if by_project else "All that Ramet needs in its namespace."
 
 
 def _operator(place: Place) -> str:

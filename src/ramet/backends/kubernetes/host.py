@@ -39,11 +39,11 @@ class KubernetesHost:
         """Have it always: the operator issues the certificates."""
         return True
 
-    def address(self, service_id: str, host: str) -> str:
+    def address(self, service_id: str, project_id: str, host: str) -> str:
         """Return the name of the service's own Service; that of the nodes for ports of nodes."""
         name = names.cluster_name(service_id)
         own = {
-            Exposure.CLUSTER: f"{name}.{self.place.site.namespace}.svc",
+            Exposure.CLUSTER: f"{name}.{self.place.api.namespaces.of_project(project_id)}.svc",
             Exposure.LOADBALANCER: f"{name}.{host}",
             Exposure.NODEPORT: host,
         }

@@ -1,4 +1,4 @@
-"""The documents that Ramet applies: pure functions of a service and its site, held by golden files."""
+"""The documents that Ramet applies, in the namespace of each: pure functions of a service and its site."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def cluster(
     annotations = {names.HIBERNATION: "on" if asleep else "off"}
     if first:
         annotations[names.FIRST_ANNOTATION] = "true"
-    own = _metadata(site, server.service_id, names.cluster_name(server.service_id), annotations)
+    own = _metadata(server.service_id, names.cluster_name(server.service_id), annotations)
     return {
         "apiVersion": "postgresql.cnpg.io/v1",
         "kind": "Cluster",
@@ -79,7 +79,7 @@ def endpoint(server: Server, site: Site) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(site, server.service_id, name, annotations),
+        "metadata": _metadata(server.service_id, name, annotations),
         "spec": {
             "type": kinds[site.exposure],
             "selector": {names.CLUSTER_LABEL: name, names.ROLE_LABEL: "primary"},
@@ -90,7 +90,7 @@ def endpoint(server: Server, site: Site) -> Manifest:
 
 def snapshot(service_id: str, site: Site, name: str, volume: str, snapshot_id: str | None = None) -> Manifest:
     """Return a VolumeSnapshot that belongs to `service_id`, of a volume that may be another one's."""
-    metadata = _metadata(site, service_id, name)
+    metadata = _metadata(service_id, name)
     if snapshot_id is not None:
         metadata["labels"][names.SNAPSHOT_LABEL] = snapshot_id
     spec: dict[str, Any] = {"source": {"persistentVolumeClaimName": volume}}
@@ -105,7 +105,7 @@ def adopted_volume(service_id: str, site: Site, snapshot_name: str, volume_size:
     Then no job copies or initializes anything (CloudNativePG 1.30, internal/controller/cluster_restore.go).
     """
     name = names.volume_name(service_id)
-    metadata = _metadata(site, service_id, name, {"cnpg.io/nodeSerial": "1", "cnpg.io/pvcStatus": "ready"})
+    metadata = _metadata(service_id, name, {"cnpg.io/nodeSerial": "1", "cnpg.io/pvcStatus": "ready"})
     metadata["labels"] |= {
         names.CLUSTER_LABEL: names.cluster_name(service_id),
         "cnpg.io/instanceName": name,
@@ -123,8 +123,8 @@ def adopted_volume(service_id: str, site: Site, snapshot_name: str, volume_size:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def _metadata(site: Site, service_id: str, name: str, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": name, "namespace": site.namespace, "labels": names.labels_of(service_id)}
+def _metadata(service_id: str, name: str, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "labels": names.labels_of(service_id)}
     return {**found, "annotations": dict(annotations)} if annotations else found
 
 

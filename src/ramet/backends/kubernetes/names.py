@@ -1,6 +1,7 @@
 """What the objects of a service are called, and the labels and annotations by which they are found."""
 
 SERVICE_LABEL = "ramet/service"
+PROJECT_LABEL = "ramet/project"
 SNAPSHOT_LABEL = "ramet/snapshot"
 # What is in a snapshot, and where WAL ended when a server was stopped: as JSON.
 FACTS_ANNOTATION = "ramet/facts"
@@ -15,6 +16,11 @@ CONTAINER = "postgres"
 def cluster_name(service_id: str) -> str:
     """Return the name of the Cluster of a service, and of the Service that its clients connect to."""
     return f"ramet-{service_id}"
+
+
+def service_of(object_name: str) -> str:
+    """Return the id of the service that an object belongs to, by the object's name."""
+    return object_name.removeprefix("ramet-").partition("-")[0]
 
 
 def volume_name(service_id: str) -> str:

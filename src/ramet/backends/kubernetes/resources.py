@@ -7,7 +7,7 @@ from lightkube.core.resource import ApiInfo, GlobalResource, NamespacedResourceG
 from msgspec import Struct, field
 
 _Struct = TypeVar("_Struct", bound=Struct)
-_VERBS = ["delete", "get", "list", "patch", "watch"]
+_VERBS = ["delete", "get", "global_list", "global_watch", "list", "patch", "watch"]
 
 
 def _resource(group: str, version: str, kind: str, plural: str) -> Callable[[type[_Struct]], type[_Struct]]:
@@ -24,6 +24,7 @@ class Metadata(Struct, frozen=True):
     """The metadata of an object."""
 
     name: str = ""
+    namespace: str = ""
     resourceVersion: str | None = None  # noqa: N815 - lightkube reads it by this name
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -196,6 +197,13 @@ class SnapshotClass(Struct, GlobalResource, frozen=True):
 
     metadata: Metadata
     driver: str = ""
+
+
+@_resource("", "v1", "Namespace", "namespaces")
+class Namespace(Struct, GlobalResource, frozen=True):
+    """A namespace."""
+
+    metadata: Metadata
 
 
 class NodeStatus(Struct, frozen=True):

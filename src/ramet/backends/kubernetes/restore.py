@@ -60,6 +60,7 @@ class KubernetesRestore:
         """
         if source.target is not None or source.base_backup_id is not None:
             raise _no_past()
+        self.place.api.ensure_namespace(child.service_id, child.project_id)
         volume = self.place.api.get(Volume, names.volume_name(child.service_id))
         if volume is None:
             self._make_volume(child, source)

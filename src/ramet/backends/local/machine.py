@@ -58,7 +58,7 @@ class LocalHost:
         installation = self.instances.installations.by_major.get(pg_major)
         return installation is None or installation.has_tls
 
-    def address(self, service_id: str, host: str) -> str:
+    def address(self, service_id: str, project_id: str, host: str) -> str:
         """Return the host of all: services differ by their ports."""
         return host
 

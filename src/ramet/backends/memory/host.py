@@ -23,7 +23,7 @@ class MemoryHost(MemoryPart):
         """Claim TLS for every version."""
         return True
 
-    def address(self, service_id: str, host: str) -> str:
+    def address(self, service_id: str, project_id: str, host: str) -> str:
         """Return the host of all."""
         return host
 

@@ -77,6 +77,8 @@ def work_only(data_dir: Path | None, worker_threads: str | None) -> None:
 def down(data_dir: Path | None) -> None:
     """Stop Ramet and all its databases. This stops 'ramet up', shuts down the databases and unmounts the storage.
 
+    On Kubernetes it stops 'ramet up' only.
+
     \b
     Example:
       ramet down --data /srv/ramet

@@ -20,6 +20,7 @@ from ramet.errors import Error
 from ramet.settings import Settings
 
 _END_SECONDS = 60.0
+_HOW_TO_STOP = {"local": " 'ramet down' stops them.", "kubernetes": ""}
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +41,7 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
         runtime.start(alone=True)
         stack.callback(runtime.stop)
         serve(runtime, listening, on_ready)
-        say("Ramet has stopped; its databases are still running. 'ramet down' stops them.")
+        say("Ramet has stopped; its databases are still running." + _HOW_TO_STOP[settings.backend])
 
 
 def run_http(settings: Settings) -> None:
@@ -67,7 +68,10 @@ def end_all(data_dir: Path | None) -> None:
         say(f"ramet up (pid {ended.process.pid}) has stopped.")
     with instance.alone(settings.data_dir):
         backend_of(settings).host.stop_all()
-    say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
+    if settings.backend == "kubernetes":
+        say("The databases keep running in the cluster. 'ramet service stop' stops them one by one.")
+    else:
+        say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
 
 
 def _wait_for_signal() -> None:
