@@ -121,6 +121,9 @@ class Settings:
     http_connections_per_address: Annotated[
         int, _number(10, 1_000_000), "largest number of HTTP connections from one address that wait for their client"
     ] = 1000
+    probe_port: Annotated[
+        int | None, _number(1, 65535), "port of /livez and /readyz of 'ramet worker'; by default none"
+    ] = None
     endpoint_host: Annotated[str, _HOST_NAME, "host in the endpoints of services"] = "localhost"
     plaintext_endpoints: Annotated[
         bool,

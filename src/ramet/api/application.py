@@ -29,6 +29,7 @@ from ramet.api.routes.account import (
 from ramet.api.routes.archive import archive_router, deleted_router
 from ramet.api.routes.following import following_router
 from ramet.api.routes.forks import forks_router
+from ramet.api.routes.health import livez, readyz
 from ramet.api.routes.imports import imports_router
 from ramet.api.routes.life_spans import life_spans_router
 from ramet.api.routes.logs import logs_router
@@ -88,7 +89,7 @@ def create_app(
     """
     interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects), check_parameters])
     application = Application(
-        route_handlers=[interface, _document_handler(openapi_json(version)), *beside],
+        route_handlers=[interface, _document_handler(openapi_json(version)), livez, readyz, *beside],
         dependencies={
             "plane": Provide(lambda: plane, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),

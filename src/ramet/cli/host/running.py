@@ -3,7 +3,9 @@
 import logging
 import signal
 import threading
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from ramet.api.application import BASE_PATH
@@ -11,10 +13,12 @@ from ramet.app import Runtime, backend_of
 from ramet.cli.host import instance
 from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
 from ramet.cli.host.data_dir import existing_data_dir
+from ramet.cli.host.probes import answer_probes
 from ramet.cli.host.serving import base_url, listen, serve
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.credentials import config_path, read_credentials
 from ramet.console.application import PATH as CONSOLE_PATH
+from ramet.control.readiness import check_ready
 from ramet.endpoints import is_loopback
 from ramet.errors import Error
 from ramet.settings import Settings
@@ -53,7 +57,7 @@ def run_http(settings: Settings) -> None:
 
 def run_operations(settings: Settings) -> None:
     """Run operations and duties until a signal ends them. The caller has a shared lock on the data directory."""
-    with closing(Runtime.open(settings)) as runtime:
+    with closing(Runtime.open(settings)) as runtime, _probed(settings, runtime):
         runtime.start()
         say("Ramet runs operations.")
         _wait_for_signal()
@@ -72,6 +76,18 @@ def end_all(data_dir: Path | None) -> None:
         say("The databases keep running in the cluster. 'ramet service stop' stops them one by one.")
     else:
         say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
+
+
+@contextmanager
+def _probed(settings: Settings, runtime: Runtime) -> Iterator[None]:
+    if settings.probe_port is None:
+        yield
+        return
+    with (
+        listen(settings.host, settings.probe_port) as listening,
+        answer_probes(listening, partial(check_ready, runtime.plane)),
+    ):
+        yield
 
 
 def _wait_for_signal() -> None:

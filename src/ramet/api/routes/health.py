@@ -1,0 +1,19 @@
+"""What an orchestrator or a load balancer asks: no credentials are needed, and nothing is told but yes or no."""
+
+from litestar import MediaType, get
+
+from ramet.api.responses import PlaneDependency
+from ramet.control.readiness import check_ready
+
+
+@get("/livez", media_type=MediaType.TEXT, sync_to_thread=False)
+def livez() -> str:
+    """Say that this process answers."""
+    return "ok\n"
+
+
+@get("/readyz", media_type=MediaType.TEXT, sync_to_thread=True)
+def readyz(plane: PlaneDependency) -> str:
+    """Say that this process can reach its store; 503 while it cannot."""
+    check_ready(plane)
+    return "ok\n"

@@ -1,0 +1,11 @@
+"""Whether this process can do its work now."""
+
+import sqlalchemy as sa
+
+from ramet.control.plane import Plane
+
+
+def check_ready(plane: Plane) -> None:
+    """Read from the store. Raises Unavailable while it cannot be reached."""
+    with plane.store.read() as tx:
+        tx.execute(sa.text("SELECT 1"))
