@@ -65,6 +65,24 @@ def test_a_thread_that_reads_a_closed_connection_takes_nothing_from_the_next_one
         assert (one.recv(100), other.recv(100)) == (b"other", b"one")
 
 
+def test_a_read_that_begins_during_another_call_waits_as_long_as_any(
+    pair: tuple[ssl.SSLSocket, ssl.SSLSocket],
+) -> None:
+    client, server = pair
+    assert isinstance(client, SharedSocket)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(client.recv(100)))
+    with client._turn:
+        socket.socket.settimeout(client, 0)  # as it is during a call
+        reader.start()
+        time.sleep(0.1)  # the read has begun, as below; if not, this test proves less, and does not fail
+        socket.socket.settimeout(client, None)
+    time.sleep(0.1)
+    server.sendall(b"late")
+    reader.join(30)
+    assert found == [b"late"]
+
+
 def test_a_read_and_a_full_write_wait_no_longer_than_their_time_limit(
     pair: tuple[ssl.SSLSocket, ssl.SSLSocket],
 ) -> None:

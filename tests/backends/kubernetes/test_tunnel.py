@@ -1,5 +1,6 @@
 """Connections through a program in a pod, over a WebSocket."""
 
+import logging
 import os
 import socket
 import threading
@@ -44,7 +45,8 @@ def echo(path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def tunnels() -> Iterator[Tunnels]:
+def tunnels(caplog: pytest.LogCaptureFixture) -> Iterator[Tunnels]:
+    caplog.set_level(logging.DEBUG, "ramet")  # it says why there is no connection
     certificate = self_signed("kube-apiserver", ["127.0.0.1"])
     with TemporaryDirectory() as directory, api_server(certificate) as (_, api), echo(Path(directory, "s")):
         found = Tunnels(api, lambda service_id: f"{service_id}-1", f"{directory}/s")
@@ -78,10 +80,12 @@ def test_a_server_may_send_all_its_answers_before_it_reads(tunnels: Tunnels, tmp
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
+        listener.settimeout(30)
         tunnels._server_socket = str(tmp_path / "s")
         with connected(tunnels, "abcdefghij") as connection:
             threading.Thread(target=connection.sendall, args=(bytes(length),), daemon=True).start()
             server, _ = listener.accept()
+            server.settimeout(30)
             with server:
                 threading.Thread(target=server.sendall, args=(bytes(length),), daemon=True).start()
                 assert received(connection, length) == bytes(length)

@@ -48,7 +48,8 @@ class SharedSocket(ssl.SSLSocket):
             super().close()
 
     def _take_turns(self, call: Callable[[], _Result]) -> _Result:
-        timeout = self.gettimeout()
+        with self._turn:  # during a call it is 0
+            timeout = self.gettimeout()
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             with self._turn:

@@ -55,6 +55,7 @@ class Tunnels:
         self._root: Path | None = None
         self._listeners: dict[str, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
+        self._closed = False
 
     def paths(self, service_id: str, pg_major: int) -> ServicePaths:
         """Return where the server of a service can be reached from this process."""
@@ -87,6 +88,7 @@ class Tunnels:
 
     def close(self) -> None:
         """Close all sockets, and remove their directory."""
+        self._closed = True
         for service_id in list(self._listeners):
             self.forget(service_id)
         if self._root is not None:
@@ -103,9 +105,9 @@ class Tunnels:
         self._selector.register(listener, selectors.EVENT_READ, service_id)
 
     def _accept(self) -> None:
-        while True:
+        while not self._closed:
             for key, _ in self._selector.select(1.0):
-                with suppress(OSError):  # its service was forgotten, or the client has gone
+                with suppress(KeyError, OSError):  # its service was forgotten, or the client has gone
                     accepted, _ = self._listeners[key.data].accept()
                     accepted.setblocking(True)
                     threading.Thread(
