@@ -81,7 +81,7 @@ class Runtime:
             self.plane,
             self.projects,
             version=__version__,
-            beside=self.console.routes,
+            beside=self.console.routes(),
             refuse_beside=self.console.refuse,
         )
 

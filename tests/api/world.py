@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 from litestar.testing import TestClient
 
-from ramet.api.application import BASE_PATH, create_app
+from ramet.api.application import BASE_PATH
 from ramet.api.schemas.shared import Body
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.placement import Placement
@@ -21,6 +21,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
+from tests.applications import application
 from tests.stores import open_store
 
 JsonObject = dict[str, Any]
@@ -125,41 +126,9 @@ def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
     projects = Projects(store)
     tools = Tools(store, backend, clock, rest=timedelta(0), preparation_rest=timedelta(0))
     worker = Worker(store, all_procedures(tools, timedelta(days=7)))
-    application = _idle.pop() if _idle else _Application()
-    application.serve(plane, projects)
-    with TestClient(application.app, raise_server_exceptions=False) as client:
+    with application(plane, projects) as app, TestClient(app, raise_server_exceptions=False) as client:
         yield World(store, backend, plane, projects, worker, client, clock, new_tenant(projects, "main"))
-    _idle.append(application)
     store.close()
-
-
-class _Current:
-    """Stands for the object of the world that an application serves at present."""
-
-    def __init__(self, kind: type) -> None:
-        self._kind = kind
-        self.found: object = None
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:  # Litestar checks the types of what it injects
-        return self._kind
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.found, name)
-
-
-class _Application:
-    """An application for one world after the other: to register its routes takes longer than most tests."""
-
-    def __init__(self) -> None:
-        self._plane, self._projects = _Current(Plane), _Current(Projects)
-        self.app = create_app(cast("Plane", self._plane), cast("Projects", self._projects), version="1")
-
-    def serve(self, plane: Plane, projects: Projects) -> None:
-        self._plane.found, self._projects.found = plane, projects
-
-
-_idle: list[_Application] = []
 
 
 def new_tenant(projects: Projects, name: str) -> Tenant:

@@ -17,6 +17,7 @@ from ramet.control.plane import utc_now
 from ramet.model.passwords import Secret
 from ramet.model.project import Project
 from ramet.settings import load_settings, make_data_dir
+from tests.applications import application
 from tests.stores import open_store
 
 
@@ -66,13 +67,14 @@ def open_world(directory: Path) -> Iterator[World]:
 @contextmanager
 def _serving(runtime: Runtime) -> Iterator[str]:
     listening = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(runtime.http(), log_config=None, ws="none", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    try:
-        eventually(lambda: server.started)
-        yield base_url(listening, "127.0.0.1")
-    finally:
-        server.should_exit = True
-        thread.join(BOUND_SECONDS)
-        listening.close()
+    with application(runtime.plane, runtime.projects, runtime.console) as app:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            eventually(lambda: server.started)
+            yield base_url(listening, "127.0.0.1")
+        finally:
+            server.should_exit = True
+            thread.join(BOUND_SECONDS)
+            listening.close()

@@ -36,15 +36,35 @@ _COMPRESSION = CompressionConfig("gzip", gzip_compress_level=5, exclude=r"/conso
 
 @dataclass(frozen=True)
 class Console:
-    """The console of this process: the routes to mount, and `make_link`, which returns a path that signs in once.
+    """The console of a process, over what its handlers work with."""
 
-    `refuse` answers requests that match no route. `close` ends the streams of open pages.
-    """
+    context: ConsoleContext
 
-    routes: tuple[ControllerRouterHandler, ...]
-    refuse: Callable[[AnyRequest, HTTPException], Response[str]]
-    make_link: Callable[[str], str]
-    close: Callable[[], None]
+    def routes(self) -> tuple[ControllerRouterHandler, ...]:
+        """Return the routes to mount beside the HTTP interface."""
+        router = Router(
+            PATH,
+            route_handlers=[*handlers(), other_version, static_files_router()],
+            dependencies=dependencies(self.context),
+            exception_handlers=exception_handlers(),
+            middleware=[DefineMiddleware(CompressionMiddleware, config=_COMPRESSION)],
+            request_class=Request,
+            request_max_body_size=_FORM_BYTES,
+            include_in_schema=False,
+        )
+        return router, home
+
+    def refuse(self, request: AnyRequest, exception: HTTPException) -> Response[str]:
+        """Answer a request that matches no route."""
+        return on_http_exception(request, exception)
+
+    def make_link(self, public_key: str) -> str:
+        """Return a path that signs in once, with this key."""
+        return f"{LINKS}/{self.context.links.make(public_key)}"
+
+    def close(self) -> None:
+        """End the streams of open pages."""
+        self.context.feed.close()
 
 
 def open_console(
@@ -54,32 +74,18 @@ def open_console(
 
     `openapi` returns the description of the HTTP interface; it is called when the reference is first read.
     """
-    context = ConsoleContext(
-        plane,
-        projects,
-        Sessions(plane.store),
-        CsrfTokens(root_key),
-        SignInLinks(),
-        SignInThrottle(),
-        ChangeFeed(plane),
-        DiskUsage(plane),
-        cache(lambda: _reference(openapi())),
-    )
-    router = Router(
-        PATH,
-        route_handlers=[*handlers(), other_version, static_files_router()],
-        dependencies=dependencies(context),
-        exception_handlers=exception_handlers(),
-        middleware=[DefineMiddleware(CompressionMiddleware, config=_COMPRESSION)],
-        request_class=Request,
-        request_max_body_size=_FORM_BYTES,
-        include_in_schema=False,
-    )
     return Console(
-        (router, home),
-        on_http_exception,
-        lambda public_key: f"{LINKS}/{context.links.make(public_key)}",
-        context.feed.close,
+        ConsoleContext(
+            plane,
+            projects,
+            Sessions(plane.store),
+            CsrfTokens(root_key),
+            SignInLinks(),
+            SignInThrottle(),
+            ChangeFeed(plane),
+            DiskUsage(plane),
+            cache(lambda: _reference(openapi())),
+        )
     )
 
 
