@@ -1,4 +1,4 @@
-"""What an orchestrator or a load balancer asks: no credentials are needed, and nothing is told but yes or no."""
+"""What an orchestrator or a load balancer asks: it needs no credentials, and learns nothing but yes or no."""
 
 from litestar import MediaType, get
 

@@ -1,9 +1,10 @@
 """TLS connections that several threads use, as those of WebSockets are: one reads, another writes or closes.
 
 OpenSSL takes one call on a connection at a time, and Python's `ssl` lets threads make theirs together (CPython issue
-143756). Worst is a thread that closes while another reads: the reader goes on with the number of the descriptor, and
-takes bytes of whatever is opened next under that number. Other connections then fail with WRONG_VERSION_NUMBER. Here
-each call has the connection for itself and does not block; a thread that must wait for the peer waits between calls.
+143756). The worst case is a thread that closes while another one reads: the reader still uses the number of the
+descriptor, and takes bytes of whatever is opened next under that number. Other connections then fail with
+WRONG_VERSION_NUMBER. Here each call has the connection for itself and does not block; a thread that must wait for the
+peer waits between calls.
 """
 
 import select
@@ -67,7 +68,7 @@ class SharedSocket(ssl.SSLSocket):
             self._wait(awaited, until)
 
     def _wait(self, awaited: int, until: float | None) -> None:
-        """Wait for the peer; look up at times, for a socket that another thread closes wakes nobody."""
+        """Wait for the peer in short intervals: closing the socket in another thread does not end a poll."""
         left = _LOOK_SECONDS if until is None else until - time.monotonic()
         if left <= 0:
             raise TimeoutError("timed out")

@@ -1,4 +1,4 @@
-"""What the API server last said of all objects of a kind: kept up to date by one watch, so that nobody polls."""
+"""What the API server last said of all objects of a kind. One watch keeps it current; reading it costs no request."""
 
 import logging
 import threading
