@@ -1,6 +1,7 @@
 """What holds for every test: a printed seed, and skips that are seen and, in CI as root, are failures."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ _IS_ROOT = os.geteuid() == 0
 _RARE: dict[str, Callable[[], bool]] = {
     "timescaledb": lambda: any(one.has_extension("timescaledb") for one in installations().found),
     "xfs_quota": Path("/proc/fs/xfs/xqm").exists,
+    "promtool": lambda: shutil.which("promtool") is not None,
     "kubernetes": lambda: "RAMET_TEST_KUBERNETES" in os.environ,
 }
 _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")

@@ -42,6 +42,9 @@ from ramet.errors import Invalid
 from ramet.followers.observation import Observing
 from ramet.machine.secret_files import kept_secret
 from ramet.model.restore_window import RestoreSettings
+from ramet.monitoring.loop_lag import watch_loop
+from ramet.monitoring.monitoring import Monitoring, open_monitoring
+from ramet.monitoring.scrape import Access, Scrape
 from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
@@ -68,6 +71,7 @@ class Runtime:
     console: Console
     worker: Worker
     schedule: Schedule
+    monitoring: Monitoring
 
     @classmethod
     def open(cls, settings: Settings) -> "Runtime":
@@ -81,9 +85,17 @@ class Runtime:
             self.plane,
             self.projects,
             version=__version__,
-            beside=self.console.routes(),
+            beside=[*self.console.routes(), self.scrape().route()],
             refuse_beside=self.console.refuse,
+            observers=self.monitoring.request_observers(),
+            lifespan=[watch_loop(self.monitoring.instruments.observe_loop)],
         )
+
+    def scrape(self, *, has_services: bool = True) -> Scrape:
+        """Return what answers /metrics. Raises Invalid for a token that is too short."""
+        access = Access(self.settings.metrics_token_file, self.settings.metrics_loopback)
+        access.token()
+        return Scrape(self.plane, self.projects, self.worker, self.monitoring.instruments, access, has_services)
 
     def start(self, *, alone: bool = False) -> None:
         """Inspect the servers once, so that each status shown is current, then begin to work.
@@ -105,6 +117,7 @@ class Runtime:
         """Close the store, and what this process has opened of a cluster. Servers keep running."""
         if isinstance(self.backend, KubernetesBackend):
             self.backend.close()
+        self.monitoring.close()
         self.store.close()
 
 
@@ -113,7 +126,8 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     trusted = TrustedTime(settings.data_dir / "clock.json")
     tools = Tools(store, backend, utc_now, timedelta(seconds=settings.fork_rest_seconds), trusted.now)
     procedures = all_procedures(tools, timedelta(days=settings.window_days))
-    worker = Worker(store, procedures, settings.worker_threads)
+    monitoring = open_monitoring(__version__, settings.traces_url)
+    worker = Worker(store, procedures, settings.worker_threads, observe=monitoring.observe_step)
     placement = Placement(
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
@@ -123,7 +137,7 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
     console = open_console(plane, projects, root_key, lambda: msgspec.json.decode(openapi_json(__version__)))
-    return Runtime(settings, store, backend, plane, projects, console, worker, schedule)
+    return Runtime(settings, store, backend, plane, projects, console, worker, schedule, monitoring)
 
 
 def open_store(settings: Settings, *, migrates: bool = True) -> Store:

@@ -99,6 +99,7 @@ _DATABASE = _matching(
     "a URL that begins with sqlite:/// or postgresql+psycopg://", r"(sqlite:///|postgresql\+psycopg://).*"
 )
 _ARCHIVE = _matching("a URL that begins with s3://, gs://, az:// or file://", r"(s3|gs|az|file)://.+")
+_HTTP_URL = _matching("a URL that begins with http:// or https://", r"https?://[^\s]+")
 _NAMESPACE = _matching(
     "a name of lower-case letters, digits and hyphens, which may contain {project}",
     r"(?=.{1,62}$)([a-z0-9]|\{project\})(([a-z0-9-]|\{project\})*([a-z0-9]|\{project\}))?",
@@ -122,8 +123,19 @@ class Settings:
         int, _number(10, 1_000_000), "largest number of HTTP connections from one address that wait for their client"
     ] = 1000
     probe_port: Annotated[
-        int | None, _number(1, 65535), "port of /livez and /readyz of 'ramet worker'; by default none"
+        int | None, _number(1, 65535), "port of /livez, /readyz and /metrics of 'ramet worker'; by default none"
     ] = None
+    metrics_token_file: Annotated[
+        Path | None, _FILE, "file with the token that /metrics shows everything to; by default nobody has one"
+    ] = None
+    traces_url: Annotated[
+        str,
+        _HTTP_URL,
+        "receiver of OpenTelemetry's traces, such as http://host:4318/v1/traces; by default none",
+    ] = ""
+    metrics_loopback: Annotated[
+        bool, _SWITCH, "on: /metrics shows everything to programs on this host without credentials"
+    ] = False
     endpoint_host: Annotated[str, _HOST_NAME, "host in the endpoints of services"] = "localhost"
     plaintext_endpoints: Annotated[
         bool,

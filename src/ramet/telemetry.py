@@ -1,11 +1,16 @@
-"""The log: one line a record on standard error, key=value, times in UTC."""
+"""The log: one line a record on standard error, key=value, times in UTC; and where this thread is in a trace."""
 
 import json
 import logging
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
 
 _QUIET = ("alembic", "httpcore", "httpcore2", "httpx", "httpx2", "uvicorn")
+TRACE_KEY = "traceparent"
+"""The key in the stored state of an operation."""
+trace_parent: ContextVar[str] = ContextVar("trace_parent", default="")
+"""The span that this thread or task works for, as W3C Trace Context writes it; empty without traces."""
 
 
 class LineFormatter(logging.Formatter):

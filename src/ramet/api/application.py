@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 from ramet.api.auth import key_guard
 from ramet.api.body import LIMIT_BYTES, ApiRequest
 from ramet.api.errors import exception_handlers, on_http_exception
-from ramet.api.methods import Application
+from ramet.api.methods import Application, Observer
 from ramet.api.openapi import document
 from ramet.api.parameters import check_parameters
 from ramet.api.responses import service_of_path
@@ -47,6 +48,7 @@ from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 
 BASE_PATH = "/public/api/v1"
+Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 Refusal = Callable[[Request[Any, Any, Any], HTTPException], Response[Any]]
 RESOURCES: Sequence[ControllerRouterHandler] = (
     services_router,
@@ -82,10 +84,13 @@ def create_app(
     version: str,
     beside: Sequence[ControllerRouterHandler] = (),
     refuse_beside: Refusal | None = None,
+    observers: Sequence[Observer] = (),
+    lifespan: Sequence[Lifespan] = (),
 ) -> Litestar:
     """Return the ASGI application over these verbs; `version` is what its openapi.json says.
 
     `beside` are further routes with their own errors; `refuse_beside` responds to what no route matches.
+    `observers` observe each request; `lifespan` is entered in its event loop while it serves.
     """
     interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects), check_parameters])
     application = Application(
@@ -100,7 +105,9 @@ def create_app(
         request_max_body_size=LIMIT_BYTES,
         openapi_config=None,
         logging_config=None,
+        lifespan=list(lifespan),
     )
+    application.observers = observers
     application.heads_below = BASE_PATH
     return application
 

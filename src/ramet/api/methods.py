@@ -1,10 +1,13 @@
 """HEAD, which is answered like GET, and OPTIONS, which names the methods of a path."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from litestar import Litestar
 from litestar.types import Message, Send
+
+Observer = Callable[[Any], Callable[[int], None]]
+"""Gets the scope of a request; what it returns gets the status when the response begins, and 0 at its end."""
 
 
 class Application(Litestar):
@@ -14,6 +17,7 @@ class Application(Litestar):
     """
 
     heads_below: str = ""
+    observers: Sequence[Observer] = ()
     _methods: Mapping[str, set[str]] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -22,7 +26,14 @@ class Application(Litestar):
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         elif scope.get("method") == "OPTIONS":
             send = self._naming_methods(scope, send)
-        await super().__call__(scope, receive, send)
+        if not self.observers or scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        begun = [observer(scope) for observer in self.observers]
+        try:
+            await super().__call__(scope, receive, _reporting(send, begun))
+        finally:
+            _tell(begun, 0)
 
     def _answers_head(self, path: str) -> bool:
         return bool(self.heads_below) and path.startswith(self.heads_below)
@@ -48,6 +59,20 @@ class Application(Litestar):
                 route.path_format: set(route.methods) for route in self.routes if hasattr(route, "methods")
             }
         return self._methods
+
+
+def _tell(observers: Sequence[Callable[[int], None]], status: int) -> None:
+    for observer in reversed(observers):
+        observer(status)
+
+
+def _reporting(send: Send, observers: Sequence[Callable[[int], None]]) -> Send:
+    async def reporting(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            _tell(observers, message["status"])
+        await send(message)
+
+    return reporting
 
 
 def _without_body(send: Send) -> Send:

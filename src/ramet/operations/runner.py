@@ -28,11 +28,13 @@ from ramet.operations.words import in_words
 from ramet.store import operations
 from ramet.store.database import Store
 from ramet.store.operations import LeaseLost, Operation
+from ramet.telemetry import TRACE_KEY, trace_parent
 
 _log = logging.getLogger(__name__)
 _COMMIT_ATTEMPTS = 5
 _HOPELESS = (Failed, Invalid, Exhausted)
 GoesOn = Callable[[bool], bool]
+Observe = Callable[[Operation, Operation, Event], None]
 _OVER = (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
 
 
@@ -51,18 +53,21 @@ class Runner:
     """Runs operations that `worker` has leased.
 
     `goes_on` tells whether a thread may keep its operation, after a wait (True) or after progress (False).
+    `observe` gets each event that was recorded, with the operation before and after it.
     """
 
     store: Store
     procedures: Mapping[str, Procedure]
     worker: str
     lease_seconds: float
+    observe: Observe = lambda _before, _after, _event: None
 
     def run(self, operation: Operation, goes_on: GoesOn = lambda _waits: True) -> bool:
         """Run an operation until it is over, has to wait, or its lease is lost.
 
         False when the result is not recorded because the store was unavailable too long: the lease may be released.
         """
+        trace_parent.set(str(operation.state.get(TRACE_KEY, "")))
         try:
             following = self._turn(operation, goes_on)
             while following is not None:
@@ -159,8 +164,11 @@ class Runner:
                 after = operations.record(tx, begun, self.worker, self.lease_seconds)
             else:
                 after = operations.record(tx, transition.after, None, transition.pause_seconds)
-            if transition.event is not None:
-                operations.insert_event(tx, _event(before, transition))
+            event = None if transition.event is None else _event(before, transition)
+            if event is not None:
+                operations.insert_event(tx, event)
+        if event is not None:
+            self.observe(before, after, event)
         return after if keeps else None
 
     def _call_endings(self, tx: sa.Connection, before: Operation, after: Operation) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from ramet.errors import Unavailable
 from ramet.operations.listener import Listener
 from ramet.operations.procedure import Procedure
-from ramet.operations.runner import Runner
+from ramet.operations.runner import Observe, Runner
 from ramet.store import operations
 from ramet.store.database import Store
 from ramet.store.operations import Known, Operation
@@ -31,11 +31,12 @@ class Worker:
         threads: int = 8,
         name: str | None = None,
         lease_seconds: float = 30.0,
+        observe: Observe = lambda _before, _after, _event: None,
     ) -> None:
         by_name = {procedure.name: procedure for procedure in procedures}
         unique = f"{name or socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._store = store
-        self._runner = Runner(store, by_name, unique, lease_seconds)
+        self._runner = Runner(store, by_name, unique, lease_seconds, observe)
         self._known = _known(procedures)
         self._lease_seconds = lease_seconds
         self._free = threads
@@ -87,6 +88,13 @@ class Worker:
     def wake(self) -> None:
         """Lease due operations now. Call it after a transaction that submitted or canceled operations."""
         self._woken.set()
+
+    def count_threads(self) -> tuple[int, int]:
+        """Return how many threads run operations, and how many of them are busy now; none before `start`."""
+        if self._leaser.ident is None:
+            return 0, 0
+        with self._lock:
+            return len(self._threads), len(self._threads) - self._free
 
     def run_until_idle(self, horizon_seconds: float = 0.3, limit_seconds: float = 10.0) -> None:
         """Run operations in this thread until none is due within `horizon_seconds`, or `limit_seconds` are over."""

@@ -19,14 +19,15 @@ from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
 from ramet.store.rows import columns_of, values_of
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
+from ramet.telemetry import TRACE_KEY, trace_parent
 
 CHANNEL = "ramet_operation"
 _LOW_PRIORITY_SECONDS = 60.0
-_UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
+UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
 _KEY = operation.c.procedure + "." + operation.c.step
 _NOW = sa.bindparam("now", type_=sa.Float)
 _stepped_back = operation.c.run_set_at > _NOW
-_due_since = sa.case((_stepped_back & operation.c.worker.is_(None), _NOW), else_=operation.c.run_at)
+DUE_SINCE = sa.case((_stepped_back & operation.c.worker.is_(None), _NOW), else_=operation.c.run_at)
 
 
 class LeaseLost(Exception):
@@ -77,13 +78,13 @@ class Known:
     def matches(self) -> sa.ColumnElement[bool]:
         """The condition for operations that the worker knows how to run."""
         running = (operation.c.status == OperationStatus.RUNNING.value) & _KEY.in_(self.steps)
-        return _UNDER_WAY & (running | ((operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(self.undos)))
+        return UNDER_WAY & (running | ((operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(self.undos)))
 
     @cached_property
     def due(self) -> sa.Select[tuple[str]]:
         """At most `many` operations, none of them `held`, due at `now`: those that can wait last, longest due first."""
         not_held = operation.c.id.not_in(sa.bindparam("held", expanding=True))
-        ids = sa.select(operation.c.id).where(self.matches, _due_since <= _NOW, not_held)
+        ids = sa.select(operation.c.id).where(self.matches, DUE_SINCE <= _NOW, not_held)
         can_wait = operation.c.procedure.in_(self.background)
         is_awaited = operation.c.cancelled | operation.c.subject.in_(sa.select(hold.c.service_id))
         can_be_late = operation.c.procedure.in_(self.low_priority) & sa.not_(is_awaited)
@@ -108,7 +109,7 @@ _LEASE = (
 )
 _RECORD = (
     operation.update()
-    .where(operation.c.id == sa.bindparam("same_id"), operation.c.fence == sa.bindparam("same_fence"), _UNDER_WAY)
+    .where(operation.c.id == sa.bindparam("same_id"), operation.c.fence == sa.bindparam("same_fence"), UNDER_WAY)
     .values(fence=operation.c.fence + 1, run_set_at=_NOW)
 )
 _KEEP = _RECORD.values(run_at=sa.bindparam("due_at")).returning(operation.c.cancelled)
@@ -131,7 +132,7 @@ def submit(tx: sa.Connection, procedure: str, step: str, subject: str, state: Ma
             "subject": subject,
             "step": step,
             "status": OperationStatus.RUNNING.value,
-            "state": state,
+            "state": {**state, TRACE_KEY: parent} if (parent := trace_parent.get()) else state,
             "run_at": now,
             "run_set_at": now,
             "step_started_at": now,
@@ -156,13 +157,13 @@ def of_subject(tx: sa.Connection, subject: str) -> list[Operation]:
 
 def is_under_way(tx: sa.Connection, operation_id: str) -> bool:
     """Tell whether an operation is neither succeeded nor failed."""
-    return tx.scalar(sa.select(operation.c.id).where(operation.c.id == operation_id, _UNDER_WAY)) is not None
+    return tx.scalar(sa.select(operation.c.id).where(operation.c.id == operation_id, UNDER_WAY)) is not None
 
 
 def under_way(tx: sa.Connection, subject: str, procedure: str) -> bool:
     """Tell whether an operation of that procedure on that subject is neither succeeded nor failed."""
     same = (operation.c.subject == subject) & (operation.c.procedure == procedure)
-    return tx.execute(sa.select(operation.c.id).where(same, _UNDER_WAY).limit(1)).one_or_none() is not None
+    return tx.execute(sa.select(operation.c.id).where(same, UNDER_WAY).limit(1)).one_or_none() is not None
 
 
 def cancel(tx: sa.Connection, operation_id: str) -> bool:
@@ -179,7 +180,7 @@ def cancel(tx: sa.Connection, operation_id: str) -> bool:
 
 def under_way_of(tx: sa.Connection, subject: str, procedure: str) -> list[Operation]:
     """Return the operations of that procedure on that subject that are neither succeeded nor failed, oldest first."""
-    same = (operation.c.subject == subject) & (operation.c.procedure == procedure) & _UNDER_WAY
+    same = (operation.c.subject == subject) & (operation.c.procedure == procedure) & UNDER_WAY
     query = operation.select().where(same).order_by(operation.c.created_at, operation.c.id)
     return [_operation(row) for row in tx.execute(query)]
 
@@ -192,7 +193,7 @@ def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any,
     columns = (operation.c.procedure, operation.c.step, operation.c.status, operation.c.attempt, operation.c.progress)
     own = [
         sa.select(table.c[owner].label("owner"), operation.c.id.label("operation_id"), *columns).where(
-            operation.c.subject == table.c.id, table.c.project_id == project_id, _UNDER_WAY
+            operation.c.subject == table.c.id, table.c.project_id == project_id, UNDER_WAY
         )
         for table, owner in ((service, "id"), (replica_set, "service_id"))
     ]
@@ -221,7 +222,7 @@ def durations(tx: sa.Connection, procedure: str, state: dict[str, Any], project_
 
 def is_busy(tx: sa.Connection, procedures: Collection[str] | None = None) -> bool:
     """Tell whether any operation, or any of these procedures, runs or is being undone."""
-    query = sa.select(operation.c.id).where(_UNDER_WAY)
+    query = sa.select(operation.c.id).where(UNDER_WAY)
     if procedures is not None:
         query = query.where(operation.c.procedure.in_(procedures))
     return tx.execute(query.limit(1)).one_or_none() is not None
@@ -230,7 +231,7 @@ def is_busy(tx: sa.Connection, procedures: Collection[str] | None = None) -> boo
 def seconds_until_due(tx: sa.Connection, known: Known) -> float | None:
     """Return how long it is until the next operation is due (0 or less: one is); None when there is none."""
     now = epoch_seconds(tx)
-    due_at = tx.scalar(sa.select(sa.func.min(_due_since)).where(known.matches), {"now": now})
+    due_at = tx.scalar(sa.select(sa.func.min(DUE_SINCE)).where(known.matches), {"now": now})
     return None if due_at is None else due_at - now
 
 
@@ -256,7 +257,7 @@ def renew(tx: sa.Connection, worker: str, held: Collection[str], seconds: float)
     """Extend the leases that a worker still has of the operations `held`."""
     mine = operation.c.id.in_(held) & (operation.c.worker == worker)
     now = epoch_seconds(tx)
-    tx.execute(operation.update().where(mine, _UNDER_WAY).values(run_at=now + seconds, run_set_at=now))
+    tx.execute(operation.update().where(mine, UNDER_WAY).values(run_at=now + seconds, run_set_at=now))
 
 
 def release(tx: sa.Connection, worker: str, ids: Collection[str]) -> None:
@@ -264,7 +265,7 @@ def release(tx: sa.Connection, worker: str, ids: Collection[str]) -> None:
     now = epoch_seconds(tx)
     mine = operation.c.id.in_(ids) & (operation.c.worker == worker)
     attempt = sa.case((operation.c.attempt > 0, operation.c.attempt - 1), else_=0)
-    tx.execute(operation.update().where(mine, _UNDER_WAY).values(run_at=now, run_set_at=now, attempt=attempt))
+    tx.execute(operation.update().where(mine, UNDER_WAY).values(run_at=now, run_set_at=now, attempt=attempt))
 
 
 def cut_leases(tx: sa.Connection) -> None:
@@ -273,7 +274,7 @@ def cut_leases(tx: sa.Connection) -> None:
     A live worker renews its lease before it ends; a lost worker's ends as it would have without the step.
     """
     now = {"now": epoch_seconds(tx)}
-    given_later = _UNDER_WAY & operation.c.worker.is_not(None) & _stepped_back
+    given_later = UNDER_WAY & operation.c.worker.is_not(None) & _stepped_back
     if tx.scalar(sa.select(operation.c.id).where(given_later).limit(1), now) is not None:
         length = operation.c.run_at - operation.c.run_set_at
         values = {"run_at": _NOW + length, "run_set_at": _NOW}
@@ -284,7 +285,7 @@ def end_leases(tx: sa.Connection, workers: str) -> int:
     """Make due what workers whose names begin with `workers` have leased; return the number of operations."""
     theirs = operation.c.worker.startswith(workers, autoescape=True)
     now = epoch_seconds(tx)
-    ended = tx.execute(operation.update().where(_UNDER_WAY, theirs).values(run_at=now, run_set_at=now))
+    ended = tx.execute(operation.update().where(UNDER_WAY, theirs).values(run_at=now, run_set_at=now))
     return int(ended.rowcount)
 
 
@@ -328,7 +329,7 @@ def events_of(tx: sa.Connection, operation_ids: Collection[str]) -> dict[str, tu
 
 def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
     """Return the operations that are due and that a worker does not know how to run."""
-    unknown = operation.select().where(_UNDER_WAY, _due_since <= _NOW, sa.not_(known.matches))
+    unknown = operation.select().where(UNDER_WAY, DUE_SINCE <= _NOW, sa.not_(known.matches))
     rows = tx.execute(unknown.order_by(operation.c.id), {"now": epoch_seconds(tx)})
     return [_operation(row) for row in rows]
 

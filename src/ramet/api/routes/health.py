@@ -6,7 +6,7 @@ from ramet.api.responses import PlaneDependency
 from ramet.control.readiness import check_ready
 
 
-@get("/livez", media_type=MediaType.TEXT, sync_to_thread=False)
+@get(["/livez", "/healthz"], media_type=MediaType.TEXT, sync_to_thread=False)
 def livez() -> str:
     """Say that this process answers."""
     return "ok\n"

@@ -1,4 +1,4 @@
-"""`/livez` and `/readyz` of `ramet worker`, which serves no other HTTP: the same as those of `ramet serve`."""
+"""`/livez`, `/readyz` and `/metrics` of `ramet worker`, which serves no other HTTP: as those of `ramet serve`."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,15 +6,16 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 
-from ramet.errors import Unavailable
+from ramet.errors import Forbidden, Unauthorized, Unavailable
+from ramet.monitoring.scrape import Asker, Scrape
 
 _TIMEOUT_SECONDS = 5.0
 
 
 @contextmanager
-def answer_probes(listening: socket, check_ready: Callable[[], None]) -> Iterator[None]:
+def answer_probes(listening: socket, check_ready: Callable[[], None], scrape: Scrape) -> Iterator[None]:
     """Answer on a listening socket during the block. `check_ready` raises Unavailable while no work can be done."""
-    server = _Server(check_ready, listening)
+    server = _Server(check_ready, scrape, listening)
     thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
     thread.start()
     try:
@@ -27,10 +28,10 @@ def answer_probes(listening: socket, check_ready: Callable[[], None]) -> Iterato
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, check_ready: Callable[[], None], listening: socket) -> None:
+    def __init__(self, check_ready: Callable[[], None], scrape: Scrape, listening: socket) -> None:
         super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
-        self.socket, self.check_ready = listening, check_ready
+        self.socket, self.check_ready, self.scrape = listening, check_ready, scrape
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -38,13 +39,25 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _TIMEOUT_SECONDS
 
     def do_GET(self) -> None:
-        code = {"/livez": lambda: 200, "/readyz": self._ready}.get(self.path, lambda: 404)()
-        text = b"ok\n" if code == 200 else b"no\n"
+        if self.path == "/metrics":
+            self._answer(*self._metrics())
+            return
+        code = {"/livez": lambda: 200, "/healthz": lambda: 200, "/readyz": self._ready}.get(self.path, lambda: 404)()
+        self._answer(code, b"ok\n" if code == 200 else b"no\n", "text/plain; charset=utf-8")
+
+    def _answer(self, code: int, body: bytes, content_type: str) -> None:
         self.send_response(code)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self.send_header("Content-Length", str(len(text)))
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(text)
+        self.wfile.write(body)
+
+    def _metrics(self) -> tuple[int, bytes, str]:
+        try:
+            return 200, *self.server.scrape.text(Asker(self.headers, self.client_address[0]))
+        except (Forbidden, Unauthorized, Unavailable) as error:
+            code = {Forbidden: 403, Unauthorized: 401}.get(type(error), 503)
+            return code, f"{error}\n".encode(), "text/plain; charset=utf-8"
 
     def version_string(self) -> str:
         """Not tell which program answers."""

@@ -85,7 +85,7 @@ def _probed(settings: Settings, runtime: Runtime) -> Iterator[None]:
         return
     with (
         listen(settings.host, settings.probe_port) as listening,
-        answer_probes(listening, partial(check_ready, runtime.plane)),
+        answer_probes(listening, partial(check_ready, runtime.plane), runtime.scrape(has_services=False)),
     ):
         yield
 

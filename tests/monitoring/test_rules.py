@@ -1,0 +1,102 @@
+"""The alert rules and the dashboard in deploy/monitoring: their expressions are PromQL over metrics that exist."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.monitoring.conftest import Monitored
+
+_FOLDER = Path(__file__).parents[2] / "deploy" / "monitoring"
+_RULES = _FOLDER / "ramet-rules.yml"
+_NOT_OURS = {"up"}
+
+
+@cache
+def _rules() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(_RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+@cache
+def _panels() -> list[dict[str, Any]]:
+    return [
+        panel for panel in json.loads((_FOLDER / "ramet-dashboard.json").read_text())["panels"] if "targets" in panel
+    ]
+
+
+def _expressions() -> list[str]:
+    of_panels = [target["expr"] for panel in _panels() for target in panel["targets"]]
+    return [*(rule["expr"] for rule in _rules()), *(_with_values(each) for each in of_panels)]
+
+
+def _with_values(expression: str) -> str:
+    return expression.replace("$__rate_interval", "5m").replace("$service", ".*")
+
+
+def _names_in(node: Any) -> Iterator[str]:
+    """Yield the metrics that a parsed expression selects."""
+    if isinstance(node, promql_parser.VectorSelector):
+        yield str(node.name)
+    elif isinstance(node, promql_parser.MatrixSelector):
+        yield str(node.vector_selector.name)
+    elif isinstance(node, promql_parser.BinaryExpr):
+        yield from _names_in(node.lhs)
+        yield from _names_in(node.rhs)
+    elif isinstance(node, promql_parser.Call):
+        for argument in node.args:
+            yield from _names_in(argument)
+    elif hasattr(node, "expr"):
+        yield from _names_in(node.expr)
+
+
+def test_every_metric_that_is_named_is_in_a_scrape(monitored: Monitored) -> None:
+    families = list(text_string_to_metric_families(monitored.everything()))
+    there = {sample.name for family in families for sample in family.samples}
+    recorded = {rule["record"] for rule in _rules() if "record" in rule}
+    named = {name for each in _expressions() for name in _names_in(promql_parser.parse(each))}
+    assert len(named) > 30
+    assert not sorted(named - there - recorded - _NOT_OURS)
+
+
+def test_an_unknown_metric_would_be_found() -> None:
+    expression = promql_parser.parse('sum by (a) (rate(ramet_misspelt_total{b="c"}[5m])) / on (a) x > 1')
+    assert set(_names_in(expression)) == {"ramet_misspelt_total", "x"}
+
+
+@pytest.mark.parametrize("rule", [each for each in _rules() if "alert" in each], ids=lambda rule: str(rule["alert"]))
+def test_every_alert_says_what_is_wrong_and_what_to_do(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert rule["annotations"].keys() == {"summary", "description"}
+    used = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
+    kept = set(re.findall(r"(?:by|group_left) \(([^)]*)\)", rule["expr"]))
+    known = {label.strip() for each in kept for label in each.split(",")} | {"instance"}
+    assert used - {"name", "service_id"} <= known
+    assert "name" not in used or "ramet:service_name" in rule["expr"]
+
+
+def test_every_command_that_an_alert_names_exists() -> None:
+    commands = (_FOLDER.parents[1] / "docs" / "cli.md").read_text()
+    described = " ".join(rule["annotations"]["description"] for rule in _rules() if "alert" in rule)
+    named = set(re.findall(r"ramet (?:service |db )[a-z-]+(?: list)?", described))
+    assert named
+    assert not [each for each in named if f"## {each}\n" not in commands]
+
+
+def test_panels_do_not_overlap_and_have_units() -> None:
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in _panels()]
+    assert len(set(places)) == len(places)
+    assert all(panel["fieldConfig"]["defaults"]["unit"] for panel in _panels())
+
+
+@pytest.mark.promtool
+def test_promtool_accepts_the_rules() -> None:
+    checked = subprocess.run(["promtool", "check", "rules", str(_RULES)], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr

@@ -1,0 +1,143 @@
+"""What /metrics shows, and to whom."""
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from ramet.errors import Invalid, Unavailable
+from ramet.model.metrics import SERIES
+from ramet.monitoring.scrape import Access, Asker
+from ramet.monitoring.service_collector import MEANINGS
+from ramet.store.database import Store
+from tests.monitoring.conftest import TOKEN, Monitored
+
+_LOCAL = {"host": "localhost:8080"}
+
+
+def test_requests_are_counted_by_route_template(monitored: Monitored) -> None:
+    project = monitored.keys[0].project_id
+    for path in (f"/public/api/v1/projects/{project}/services", "/nothing/here", "/nothing/there"):
+        monitored.client.get(path, auth=(monitored.keys[0].public_key, monitored.secrets[0]))
+    labels = [s.labels for s in _samples(monitored.everything(), "ramet_http_request_seconds_count")]
+    listing = {"route": "/public/api/v1/projects/{project_id}/services", "method": "GET", "status": "200"}
+    assert listing in labels
+    assert {label["route"] for label in labels if label["status"] == "404"} == {"unmatched"}
+    assert project not in str(labels)
+
+
+def test_methods_that_nobody_defined_are_one(monitored: Monitored) -> None:
+    for method in ("BREW", "STEEP"):
+        monitored.client.request(method, "/public/api/v1/projects")
+    found = {s.labels["method"] for s in _samples(monitored.everything(), "ramet_http_request_seconds_count")}
+    assert "other" in found
+    assert not found & {"BREW", "STEEP"}
+
+
+def test_a_fork_is_timed_by_its_parts(monitored: Monitored) -> None:
+    text = monitored.everything()
+    parts = {s.labels["part"] for s in _samples(text, "ramet_fork_part_seconds_count") if s.labels["strategy"] == "NOW"}
+    assert parts == {"capture", "recover", "boot", "secure", "publish"}
+    ended = {(s.labels["procedure"], s.labels["outcome"]) for s in _samples(text, "ramet_operation_seconds_count")}
+    assert {("fork", "succeeded"), ("create", "succeeded")} <= ended
+
+
+def test_a_service_has_what_was_measured_last(monitored: Monitored) -> None:
+    text = monitored.everything()
+    mine = next(s.labels for s in _samples(text, "ramet_service_info") if s.labels["name"] == monitored.names[0])
+    for name in SERIES:
+        assert any(s.labels["service_id"] == mine["service_id"] for s in _samples(text, name)), name
+    assert {"replica_set", "node"} <= {label for s in _samples(text, "ramet_cpu_seconds_total") for label in s.labels}
+
+
+def test_every_series_has_a_meaning() -> None:
+    assert MEANINGS.keys() == SERIES.keys()
+
+
+def test_a_key_reads_the_services_of_its_project_only(monitored: Monitored) -> None:
+    key, secret = monitored.keys[0], monitored.secrets[0]
+    pair = base64.b64encode(f"{key.public_key}:{secret}".encode()).decode()
+    for header in (f"Basic {pair}", f"Bearer {key.public_key}:{secret}"):
+        answer = monitored.scrape(authorization=header)
+        assert answer.status_code == 200
+        assert monitored.names[0] in answer.text
+        assert monitored.names[1] not in answer.text
+        assert monitored.keys[1].project_id not in answer.text
+        assert not [name for name in ("ramet_http", "process_", "ramet_operation") if name in answer.text]
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", "Bearer RKX:y", f"Bearer {TOKEN}x"]
+)
+def test_nobody_else_reads_anything(monitored: Monitored, header: str) -> None:
+    answer = monitored.scrape(**({"authorization": header} if header else {}))
+    assert answer.status_code == 401
+    assert "ramet_" not in answer.text
+
+
+def test_a_token_that_was_replaced_counts_at_once(monitored: Monitored) -> None:
+    file = monitored.runtime.settings.metrics_token_file
+    assert file is not None
+    file.write_text("another-token-for-a-while")
+    try:
+        assert monitored.scrape(authorization=f"Bearer {TOKEN}").status_code == 401
+        file.write_text("short")
+        assert monitored.scrape(authorization="Bearer short").status_code == 401
+    finally:
+        file.write_text(TOKEN)
+    assert monitored.scrape(authorization=f"Bearer {TOKEN}").status_code == 200
+
+
+def test_a_short_token_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("short")
+    with pytest.raises(Invalid, match="16 or more"):
+        Access(tmp_path / "token", loopback=False).token()
+
+
+def test_this_host_reads_without_credentials_only_by_setting(monitored: Monitored) -> None:
+    scrape = monitored.runtime.scrape()
+    local = replace(scrape, access=Access(None, loopback=True))
+    assert b"ramet_build_info" in local.text(Asker(_LOCAL, "127.0.0.1"))[0]
+    assert b"ramet_build_info" in local.text(Asker({"host": "[::1]:8080"}, "::1"))[0]
+    refused = [
+        (scrape, _LOCAL, "127.0.0.1"),
+        (local, _LOCAL, "192.0.2.1"),
+        (local, {"host": "attacker.example"}, "127.0.0.1"),
+        *((local, {**_LOCAL, name: "x"}, "127.0.0.1") for name in ("x-forwarded-for", "forwarded", "via", "origin")),
+    ]
+    for who, headers, address in refused:
+        with pytest.raises(Exception, match="carries neither"):
+            who.text(Asker(headers, address))
+
+
+def test_a_scrape_says_that_the_store_is_down(monitored: Monitored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "read", _unreachable)
+    text = monitored.everything()
+    assert [s.value for s in _samples(text, "ramet_store_up")] == [0.0]
+    assert not _samples(text, "ramet_service_info")
+
+
+def test_the_number_of_series_is_bounded_by_services_and_routes(monitored: Monitored) -> None:
+    before = len(monitored.everything().splitlines())
+    for number in range(30):
+        monitored.client.get(f"/public/api/v1/projects/p{number}/services/s{number}")
+    assert len(monitored.everything().splitlines()) - before < 40
+
+
+def test_openmetrics_is_answered_where_it_is_accepted(monitored: Monitored) -> None:
+    accept = "application/openmetrics-text; version=1.0.0"
+    answer = monitored.scrape(authorization=f"Bearer {TOKEN}", accept=accept)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+
+
+def _unreachable(_: Store) -> NoReturn:
+    raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now")
+
+
+def _samples(text: str, name: str) -> list[Sample]:
+    return [s for family in text_string_to_metric_families(text) for s in family.samples if s.name == name]
