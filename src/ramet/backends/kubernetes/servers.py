@@ -14,6 +14,7 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
 from ramet.backends.kubernetes.resources import Cluster, Pod, Volume
+from ramet.backends.kubernetes.route import Route
 from ramet.backends.local.sql import connections, extensions, read_only_access, roles
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.errors import Error, Failed, Unavailable
@@ -38,6 +39,7 @@ class KubernetesServers:
     place: Place
     poolers: KubernetesPoolers
     read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
+    route: Route = field(default_factory=Route)
     _checked_at: dict[str, float] = field(default_factory=dict)
 
     def initialize(self, server: Server) -> None:
@@ -172,7 +174,7 @@ class KubernetesServers:
         return f"Its server is not running: {'; '.join([phase, *others]).strip('; ') or 'the operator has not begun'}."
 
     def _await_open(self, server: Server) -> None:
-        """Wait until the server asks a client for its password, and Services lead to its pod."""
+        """Wait until the server asks a client for its password, and its endpoint leads to its pod."""
         deadline = time.monotonic() + _OPEN_SECONDS
         while not (self._is_ready(server) and self._asks_password(server)):
             if time.monotonic() > deadline:
@@ -182,6 +184,7 @@ class KubernetesServers:
                     self._progress(server.service_id, self.place.primary_pod(server.service_id)),
                 )
             time.sleep(_LOOK_SECONDS)
+        self.route.await_answer(server)
 
     def _is_ready(self, server: Server) -> bool:
         pod = self.place.primary_pod(server.service_id)

@@ -1,0 +1,54 @@
+"""Whether clients reach an endpoint, tried from where this process runs: a Service leads nowhere for a moment."""
+
+import logging
+import socket
+import time
+from dataclasses import dataclass, field
+
+import psycopg
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE
+
+_log = logging.getLogger(__name__)
+_ANSWER_SECONDS = 15.0
+_TRUST_SECONDS = 600.0
+_LOOK_SECONDS = 0.1
+
+
+@dataclass
+class Route:
+    """The way to endpoints from here. Where one endpoint has shown that there is none, it is not tried for a while."""
+
+    _none_until: dict[str, float] = field(default_factory=dict)
+
+    def await_answer(self, server: Server) -> None:
+        """Wait until an endpoint asks for a password over TLS; give up after a while, for clients may be elsewhere."""
+        if not server.port or self._none_until.get(server.host, 0.0) > time.monotonic():
+            return
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while not self._asks_password(server):
+            if not _has_address(server.host):
+                return
+            if time.monotonic() > deadline:
+                self._none_until[server.host] = time.monotonic() + _TRUST_SECONDS
+                _log.warning("the endpoints on %s cannot be reached from here", server.host)
+                return
+            time.sleep(_LOOK_SECONDS)
+
+    def _asks_password(self, server: Server) -> bool:
+        try:
+            psycopg.connect(
+                host=server.host, port=server.port, user=ADMIN_ROLE, dbname=DATABASE, sslmode="require",
+                gssencmode="disable", passfile="/nonexistent", connect_timeout=3, application_name="ramet",
+            ).close()  # fmt: skip
+        except psycopg.OperationalError as error:
+            return "no password supplied" in str(error)
+        return False
+
+
+def _has_address(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except OSError:
+        return False

@@ -1,0 +1,109 @@
+"""`ramet up` with services in the cluster, and a client of one of them that notes what was committed."""
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+
+from harness.instance import Instance, connect, open_instance
+from harness.kubernetes.contents import kubectl
+from harness.kubernetes.layout import NODE_ADDRESS, S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET, kubeconfig
+from harness.kubernetes.objects import namespace
+from harness.waiting import eventually
+from ramet.api.schemas.services import Service
+
+_PAUSE_SECONDS = 0.01
+_NODE_PORTS = range(30000, 32768)
+_PORTS = 100
+
+
+@contextmanager
+def running_in_cluster(*, archive: bool = False) -> Iterator[tuple[Instance, str]]:
+    """Run `ramet up` with a namespace of its own, whose name is given, too; with `archive` below a prefix of it."""
+    with namespace() as name, open_instance() as ramet:
+        first = random.randrange(_NODE_PORTS.start, _NODE_PORTS.stop - _PORTS)
+        ramet.services = range(first, first + _PORTS)
+        ramet.environment |= {
+            "RAMET_BACKEND": "kubernetes",
+            "RAMET_KUBECONFIG": str(kubeconfig()),
+            "RAMET_KUBERNETES_NAMESPACE": name,
+            "RAMET_KUBERNETES_IMAGE": "ramet.test/postgresql:{major}",
+            "RAMET_KUBERNETES_MAJORS": "15",
+            "RAMET_KUBERNETES_VOLUME_GBS": "1",
+            "RAMET_KUBERNETES_ENDPOINTS": "nodeport",
+            "RAMET_ENDPOINT_HOST": NODE_ADDRESS,
+            "RAMET_FORK_REST_SECONDS": "0",
+        }
+        if archive:
+            ramet.environment |= {
+                "RAMET_ARCHIVE_URL": f"s3://{S3_BUCKET}/{name}",
+                "AWS_ENDPOINT_URL": S3_ENDPOINT,
+                "AWS_ACCESS_KEY_ID": S3_KEY,
+                "AWS_SECRET_ACCESS_KEY": S3_SECRET,
+                "AWS_REGION": "us-east-1",
+            }
+        ramet.up()
+        yield ramet, name
+
+
+def login(service: Service, password: str) -> "psycopg.Connection[tuple[Any, ...]]":
+    """Connect as a client does: to the endpoint, over TLS."""
+    assert service.endpoint is not None
+    return connect(service.endpoint.port, password, host=service.endpoint.host, sslmode="require")
+
+
+def rows(service: Service, password: str) -> list[int]:
+    """Return the numbers in the ledger of a service."""
+    with login(service, password) as connection:
+        return [int(n) for (n,) in connection.execute("SELECT n FROM ledger ORDER BY n").fetchall()]
+
+
+def objects_of(service_id: str, at: str) -> list[str]:
+    """Return the objects that a service has in a namespace."""
+    kinds = "clusters.postgresql.cnpg.io,poolers.postgresql.cnpg.io,pvc,volumesnapshots,services,secrets,pods"
+    found = kubectl("get", kinds, f"--namespace={at}", "--output=name").splitlines()
+    return [name for name in found if service_id in name]
+
+
+@dataclass
+class Ledger:
+    """A client that commits one number after the other, and notes when each was acknowledged."""
+
+    service: Service
+    password: str
+    acknowledged: dict[int, datetime] = field(default_factory=dict)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> "Ledger":
+        with login(self.service, self.password) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS ledger (n bigint PRIMARY KEY)")
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+        self.await_rows(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(60)
+
+    def await_rows(self, count: int) -> None:
+        """Wait until so many more rows were acknowledged."""
+        wanted = len(self.acknowledged) + count
+        eventually(lambda: len(self.acknowledged) >= wanted, "the ledger's rows")
+
+    def before(self, time: datetime) -> int:
+        """Return the last number that was acknowledged before a time."""
+        return max((n for n, at in dict(self.acknowledged).items() if at < time), default=0)
+
+    def _write(self) -> None:
+        with login(self.service, self.password) as connection:
+            last = connection.execute("SELECT coalesce(max(n), 0) FROM ledger").fetchall()[0][0]
+            while not self._ended.wait(_PAUSE_SECONDS):
+                last += 1
+                connection.execute("INSERT INTO ledger VALUES (%s)", (last,))
+                self.acknowledged[last] = datetime.now(UTC)
