@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import archive, forks, lists, many, pitr, stall
+from bench import archive, forks, lists, many, pitr, rewinds, stall
 from bench.options import Options
 from bench.report import Report
 
@@ -20,6 +20,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     "fork-loaded": forks.bench_loaded,
     "stall": stall.bench_stall,
     "pitr": pitr.bench_pitr,
+    "rewind": rewinds.bench_rewind,
     "list": lists.bench_list,
     "space": many.bench_space,
     "density": many.bench_density,

@@ -64,14 +64,14 @@ class Api:
     def create(self, name: str, environment: str = "DEV") -> Timed:
         """Create a service, and return when it has answered a query."""
         body = {"name": name, "service_type": "POSTGRES", "region_code": "local", "environment_tag": environment}
-        return self._timed("", body)
+        return self.timed("", body)
 
     def fork(self, parent_id: str, strategy: str, target_time: datetime | None = None) -> Timed:
         """Fork a service, and return when the fork has answered a query."""
         body: dict[str, object] = {"fork_strategy": strategy, "environment_tag": "DEV"}
         if target_time is not None:
             body["target_time"] = target_time.isoformat()
-        return self._timed(f"/{parent_id}/forkService", body)
+        return self.timed(f"/{parent_id}/forkService", body)
 
     def ask_fork(self, parent_id: str) -> dict[str, Any]:
         """Ask for a fork as of now, and return what was accepted."""
@@ -92,7 +92,8 @@ class Api:
 
         return datetime.fromisoformat(_await(taken, "a snapshot", 0.01)["time"])
 
-    def _timed(self, path: str, body: object) -> Timed:
+    def timed(self, path: str, body: object) -> Timed:
+        """Send a request that makes a service, and return when that has answered a query."""
         begun = time.perf_counter()
         service = self.call("POST", path, body)
         accepted = time.perf_counter()

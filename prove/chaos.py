@@ -31,6 +31,7 @@ from ramet.procedures.state import DrillState
 from ramet.store import services
 from ramet.store.database import Store
 
+EXPIRY = "expiry"  # a delete that nobody asks for
 _SIZES = ((500, 2), (1000, 4), (1000, 2))
 
 
@@ -95,7 +96,8 @@ class Workload:
             "stop": lambda _: self._ask("POST", f"/services/{self.spare.service_id}/stop"),
             "start": lambda _: self._resume(),
             "restart": lambda _: self._crash_spare(),
-            "delete": lambda chance: self._make_and_delete(expires=chance.random() < 0.5),
+            "delete": lambda _: self._make_and_delete(expires=False),
+            EXPIRY: lambda _: self._make_and_delete(expires=True),
             "restore": self.replaced.begin,
             "rebuild_replicas": self.replaced.begin_with_replica,
             "resize": self._resize,

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from harness.instance import FREQUENT_SNAPSHOTS, Instance, running_instance
 from harness.waiting import eventually
-from prove.chaos import Workload, steps_of_all
+from prove.chaos import EXPIRY, Workload, steps_of_all
 from prove.made import FAULTS, Made
 from ramet.machine.processes import record_of
+from ramet.model.procedures import ProcedureName
 
 _APPEAR_SECONDS = 30.0
 _LONGEST_JITTER_SECONDS = 0.08
@@ -90,6 +91,11 @@ def _plans(workload: Workload) -> list[Plan]:
         for procedure, step in steps_of_all(instance)
         if procedure in workload.known
     ]
+    plans += [
+        Plan(f"{EXPIRY}.{step}", _at_step(workload, procedure, step, EXPIRY))
+        for procedure, step in steps_of_all(instance)
+        if procedure == ProcedureName.DELETE
+    ]
     for _ in range(3):
         plans += [
             Plan("random time", lambda chance: _at_random(workload, chance)),
@@ -135,10 +141,12 @@ def _start_over(instance: Instance, workload: Workload) -> list[str]:
     return []
 
 
-def _at_step(workload: Workload, procedure: str, step: str) -> Callable[[random.Random], str]:
+def _at_step(workload: Workload, procedure: str, step: str, cause: str = "") -> Callable[[random.Random], str]:
+    """Kill Ramet when a procedure is at a step; `cause` is what sets it going, if that is not what it is called."""
+
     def harm(chance: random.Random) -> str:
         mark = workload.mark()
-        workload.do(procedure, chance)
+        workload.do(cause or procedure, chance)
         seen = workload.await_step(mark, procedure, step, _APPEAR_SECONDS)
         time.sleep(chance.uniform(0, _LONGEST_JITTER_SECONDS) if chance.random() < 0.7 else 0)
         workload.instance.kill()

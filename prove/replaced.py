@@ -46,7 +46,7 @@ class Replaced:
     def begin(self, chance: random.Random) -> None:
         """Write rows before and after a time, then ask for one of the ways to replace them."""
         self.number += 1
-        way = chance.choice(["time", "snapshot", "undo", "from", "reset", "rewind"])
+        way = chance.choice(["time", "snapshot", "undo", "from", "reset", "rewind", "rewind"])
         self._write(2 * self.number)
         before, moment, name = self._rows(), datetime.now(UTC), f"checkpoint {self.number}"
         if way in ("snapshot", "rewind"):

@@ -12,6 +12,7 @@ from ramet.backends.memory.restore import MemoryRestore
 from ramet.control.duties.snapshots import submit_scheduled
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.restore import take_snapshot
 from ramet.control.services import create_service, get_service
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, status_of
@@ -108,6 +109,17 @@ def test_a_fork_has_the_newest_snapshot_of_its_parent_prepared_and_those_that_fo
     assert backend.prepared == {newest}
     assert backend.prepared.isdisjoint(known(world, fork))
     assert backend.prepared == {snapshot(world, service)}
+
+
+def test_the_newest_snapshot_by_hand_stays_prepared(world: World, backend: PreparingBackend) -> None:
+    service = world.create()
+    taken = [take_snapshot(world.plane, world.project.id, service.id, name).id for name in ("first", "second")]
+    world.worker.run_until_idle()
+    assert backend.prepared == {taken[1]}
+    snapshot(world, service)
+    assert backend.prepared == {taken[1]}
+    world.fork(service)
+    assert backend.prepared == {taken[1], known(world, service)[-1]}
 
 
 def test_forks_of_other_times_and_of_long_ago_have_nothing_prepared(world: World, backend: PreparingBackend) -> None:

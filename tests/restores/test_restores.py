@@ -1,11 +1,13 @@
 """Restores in place over the memory backend: what the service has then, what remains, and what is refused."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets
@@ -35,11 +37,13 @@ from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.timestamps import rfc3339
+from ramet.operations.procedure import Procedure, Wait
 from ramet.operations.worker import Worker
 from ramet.procedures.servers import server_of
 from ramet.restores import verbs
 from ramet.restores.verbs import ResetRequest, Restore, RestoreRequest, RewindRequest
 from ramet.store import history, operations, services, snapshots
+from ramet.store.tables import operation, operation_event
 from tests import procedure_laws as laws
 from tests.worlds import World, make_world
 
@@ -225,6 +229,84 @@ def test_a_fork_is_rewound_as_often_as_one_likes(world: World, shop: Service) ->
         assert (found.error, world.backend.values(fork.id)) == (None, ["one"])
     assert {one.id for one in list_services(world.plane, world.project.id)} == {shop.id, fork.id}
     assert world.leftovers() == []
+
+
+def begin_rewind(world: World, service: Service) -> Restore:
+    """Ask for a rewind that loses a row."""
+    checkpoint(world, service, "start")
+    world.backend.commit(service.id, "try")
+    return verbs.rewind_service(world.plane, world.project.id, service.id, RewindRequest("start"))
+
+
+def make_due(world: World) -> None:
+    """Let what waits, or is leased, run again."""
+    with world.store.write() as tx:
+        tx.execute(operation.update().values(run_at=0.0))
+
+
+def steps_of(world: World, restore_id: str) -> list[str]:
+    with world.store.read() as tx:
+        query = sa.select(operation_event.c.step).where(operation_event.c.operation_id == restore_id)
+        return list(tx.execute(query).scalars())
+
+
+@pytest.mark.parametrize("subscribes", [False, True])
+def test_the_copy_of_a_rewind_is_started_beside_the_service_only_if_it_would_reach_other_systems(
+    world: World, shop: Service, subscribes: bool
+) -> None:
+    world.backend.replacements.subscribes = subscribes
+    begun = begin_rewind(world, shop)
+    world.worker.run_until_idle()
+    assert world.backend.values(shop.id) == ["one"]
+    assert ({"boot", "secure"} <= set(steps_of(world, begun.id))) is subscribes
+    request = RestoreRequest(snapshot="start")
+    assert {"boot", "secure"} <= set(steps_of(world, restore(world, shop, request).id))
+
+
+@pytest.mark.parametrize("law", [laws.twice, laws.crashing], ids=["twice", "crash"])
+@pytest.mark.parametrize("step", ["depart", "close", "serve", "open"])
+def test_a_rewind_is_exact_whatever_happens_at_a_step(
+    world: World, shop: Service, step: str, law: Callable[[Procedure, str], Procedure]
+) -> None:
+    begun = begin_rewind(world, shop)
+    rewritten = laws.rewritten(world.procedures, "restore", lambda one: law(one, step))
+    with suppress(laws.Crash):
+        Worker(world.store, rewritten).run_until_idle()
+    make_due(world)
+    world.worker.run_until_idle()
+    assert verbs.get_restore(world.plane, world.project.id, shop.id, begun.id).error is None
+    assert (status_of(seen(world, shop.id)), world.backend.values(shop.id)) == (Status.READY, ["one"])
+    assert world.leftovers() == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", ["close", "serve"])
+def test_a_rewind_that_fails_changes_nothing(world: World, shop: Service, step: str, after: bool) -> None:
+    begun = begin_rewind(world, shop)
+    rewritten = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, step, after=after))
+    Worker(world.store, rewritten).run_until_idle()
+    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
+    assert found.status is OperationStatus.FAILED
+    assert (status_of(seen(world, shop.id)), world.backend.values(shop.id)) == (Status.READY, ["one", "try"])
+    assert world.leftovers() == []
+
+
+def test_a_restore_is_over_when_clients_are_let_in_and_the_next_one_may_begin(world: World, shop: Service) -> None:
+    begun = begin_rewind(world, shop)
+    waiting = laws.rewritten(world.procedures, "restore", waits_at_its_end)
+    Worker(world.store, waiting).run_until_idle()
+    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
+    assert (found.status, found.step, found.finished_at is not None) == (OperationStatus.SUCCEEDED, None, True)
+    assert world.leftovers()
+    assert rewind(world, shop, "start").status is OperationStatus.SUCCEEDED
+    make_due(world)
+    world.worker.run_until_idle()
+    assert world.leftovers() == []
+
+
+def waits_at_its_end(procedure: Procedure) -> Procedure:
+    """Let nothing be removed yet."""
+    return replace(procedure, steps={**procedure.steps, "clear": lambda _: Wait(3600, "not yet")})
 
 
 def test_a_checkpoint_with_a_name_of_before_is_the_one_that_counts(world: World, shop: Service) -> None:

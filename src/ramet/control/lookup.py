@@ -12,7 +12,7 @@ from ramet.model.replica_set import set_is_visible
 from ramet.model.service import Origin, Service, as_service, is_standby, is_visible, status_of
 from ramet.model.status import Status
 from ramet.procedures.spec import submit
-from ramet.store import replica_sets, services
+from ramet.store import operations, replica_sets, services
 
 CHANGEABLE = (Status.READY, Status.PAUSED, Status.UNSTABLE)
 
@@ -119,3 +119,17 @@ def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> Wro
         reachable = [one for one in allowed if one is not Status.UNSTABLE]
         remedy = f"Bring it to {' or '.join(reachable)} first."
     return WrongState("INVALID_STATE", wrong, remedy)
+
+
+def is_being_restored(tx: sa.Connection, service_id: str) -> bool:
+    """Tell whether a restore of a service in place is under way, and clients are not let in again yet."""
+    found = operations.under_way_of(tx, service_id, ProcedureName.RESTORE)
+    return any(one.state.get("stopped_seconds") is None for one in found)
+
+
+def check_not_restored(tx: sa.Connection, service: Service) -> None:
+    """Raise WrongState while a restore of a service in place is under way."""
+    if is_being_restored(tx, service.id):
+        raise WrongState(
+            "RESTORE_UNDER_WAY", f"A restore of service {service.id} is under way", "Wait until it is finished."
+        )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
-from ramet.control.lookup import check_writable, claim, find_service, wrong_state
+from ramet.control.lookup import check_not_restored, check_writable, claim, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.model.procedures import ProcedureName
@@ -51,6 +51,7 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
         before = wal_level_of(service.settings)
         if before is wal_level:
             return service
+        check_not_restored(tx, service)
         return claim(plane, tx, service, ProcedureName.SET_WAL_LEVEL, WalLevelState(before=before, after=wal_level))
 
 

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.control.lookup import claim, find_service, wrong_state
+from ramet.control.lookup import check_not_restored, claim, find_service, is_being_restored, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports, reserve_ports
 from ramet.errors import Invalid, WrongState
@@ -13,7 +13,7 @@ from ramet.model.sleep import check_sleep_after
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of
 from ramet.procedures.state import Interrupting, SetSleepState
-from ramet.store import operations, replica_sets, services
+from ramet.store import replica_sets, services
 
 _ALLOWED = (Status.READY, Status.PAUSED)
 
@@ -32,6 +32,7 @@ def set_sleep(plane: Plane, project_id: str, service_id: str, seconds: int | Non
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in _ALLOWED or service.activity is not None:
             raise wrong_state(service, "setSleep", _ALLOWED)
+        check_not_restored(tx, service)
         changed = replace(service, sleep_after_seconds=seconds)
         if seconds is not None:
             check_may_sleep(tx, service)
@@ -98,7 +99,7 @@ def submit_sleep(plane: Plane, service_id: str) -> bool:
 
 def _is_needed(tx: sa.Connection, service_id: str) -> bool:
     """Tell whether a restore in place or an upgrade is being prepared, which needs the running server at its end."""
-    if operations.under_way(tx, service_id, ProcedureName.RESTORE):
+    if is_being_restored(tx, service_id):
         return True
     forks = [each for each in services.all_live_services(tx) if each.origin and each.origin.service_id == service_id]
     return any(each.activity and each.activity.procedure == ProcedureName.TRY_UPGRADE for each in forks)

@@ -71,6 +71,12 @@ def newest(snapshots: list[Snapshot]) -> Snapshot | None:
     return max(snapshots, key=lambda snapshot: snapshot.wal_order, default=None)
 
 
+def worth_preparing(snapshots: list[Snapshot]) -> set[str]:
+    """Return the ids of the snapshots that are likely to be copied next: the newest one, and the newest by hand."""
+    by_hand = [snapshot for snapshot in snapshots if snapshot.kind is SnapshotKind.MANUAL]
+    return {found.id for found in (newest(snapshots), newest(by_hand)) if found is not None}
+
+
 def rollable(snapshots: list[Snapshot]) -> list[Snapshot]:
     """Return the snapshots whose WAL is kept: from the oldest one on that was not made by hand.
 

@@ -1,4 +1,4 @@
-"""Make the newest snapshot of a service quick to fork.
+"""Make a snapshot of a service quick to copy: the newest one, or the newest that was taken by hand.
 
 step      leaves behind                                          undo
 rest      a hold on the service, which does not delay forks      -
@@ -12,7 +12,7 @@ from datetime import timedelta
 from ramet.backends.interface.values import MOST_SPARES
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
-from ramet.model.snapshot import newest
+from ramet.model.snapshot import worth_preparing
 from ramet.model.status import Status
 from ramet.model.timestamps import time_left
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
@@ -59,8 +59,7 @@ class Prepare(Steps):
             return max(1, services.count_forks(tx, service.id, since, MOST_SPARES))
 
     def _is_wanted(self, work: Work[OneSnapshotState], service: Service) -> bool:
-        """Tell whether the service has no operation, and the snapshot is its newest one."""
+        """Tell whether the service has no operation, and the snapshot is still likely to be copied next."""
         with self.tools.store.read() as tx:
-            found = newest(snapshots.list_snapshots(tx, work.subject))
-        is_newest = found is not None and found.id == work.state.snapshot_id
-        return is_newest and service.activity is None and status_of(service) in (Status.READY, Status.PAUSED)
+            is_likely = work.state.snapshot_id in worth_preparing(snapshots.list_snapshots(tx, work.subject))
+        return is_likely and service.activity is None and status_of(service) in (Status.READY, Status.PAUSED)

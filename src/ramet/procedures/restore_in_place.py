@@ -4,8 +4,8 @@ step       leaves behind or does                                          undo
 capture    a copy of the wanted state, independent of where it is from    destroy
 recover    that state, cleanly stopped                                    (destroy)
 depart     the same on a timeline that the service has never had          (destroy)
-boot       a server of the copy, which no client can reach                (destroy)
-secure     roles as a fork has them, or as they were                      (destroy)
+boot       a server of the copy, which no client can reach *              (destroy)
+secure     roles as a fork has them, or as they were *                    (destroy)
 close      it is stopped, and a snapshot of it taken                      (destroy)
 claim      the service is UPGRADING; a row for the state before           -
 settle     waits for forks that copy from it; a paused one is started        stop it again
@@ -15,6 +15,8 @@ take_over  the service has the restored data, with its first snapshot     it is 
 serve      a server at the endpoint, with the passwords of before         (take_over)
 open       READY; the state before is a paused service, if it is kept     -
 clear      nothing of the copy; no state before that is not kept          -
+
+* Not for a rewind to data without subscriptions: `serve` secures it, at its only start.
 
 Until `claim` the service serves, and may be changed; what speaks against the replacement then ends it. Its snapshots
 and its archived WAL stay with it, so that its restore window goes on. Nothing is undone once clients may have been let
@@ -51,11 +53,13 @@ from ramet.procedures.servers import (
     repeats_from,
     retry_if_server_killed,
     server_of,
+    submit_preparation,
 )
 from ramet.procedures.spec import submit
 from ramet.procedures.state import Restartable, RestoreState
 from ramet.store import replica_sets, services, snapshots
 
+REWIND = "rewind"  # the verb
 STATE_OF = "state_of"  # the setting with the id of the service whose state before a restore another one is
 _PAUSE_SECONDS = 0.05
 _UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
@@ -72,7 +76,7 @@ class RestoreInPlace(Steps):
         if isinstance(found, Wait):
             return found
         captured, base = found
-        self.tools.backend.replacements.reserve_timeline(self._copy(work), work.subject)
+        captured = self.tools.backend.replacements.reserve_timeline(self._copy(work), work.subject, captured)
         data_time = base.taken_at if base is not None and work.state.target is None else None
         state = replace(work.state, capture=captured, base_id=base.id if base else None, data_time=data_time)
         return Next("recover", state, changes=lambda tx: release_holds(tx, work))
@@ -85,16 +89,23 @@ class RestoreInPlace(Steps):
     def depart(self, work: Work[RestoreState]) -> Outcome:
         leave = self.tools.backend.replacements.leave_timeline
         progress = leave(self._copy(work), work.subject, PATIENCE_SECONDS)
-        return Next("boot") if progress is None else Wait(0, progress)
+        if progress is not None:
+            return Wait(0, progress)
+        # This recovery has proven the copy: a rewind, which many wait for, starts it once, at the endpoint.
+        if work.state.verb == REWIND and self.tools.backend.replacements.starts_quietly(self._copy(work)):
+            return Next("close", replace(work.state, secures_late=True))
+        return Next("boot")
 
     def boot(self, work: Work[RestoreState]) -> Outcome:
         return boot(self.tools, work, self._copy(work), first=True) or Next("secure")
 
     @repeats_from("boot")
     def secure(self, work: Work[RestoreState]) -> Outcome:
-        copy, state, secure = self._copy(work), work.state, self.tools.backend.replacements.secure
-        found = secure(copy, rotate=not state.keeps_roles, neutralize=state.quiet)
-        return Next("close", replace(state, neutralised=found))
+        return Next("close", replace(work.state, neutralised=self._secured(work, self._copy(work))))
+
+    def _secured(self, work: Work[RestoreState], server: Server) -> dict[str, Any]:
+        state, secure = work.state, self.tools.backend.replacements.secure
+        return secure(server, rotate=not state.keeps_roles, neutralize=state.quiet)
 
     def close(self, work: Work[RestoreState]) -> Outcome:
         copy, snapshot_id = self._copy(work), work.state.snapshot_id
@@ -130,7 +141,7 @@ class RestoreInPlace(Steps):
             booting = boot(self.tools, work, server)
             if booting is not None:
                 return booting
-        elif not work.state.was_down:
+        elif not (work.state.was_down or work.state.secures_late):  # a rewind is to be over soon, more than short
             self.tools.backend.replacements.flush(server)
         stop_replicas(self.tools, work.subject)
         return Next("stop", replace(work.state, stopped_at=self.tools.clock()))
@@ -153,13 +164,17 @@ class RestoreInPlace(Steps):
         return Next("serve", changes=lambda tx: snapshots.insert_snapshot(tx, taken))
 
     def serve(self, work: Work[RestoreState]) -> Outcome:
-        server, copy = self.tools.server(work), self._copy(work)
+        server = self.tools.server(work)
         booting = boot(self.tools, work, server)
         if booting is not None:
             return booting
-        adopt = self.tools.backend.replacements.adopt
-        killed = retry_if_server_killed(work, lambda: adopt(server, copy))
+        killed = retry_if_server_killed(work, lambda: self._give_passwords(work, server))
         return killed or Next("open", replace(work.state, is_open=True))
+
+    def _give_passwords(self, work: Work[RestoreState], server: Server) -> None:
+        if work.state.secures_late:
+            self._secured(work, server)
+        self.tools.backend.replacements.adopt(server, self._copy(work))
 
     def open(self, work: Work[RestoreState]) -> Outcome:
         server = self.tools.server(work)
@@ -181,6 +196,8 @@ class RestoreInPlace(Steps):
         now, previous_id = self.tools.clock(), work.state.previous_id
         services.finish_operation(tx, previous_id, work.operation_id, paused=True, ready_at=now)
         submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
+        if work.state.verb == REWIND and work.state.base_id is not None:
+            submit_preparation(tx, work.subject, work.state.base_id)  # it may be rewound to once more
         for each in replica_sets.live_sets(tx, work.subject):
             if each.activity is None and each.ready_at is not None:
                 submit_for_set(tx, each, ProcedureName.REBUILD_REPLICAS, Restartable())

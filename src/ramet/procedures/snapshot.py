@@ -1,10 +1,10 @@
 """Take a snapshot of a service, then remove what its restore window no longer needs.
 
-If the service is forked, the snapshot is made quick to fork; prepared copies of older ones are removed.
+A snapshot of a service that is forked, or one by hand, is made quick to copy; older prepared copies are removed.
 
 step     leaves behind                                            undo
 take     the snapshot                                             drop it
-retire   no prepared copies of older ones, and no rows of those   -
+retire   no older prepared copies, and no rows of those           -
          that no restore point needs
 sweep    no files of them, and no WAL older than the window       -
 """
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, settings_of
-from ramet.model.snapshot import Snapshot, in_wal_order, retired, rollable
+from ramet.model.snapshot import Snapshot, SnapshotKind, retired, rollable, worth_preparing
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.servers import Steps, Tools, release_holds, submit_preparation, take_snapshot
 from ramet.procedures.state import SnapshotState
@@ -64,7 +64,8 @@ class TakeSnapshot(Steps):
 
     def _end(self, tx: sa.Connection, work: Work[SnapshotState]) -> None:
         release_holds(tx, work)
-        if services.count_forks(tx, work.subject, self.tools.clock() - _FORKED_WITHIN, 1):
+        is_by_hand = work.state.kind is SnapshotKind.MANUAL
+        if is_by_hand or services.count_forks(tx, work.subject, self.tools.clock() - _FORKED_WITHIN, 1):
             submit_preparation(tx, work.subject, work.state.snapshot_id)
 
     def undo_take(self, work: Work[SnapshotState]) -> None:
@@ -80,5 +81,7 @@ def _discard_wal(tools: Tools, service_id: str, kept: list[Snapshot]) -> None:
 
 
 def _unprepare_older(tools: Tools, known: list[Snapshot]) -> None:
-    for older in in_wal_order(known)[:-1]:
-        tools.backend.restore.discard_preparation(older.service_id, older.id)
+    wanted = worth_preparing(known)
+    for older in known:
+        if older.id not in wanted:
+            tools.backend.restore.discard_preparation(older.service_id, older.id)

@@ -162,8 +162,8 @@ class RestoreState(ForkState, frozen=True, kw_only=True):
     service, `snapshot_id` the snapshot that is taken of it. `previous_id` gets the data of before, as a service with
     the name `previous_name` at one of the `free_ports`; without a name that data is removed.
     `target_text` is the caller's time; `key` is a digest of the caller's Idempotency-Key.
-    `was_down`: its server did not run; `was_paused`: nor was it to run. With `is_open` clients may have been let in, so
-    that nothing is undone.
+    `secures_late`: the copy is secured at the endpoint only. `was_down`: its server did not run; `was_paused`: nor was
+    it to run. With `is_open` clients may have been let in, so that nothing is undone.
     """
 
     verb: str
@@ -179,6 +179,7 @@ class RestoreState(ForkState, frozen=True, kw_only=True):
     data_time: datetime | None = None
     snapshot: Snapshot | None = None
     interrupted: str | None = None
+    secures_late: bool = False
     was_down: bool = False
     was_paused: bool = False
     stopped_at: datetime | None = None

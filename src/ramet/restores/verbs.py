@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,13 +11,13 @@ from msgspec.structs import asdict
 
 from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import remember, replay
-from ramet.control.lookup import check_independent, find_service, wrong_state
+from ramet.control.lookup import check_independent, check_not_restored, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports
 from ramet.control.protection import check_unprotected
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
-from ramet.errors import Error, Invalid, NotFound, WrongState
+from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
@@ -25,12 +25,12 @@ from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, check_name, is_down, status_of, suffixed
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus, Status
-from ramet.procedures.restore_in_place import STATE_OF
+from ramet.procedures.restore_in_place import REWIND, STATE_OF
 from ramet.procedures.spec import submit
 from ramet.procedures.state import RestoreState
 from ramet.store import operations, services, snapshots
 
-_VERB_RESTORE, _VERB_RESET, _VERB_REWIND = "restore", "reset", "rewind"
+_VERB_RESTORE, _VERB_RESET = "restore", "reset"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def rewind_service(
     """Accept that a service returns to a checkpoint."""
     found = _snapshot_of(plane, project_id, service_id, request.name)
     wanted = ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=found.id)
-    return _accept(plane, project_id, service_id, service_id, wanted, request, _VERB_REWIND, idempotency_key)
+    return _accept(plane, project_id, service_id, service_id, wanted, request, REWIND, idempotency_key)
 
 
 def create_checkpoint(plane: Plane, project_id: str, service_id: str, name: str) -> PendingSnapshot:
@@ -222,10 +222,7 @@ def _accept(
 def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) -> None:
     """Raise when the data of a service must not be replaced now."""
     _check_service(service, verb)
-    if operations.under_way(tx, service.id, ProcedureName.RESTORE):
-        raise WrongState(
-            "RESTORE_UNDER_WAY", f"A restore of service {service.id} is under way", "Wait until it is finished."
-        )
+    check_not_restored(tx, service)
     if service.environment is Environment.PROD and (confirm or "").split() != service.name.split():
         raise Invalid(
             "CONFIRMATION_REQUIRED",
@@ -308,17 +305,20 @@ def _digest(key: str) -> str:
 
 def _shown(found: operations.Operation) -> Restore:
     state = msgspec.convert(found.state, RestoreState)
-    is_over, is_kept = found.finished_at is not None, state.is_open and state.previous_name is not None
+    status, finished_at = OperationStatus(found.status), found.finished_at
+    if status is OperationStatus.RUNNING and state.stopped_seconds is not None:  # only rests of it are removed
+        status, finished_at = OperationStatus.SUCCEEDED, datetime.fromtimestamp(found.step_started_at, UTC)
+    is_kept = state.is_open and state.previous_name is not None
     return Restore(
         id=found.id,
         service_id=found.subject,
         verb=state.verb,
-        status=OperationStatus(found.status),
-        step=None if is_over else SPECS[found.procedure].steps.get(found.step),
+        status=status,
+        step=None if finished_at is not None else SPECS[found.procedure].steps.get(found.step),
         progress=found.progress,
         error=found.error,
         started_at=found.created_at,
-        finished_at=found.finished_at,
+        finished_at=finished_at,
         source_id=state.parent_id,
         strategy=state.strategy,
         target_time=state.target,

@@ -22,7 +22,7 @@ def prepared(ground: Ground, service: Server, source: Source) -> tuple[Server, s
     captured = ground.backend.restore.capture(copy, source)
     assert captured is not None
     for _ in range(2):
-        replacements.reserve_timeline(copy, service.service_id)
+        captured = replacements.reserve_timeline(copy, service.service_id, captured)
     eventually(lambda: ground.backend.restore.recover(copy, captured, 0.5).facts is not None)
     for _ in range(2):
         eventually(lambda: replacements.leave_timeline(copy, service.service_id, 0.5) is None)

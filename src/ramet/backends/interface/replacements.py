@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Capture, Server
 
 
 class Replacements(Protocol):
@@ -12,8 +12,11 @@ class Replacements(Protocol):
     def check(self) -> None:
         """Raise Invalid, with the reason, where the data of a service cannot be replaced."""
 
-    def reserve_timeline(self, copy: Server, service_id: str) -> None:
-        """Let the recovery of captured data begin no timeline that the service has had; before it is recovered."""
+    def reserve_timeline(self, copy: Server, service_id: str, captured: Capture) -> Capture:
+        """Let the recovery of captured data begin a timeline that the service has never had, if it needs recovery.
+
+        Before it is recovered. Returns the capture that is to be recovered.
+        """
 
     def leave_timeline(self, copy: Server, service_id: str, timeout_seconds: float) -> str | None:
         """Bring recovered data to a timeline that the service has never had; watch for at most `timeout_seconds`.
@@ -22,8 +25,14 @@ class Replacements(Protocol):
         never has the name of WAL that it has written before, and its snapshots and archived WAL stay usable.
         """
 
+    def starts_quietly(self, copy: Server) -> bool:
+        """Tell whether a recovered copy reaches no other system when it starts: it has no subscription.
+
+        After `leave_timeline`; False also when that is not known. Such a copy may be secured at the endpoint.
+        """
+
     def secure(self, copy: Server, *, rotate: bool, neutralize: bool) -> dict[str, Any]:
-        """Complete a running copy, closed to clients; return what was neutralized. None of its jobs runs.
+        """Complete a running server, closed to clients; return what was neutralized. None of a copy's jobs runs.
 
         With `rotate` all login roles get new passwords, as in a fork.
         """

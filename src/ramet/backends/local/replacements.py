@@ -9,13 +9,13 @@ from typing import Any
 
 import psycopg
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import snapshots, timelines
+from ramet.backends.local.restore import recovery, snapshots, timelines
 from ramet.backends.local.restore.capture import check_boot
-from ramet.backends.local.restore.single_user import SingleUser
+from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL, SingleUser
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances, place_of
 from ramet.backends.local.servers import LocalServers
@@ -47,22 +47,28 @@ class LocalReplacements:
     def check(self) -> None:
         """Allow every replacement."""
 
-    def reserve_timeline(self, copy: Server, service_id: str) -> None:
-        program = self._pg_controldata(copy)
-        timelines.reserve(self._paths(copy).data, self._last_timeline(copy, service_id), program)
+    def reserve_timeline(self, copy: Server, service_id: str, captured: Capture) -> Capture:
+        data, program = self._paths(copy).data, self._pg_controldata(copy)
+        timelines.reserve(data, self._last_timeline(copy, service_id), program)
+        if not recovery.ends_on_its_timeline(captured):
+            return captured
+        files.write(data / RECOVERY_SIGNAL)
+        return recovery.leaving_its_timeline(captured)
 
     def leave_timeline(self, copy: Server, service_id: str, timeout_seconds: float) -> str | None:
         paths = self._paths(copy)
         check_boot(paths)
         self.instances.write_configuration(copy, Phase.CLOSED)
-        installation = self.instances.installations.of(copy.pg_major)
-        place = SingleUser(paths.data, paths.config_file, paths.log / _LOG, installation, self.instances.account)
         last = self._last_timeline(copy, service_id)
-        found = timelines.leave(place, last, self._pg_controldata(copy), timeout_seconds)
+        found = timelines.leave(self._single_user(copy), last, self._pg_controldata(copy), timeout_seconds)
         if isinstance(found, str):
             return found
         timelines.seal(paths.data, found.timeline)
         return None
+
+    def starts_quietly(self, copy: Server) -> bool:
+        logs = (self._paths(copy).recovery_log, self._paths(copy).log / _LOG)
+        return any(recovery.has_found_no_subscription(log) for log in logs)
 
     def secure(self, copy: Server, *, rotate: bool, neutralize: bool) -> dict[str, Any]:
         return self.instances.secure(copy, is_new=False, neutralize=neutralize, rotates_all=rotate)
@@ -121,8 +127,9 @@ class LocalReplacements:
         carried_passwords.apply(self._paths(server), self._paths(copy))
 
     def open(self, server: Server) -> None:
-        self.instances.open(server)
-        self.servers.poolers.resume(server.service_id)
+        if server.pooler_port is not None:  # one that waits answers nobody
+            self.instances.open(server)
+            self.servers.poolers.resume(server.service_id)
         self.servers.open(server)
 
     def _add_histories(self, giver: ServicePaths, taker: ServicePaths) -> None:
@@ -141,6 +148,10 @@ class LocalReplacements:
 
     def _last_timeline(self, copy: Server, service_id: str) -> int:
         return timelines.newest(self.instances.paths(service_id), self._pg_controldata(copy))
+
+    def _single_user(self, copy: Server) -> SingleUser:
+        paths, installation = self._paths(copy), self.instances.installations.of(copy.pg_major)
+        return SingleUser(paths.data, paths.config_file, paths.log / _LOG, installation, self.instances.account)
 
     def _pg_controldata(self, server: Server) -> str:
         return self.instances.installations.of(server.pg_major).program("pg_controldata")

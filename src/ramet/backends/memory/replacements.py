@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Capture, Server
 from ramet.backends.memory.volumes import Memory, Volume
 from ramet.errors import Invalid, Unavailable
 
@@ -16,21 +16,27 @@ class MemoryReplacements:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.impossible: str | None = None
+        self.subscribes = False
 
     def check(self) -> None:
         """Refuse where a test says so."""
         if self.impossible is not None:
             raise Invalid("RESTORE_NOT_AVAILABLE", self.impossible)
 
-    def reserve_timeline(self, copy: Server, service_id: str) -> None:
+    def reserve_timeline(self, copy: Server, service_id: str, captured: Capture) -> Capture:
         """Have no recovery that could begin a timeline."""
         self._memory.volume(copy.service_id)
+        return captured
 
     def leave_timeline(self, copy: Server, service_id: str, timeout_seconds: float) -> str | None:
         """Take the next timeline."""
         with self._memory.lock:
             self._memory.volume(copy.service_id).timeline = self._memory.volumes[service_id].last_timeline + 1
         return None
+
+    def starts_quietly(self, copy: Server) -> bool:
+        """Tell what a test says."""
+        return not self.subscribes
 
     def secure(self, copy: Server, *, rotate: bool, neutralize: bool) -> dict[str, Any]:
         """Note that it has credentials."""

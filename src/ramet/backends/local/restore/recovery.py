@@ -5,7 +5,9 @@ The stop point is checked in three ways: in PostgreSQL's log, in the database it
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress
@@ -19,6 +21,9 @@ from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 _LAST_COMMIT = "SELECT (pg_last_committed_xact()).timestamp::text AS last_commit"
+COUNT_SUBSCRIPTIONS = "SELECT count(*) AS subscriptions FROM pg_subscription;"
+_NO_SUBSCRIPTION = re.compile(r'\bsubscriptions = "0"')
+_LEAVES = "leaves_timeline"  # in a capture's facts: recovery to its end begins another timeline
 _LAST_COMMIT_ANSWER = re.compile(r'\blast_commit = "([^"]+)"')
 
 _TIME = r"(\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?)"
@@ -51,7 +56,8 @@ def recovered(place: SingleUser, capture: Capture, timeout_seconds: float) -> tu
     settings = recovery_settings(capture)
     leaves_timeline = capture.facts["timeline"] if settings else None
     try:
-        found = place.recover(settings, f"{_LAST_COMMIT};", timeout_seconds, leaves_timeline=leaves_timeline)
+        query = f"{_LAST_COMMIT}; {COUNT_SUBSCRIPTIONS}"
+        found = place.recover(settings, query, timeout_seconds, leaves_timeline=leaves_timeline)
     except Failed as failure:
         raise explained(place.messages(), capture, failure) from failure
     if isinstance(found, str):
@@ -77,6 +83,22 @@ def is_recovered(capture: Capture) -> bool:
     return capture.recover_to is None and TO_THE_END not in capture.facts and bool(capture.facts["clean"])
 
 
+def ends_on_its_timeline(capture: Capture) -> bool:
+    """Tell whether recovery of a capture to its end would stay on its timeline."""
+    leaves = {TO_THE_END, STANDBY, _LEAVES} & capture.facts.keys()
+    return capture.recover_to is None and not is_recovered(capture) and not leaves
+
+
+def leaving_its_timeline(capture: Capture) -> Capture:
+    """Return a capture whose recovery begins another timeline; its data directory has the signal file for that."""
+    return replace(capture, facts={**capture.facts, _LEAVES: True})
+
+
+def has_found_no_subscription(log: Path) -> bool:
+    """Tell whether a recovery has said in its log that the data has no subscription."""
+    return log.exists() and _NO_SUBSCRIPTION.search(log.read_text(errors="replace")) is not None
+
+
 def as_captured(capture: Capture) -> Progress:
     """Return the facts of a capture that needs no recovery."""
     facts = capture.facts
@@ -92,7 +114,7 @@ def recovery_settings(capture: Capture) -> Mapping[str, str]:
     timeline = capture.facts.get(RECOVERED_ON, "current")
     archive_recovery = {"restore_command": "false", "recovery_target_timeline": str(timeline)}
     if capture.recover_to is None:
-        return archive_recovery if TO_THE_END in capture.facts else {}
+        return archive_recovery if {TO_THE_END, _LEAVES} & capture.facts.keys() else {}
     lsn = _recover_to_lsn(capture)
     target = {"recovery_target": "immediate"} if lsn is None else {"recovery_target_lsn": lsn}
     return archive_recovery | target | {"recovery_target_inclusive": "on", "recovery_target_action": "promote"}
@@ -131,7 +153,7 @@ def _check_end(capture: Capture, control: ControlData, last_commit: datetime | N
         last = capture.facts["cut"]["last_included"]
         if timeline <= wanted[0] or (last is not None and _stored_time(last) != _shown(last_commit)):
             raise _wrong(f"The last transaction is of {_shown(last_commit)} on timeline {timeline}; expected {last}.")
-    elif timeline != wanted[0] or lsn_number(redo_lsn) < lsn_number(wanted[1]):
+    elif (timeline > wanted[0]) is not (_LEAVES in capture.facts) or lsn_number(redo_lsn) < lsn_number(wanted[1]):
         raise _wrong(f"It reached {redo_lsn} on timeline {timeline}; expected {wanted[1]} on timeline {wanted[0]}.")
     return {"stop_lsn": wanted[1], "timeline": timeline, "last_commit_time": _shown(last_commit)}
 

@@ -41,7 +41,7 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
         files.write(unfinished / _NOTE, msgspec.json.encode(base))
         sync_tree(unfinished)
         unfinished.rename(final)
-        sync_tree(final)
+        files.flush(paths.snapshots)
     return base_of(paths, snapshot_id)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore.recovery import COUNT_SUBSCRIPTIONS
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL, SingleUser
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
@@ -52,7 +53,7 @@ def leave(place: SingleUser, last: int, pg_controldata: str, timeout_seconds: fl
         reserve(place.data, last, pg_controldata)
         files.write(signal)
     leaves = control.timeline if control.timeline <= last else None
-    found = place.recover(_NO_RESTORE, "SELECT 1;", timeout_seconds, leaves_timeline=leaves)
+    found = place.recover(_NO_RESTORE, COUNT_SUBSCRIPTIONS, timeout_seconds, leaves_timeline=leaves)
     if isinstance(found, str):
         return found
     if found.timeline <= last:
