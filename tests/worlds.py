@@ -22,6 +22,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
+from tests.audited import keep_audit
 from tests.stores import open_store
 
 ROOT_KEY = b"r" * 32
@@ -71,6 +72,7 @@ class World:
 def make_world(directory: Path, backend: MemoryBackend | None = None) -> World:
     """Make a world with one project and one key, its store in `directory`."""
     store = open_store(f"sqlite:///{directory}/ramet.db")
+    keep_audit(store, ROOT_KEY)
     backend = backend or MemoryBackend()
     tools = Tools(store, backend, utc_now, rest=timedelta(0), preparation_rest=timedelta(0))
     procedures = all_procedures(tools, timedelta(days=7))

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,9 @@ from litestar import Litestar
 from ramet import __version__
 from ramet.api.application import create_app, openapi_json
 from ramet.archive.object_store import open_bucket
+from ramet.audit.anchor import Anchors
+from ramet.audit.recorder import AuditRecorder
+from ramet.audit.verbs import remove_old_entries
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.inventory import Inventory
 from ramet.backends.kubernetes.backend import KubernetesBackend, open_kubernetes
@@ -41,6 +45,7 @@ from ramet.control.projects import Projects
 from ramet.errors import Invalid
 from ramet.followers.observation import Observing
 from ramet.machine.secret_files import kept_secret
+from ramet.model.audit import chain_key
 from ramet.model.restore_window import RestoreSettings
 from ramet.monitoring.loop_lag import watch_loop
 from ramet.monitoring.monitoring import Monitoring, open_monitoring
@@ -89,6 +94,7 @@ class Runtime:
             refuse_beside=self.console.refuse,
             observers=self.monitoring.request_observers(),
             lifespan=[watch_loop(self.monitoring.instruments.observe_loop)],
+            trusted_proxies=[ip_network(each) for each in self.settings.trusted_proxies],
         )
 
     def scrape(self, *, has_services: bool = True) -> Scrape:
@@ -131,18 +137,29 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     placement = Placement(
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
-    # Passwords of repeated requests derive from it.
-    root_key = kept_secret(settings.data_dir / "secrets" / "root.key", lambda: secrets.token_bytes(32))
-    plane = Plane(store, backend, placement, root_key, worker.wake, utc_now, _restore_settings(settings))
+    key = root_key(settings)
+    plane = Plane(store, backend, placement, key, worker.wake, utc_now, _restore_settings(settings))
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
-    console = open_console(plane, projects, root_key, lambda: msgspec.json.decode(openapi_json(__version__)))
+    console = open_console(plane, projects, key, lambda: msgspec.json.decode(openapi_json(__version__)))
     return Runtime(settings, store, backend, plane, projects, console, worker, schedule, monitoring)
 
 
 def open_store(settings: Settings, *, migrates: bool = True) -> Store:
     """Open the store that the settings name. Only a process that serves it `migrates` it."""
-    return Store.open(settings.store_url(), migrates=migrates)
+    store = Store.open(settings.store_url(), migrates=migrates)
+    store.recorders.append(AuditRecorder(chain_key(root_key(settings))).record)
+    return store
+
+
+def root_key(settings: Settings) -> bytes:
+    """Return the secret of an installation that others derive from: passwords of repeated requests, and keys."""
+    return kept_secret(settings.data_dir / "secrets" / "root.key", lambda: secrets.token_bytes(32))
+
+
+def anchors_of(settings: Settings) -> Anchors:
+    """Return where the newest entries of the audit are noted outside of the store."""
+    return Anchors(settings.data_dir / "audit.anchors")
 
 
 def local_inventory(settings: Settings) -> Inventory:
@@ -249,9 +266,16 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("archive", 5.0, OffHostArchive(plane).maintain, at_start=False),
         Duty("archive check", 3600.0, ArchiveChecks(plane, settings.archive_check_mbs * _MIB).check, at_start=False),
         Duty("old archive", 3600.0, partial(discard_old_archives, plane, archive, trusted.now), at_start=False),
+        Duty("audit", 60.0, partial(_tend_audit, settings, plane, trusted), at_start=False),
         Duty("metrics", 1.0, Sampling(plane).sample),
         Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),
     ]
+
+
+def _tend_audit(settings: Settings, plane: Plane, trusted: TrustedTime) -> None:
+    recorder = AuditRecorder(chain_key(plane.root_key))
+    remove_old_entries(plane.store, recorder, trusted.now(), timedelta(days=settings.audit_days))
+    anchors_of(settings).note(plane.store)
 
 
 def installation_of(settings: Settings) -> str:

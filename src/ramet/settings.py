@@ -86,6 +86,10 @@ def _read_names(text: str) -> tuple[str, ...]:
     return found
 
 
+def _read_networks(text: str) -> tuple[str, ...]:
+    return tuple(str(ipaddress.ip_network(part.strip())) for part in text.split(","))
+
+
 _HOST_NAME = _Kind("a host name or an address", _read_host)
 _DIRECTORY = _Kind("a directory, which is created if it does not exist", _read_directory)
 _FILE = _Kind("an existing file", _read_file)
@@ -107,6 +111,7 @@ _NAMESPACE = _matching(
 _IMAGE = _matching("the name of an image, with {major} for the version of PostgreSQL", r"[^\s]*\{major\}[^\s]*")
 _CLASS = _matching("the name of a class", r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _MAJORS = _Kind("versions from 15 on with commas between them, for example 18,17", _read_majors)
+_NETWORKS = _Kind("addresses or networks with commas between them, for example 127.0.0.1,10.0.0.0/8", _read_networks)
 _EXTENSIONS = _Kind("names with commas between them, for example vector,timescaledb", _read_names)
 _VARIABLES = {"has_limits": "RAMET_LIMITS"}
 
@@ -192,6 +197,12 @@ class Settings:
     ] = 10
     window_days: Annotated[int, _number(1, 3650), "length of the restore window in days"] = 7
     history_days: Annotated[int, _number(1, 3650), "days for which finished operations can be read"] = 30
+    audit_days: Annotated[int, _number(1, 36500), "days for which entries of the audit are kept"] = 400
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        _NETWORKS,
+        "proxies whose X-Forwarded-For header names the client: addresses or networks with commas between them",
+    ] = ()
     backend: Annotated[str, _BACKEND, "where servers run: local (this host) or kubernetes"] = "local"
     kubeconfig: Annotated[
         Path | None,

@@ -22,6 +22,7 @@ from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
 from tests.applications import application
+from tests.audited import check_audited, keep_audit
 from tests.stores import open_store
 
 JsonObject = dict[str, Any]
@@ -87,10 +88,10 @@ class World:
     def post(self, path: str, body: object = None, **options: Any) -> httpx.Response:
         if body is not None:
             options["json"] = body
-        return self.client.post(path, auth=self.tenant.credentials, **options)
+        return check_audited(self.store, self.client.post(path, auth=self.tenant.credentials, **options))
 
     def delete(self, path: str) -> httpx.Response:
-        return self.client.delete(path, auth=self.tenant.credentials)
+        return check_audited(self.store, self.client.delete(path, auth=self.tenant.credentials))
 
     def create(self, **fields: Any) -> JsonObject:
         answer = self.post(self.services_path, {"name": "shop", **fields})
@@ -121,6 +122,7 @@ def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
     """Make a world whose store is in `folder`, or at `url`; a generator, for a fixture."""
     clock = Clock()
     store = open_store(url or f"sqlite:///{folder}/ramet.db")
+    keep_audit(store, b"k" * 32, clock)
     backend = MemoryBackend(clock=clock)
     plane = Plane(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
     projects = Projects(store)

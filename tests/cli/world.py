@@ -9,7 +9,7 @@ from pathlib import Path
 import uvicorn
 
 from harness.waiting import BOUND_SECONDS, eventually
-from ramet.app import Runtime, wire
+from ramet.app import Runtime, root_key, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.cli.host.serving import base_url, listen
 from ramet.client import Client
@@ -18,6 +18,7 @@ from ramet.model.passwords import Secret
 from ramet.model.project import Project
 from ramet.settings import load_settings, make_data_dir
 from tests.applications import application
+from tests.audited import keep_audit
 from tests.stores import open_store
 
 
@@ -52,7 +53,9 @@ def open_world(directory: Path) -> Iterator[World]:
     settings = load_settings({}, data_dir=directory / "data", worker_threads=2, plaintext_endpoints="on")
     make_data_dir(settings.data_dir)
     backend = MemoryBackend()
-    runtime = wire(settings, open_store(settings.store_url()), backend)
+    store = open_store(settings.store_url())
+    keep_audit(store, root_key(settings))
+    runtime = wire(settings, store, backend)
     project = runtime.projects.create_project("main", utc_now())
     key, secret = runtime.projects.create_key(project.id, "first", utc_now())
     runtime.worker.start()

@@ -10,6 +10,7 @@ from harness.waiting import eventually
 from ramet.control import services
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
+from tests.audited import check_audited
 from tests.cli.world import World
 
 _INPUT = re.compile(r'<input[^>]*name="(?P<name>[^"]+)"[^>]*value="(?P<value>[^"]*)"')
@@ -21,13 +22,18 @@ class Visitor:
     def __init__(self, world: World) -> None:
         self.world = world
         self.origin = world.base_url.removesuffix("/public/api/v1")
-        self.client = httpx.Client(base_url=self.origin, follow_redirects=False, timeout=60)
+        self.client = httpx.Client(
+            base_url=self.origin, follow_redirects=False, timeout=60, event_hooks={"response": [self._check]}
+        )
 
     def __enter__(self) -> "Visitor":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.client.close()
+
+    def _check(self, response: httpx.Response) -> None:
+        check_audited(self.world.runtime.store, response)
 
     @property
     def link(self) -> str:

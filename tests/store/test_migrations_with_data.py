@@ -60,6 +60,10 @@ def sample(table: sa.Table, *, with_nulls: bool) -> dict[str, Any]:
     }
 
 
+def _is_number(column: "sa.Column[Any]") -> bool:
+    return isinstance(column.type, sa.Integer) and not column.foreign_keys
+
+
 def _value(column: "sa.Column[Any]", which: str) -> Any:
     if column.foreign_keys:
         return _value(next(iter(column.foreign_keys)).column, which)
@@ -102,8 +106,7 @@ def fill(url: str) -> None:
                     row |= {"deleted_at": None, "failed_at": None, "operation_id": None}
                 if table.name == "service" and with_nulls:
                     row |= {"port": 9, "deleted_at": TIME}
-                if table.name == "operation_event":
-                    row["id"] = 1 + with_nulls
+                row |= {column.name: 1 + with_nulls for column in table.primary_key if _is_number(column)}
                 tx.execute(table.insert(), row)
     store.close()
 

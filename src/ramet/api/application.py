@@ -28,6 +28,7 @@ from ramet.api.routes.account import (
     track_event,
 )
 from ramet.api.routes.archive import archive_router, deleted_router
+from ramet.api.routes.audit import audit_router
 from ramet.api.routes.following import following_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.health import livez, readyz
@@ -46,6 +47,7 @@ from ramet.api.routes.upgrades import upgrades_router
 from ramet.api.routes.vpcs import vpcs_router
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
+from ramet.control.recording import Network, Recording
 
 BASE_PATH = "/public/api/v1"
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
@@ -66,6 +68,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     replication_router,
     vpcs_router,
     operations_router,
+    audit_router,
     logs_router,
     metrics_router,
     list_projects,
@@ -86,11 +89,13 @@ def create_app(
     refuse_beside: Refusal | None = None,
     observers: Sequence[Observer] = (),
     lifespan: Sequence[Lifespan] = (),
+    trusted_proxies: Sequence[Network] = (),
 ) -> Litestar:
     """Return the ASGI application over these verbs; `version` is what its openapi.json says.
 
     `beside` are further routes with their own errors; `refuse_beside` responds to what no route matches.
-    `observers` observe each request; `lifespan` is entered in its event loop while it serves.
+    `observers` observe each request; `lifespan` is entered in its event loop while it serves. The address of a client
+    behind one of the `trusted_proxies` is the one that the proxy names.
     """
     interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects), check_parameters])
     application = Application(
@@ -109,6 +114,7 @@ def create_app(
     )
     application.observers = observers
     application.heads_below = BASE_PATH
+    application.recording = Recording(plane, BASE_PATH, trusted_proxies)
     return application
 
 

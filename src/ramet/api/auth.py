@@ -9,6 +9,8 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
 
+from ramet import acting
+from ramet.control import recording
 from ramet.control.projects import Projects
 from ramet.errors import Forbidden, Unauthorized
 from ramet.model.passwords import Secret
@@ -24,7 +26,9 @@ def key_guard(projects: Projects) -> Guard:
         # delay those that are not accepted yet.
         await asyncio.sleep(0)
         public_key, secret = credentials(connection.headers.get("authorization", ""))
+        recording.claim(public_key)
         key = projects.authenticate(public_key, secret)
+        acting.note_key(key.public_key, key.name, key.project_id)
         project_id = connection.path_params.get("project_id", key.project_id)
         if project_id != key.project_id:
             # The same answer whether that project exists or not.
@@ -34,6 +38,7 @@ def key_guard(projects: Projects) -> Guard:
                 "Use a key of that project; GET /projects returns the project of a key.",
             )
         connection.scope["auth"] = key
+        recording.begin(connection.scope)
 
     return guard
 

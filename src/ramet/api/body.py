@@ -13,9 +13,11 @@ from litestar import Request
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
+from ramet import acting
 from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
 from ramet.model.project import ApiKey
+from ramet.redaction import shown_fields
 
 LIMIT_BYTES = 1024 * 1024
 _SHOWN_CHARACTERS = 64
@@ -41,7 +43,9 @@ class ApiRequest(Request[None, ApiKey, State]):
         if media_type and media_type != "application/json" and not media_type.endswith("+json"):
             detail = f"Unsupported Content-Type {media_type[:_SHOWN_CHARACTERS]!r}: send application/json"
             raise HTTPException(detail, status_code=415)
-        return parse(await self.body(), struct)
+        found = parse(await self.body(), struct)
+        acting.note(fields=shown_fields(msgspec.structs.asdict(found)))
+        return found
 
 
 def parse(raw: bytes, struct: type[BodyT]) -> BodyT:

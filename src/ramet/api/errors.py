@@ -11,6 +11,7 @@ from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 
+from ramet import acting
 from ramet.api.parameters import invalid_parameter, query_parameters
 from ramet.api.schemas.shared import ErrorBody
 from ramet.errors import (
@@ -78,6 +79,7 @@ def on_http_exception(request: Request[Any, Any, Any], exception: HTTPException)
 
 
 def _body(error: Error) -> ErrorBody:
+    acting.note_error(error.code)
     return ErrorBody(error.code, error.message, error.details)
 
 
@@ -111,6 +113,7 @@ def _refused_argument(exception: ValidationException) -> str:
 
 def _on_fault(request: Request[Any, Any, Any], fault: Exception) -> Response[ErrorBody]:
     reference = new_id()
+    acting.note_error("INTERNAL")
     _log.error("%s %s failed, reference %s", request.method, request.url.path, reference, exc_info=fault)
     message = "Internal error; the server's log contains the reason"
     return _answer(500, ErrorBody("INTERNAL", message, f"reference {reference}"))

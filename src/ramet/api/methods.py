@@ -6,6 +6,8 @@ from typing import Any
 from litestar import Litestar
 from litestar.types import Message, Send
 
+from ramet.control.recording import Recording
+
 Observer = Callable[[Any], Callable[[int], None]]
 """Gets the scope of a request; what it returns gets the status when the response begins, and 0 at its end."""
 
@@ -18,6 +20,7 @@ class Application(Litestar):
 
     heads_below: str = ""
     observers: Sequence[Observer] = ()
+    recording: Recording | None = None
     _methods: Mapping[str, set[str]] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -26,14 +29,20 @@ class Application(Litestar):
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         elif scope.get("method") == "OPTIONS":
             send = self._naming_methods(scope, send)
-        if not self.observers or scope["type"] != "http":
+        if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
         begun = [observer(scope) for observer in self.observers]
         try:
-            await super().__call__(scope, receive, _reporting(send, begun))
+            await self._answer(scope, receive, _reporting(send, begun))
         finally:
             _tell(begun, 0)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        if self.recording is None:
+            await super().__call__(scope, receive, send)
+        else:
+            await self.recording.record(super().__call__, scope, receive, send)
 
     def _answers_head(self, path: str) -> bool:
         return bool(self.heads_below) and path.startswith(self.heads_below)

@@ -7,6 +7,7 @@ with Client(base_url, project_id, public_key, secret_key) as ramet:
 
 from ramet.client.account import Account
 from ramet.client.archive import Archives
+from ramet.client.audit import Audit
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.client.following import Followers
 from ramet.client.forks import Forks
@@ -39,6 +40,7 @@ class Client(
     RestoresInPlace,
     Archives,
     Observation,
+    Audit,
     ReplicaSets,
     Replications,
     Vpcs,

@@ -9,15 +9,18 @@ from litestar.di import NamedDependency, Provide
 from litestar.enums import HttpMethod
 from litestar.params import FromPath, SkipValidation
 
+from ramet import acting
 from ramet.console.auth.csrf import CSRF_FIELD, CsrfTokens
 from ramet.console.auth.sign_in_links import SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.console.live.change_feed import ChangeFeed
 from ramet.console.views.disk_usage import DiskUsage
+from ramet.control import recording
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
 from ramet.model.session import Session
+from ramet.redaction import shown_fields
 
 COOKIE = "ramet_session"
 _NOT_STRIPPED = ("password",)
@@ -85,6 +88,8 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
     session = context.sessions.find(token, context.plane.clock()) if token else None
     if session is None:
         raise SignedOut
+    acting.note_key(session.public_key, session.key_name, session.project_id)
+    recording.begin(request.scope)
     return CurrentSession(**vars(session), version=context.feed.last_version(session.project_id), context=context)
 
 
@@ -94,4 +99,5 @@ async def provide_fields(request: AnyRequest, session: SignedIn) -> Mapping[str,
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
     session.context.csrf.check(session, fields)
     del fields[CSRF_FIELD]
+    acting.note(fields=shown_fields(fields))
     return {name: value if name in _NOT_STRIPPED else value.strip() for name, value in fields.items()}

@@ -8,6 +8,7 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
+from ramet import acting
 from ramet.console.auth.csrf import FORM_EXPIRED
 from ramet.console.context import COOKIE, AnyRequest, SignedOut
 from ramet.console.rendering import htmx_redirect, page, redirect
@@ -36,6 +37,7 @@ def exception_handlers() -> ExceptionHandlersMap:
 
 def status_for(error: Error) -> int:
     """Return the HTTP status of an error page; 500 for errors that the user did not cause."""
+    acting.note_error(error.code)
     return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 500)
 
 
@@ -48,6 +50,7 @@ def form_status(error: Error) -> int:
 
 
 def _on_signed_out(request: AnyRequest, _: SignedOut) -> Response[None]:
+    acting.note_error("SIGNED_OUT")
     is_part = request.headers.get("hx-request") == "true"
     address = f"/console/sign-in{_next(request, is_part)}"
     return htmx_redirect(address, 401) if is_part else redirect(address)
@@ -83,6 +86,7 @@ def on_http_exception(request: AnyRequest, exception: HTTPException) -> Response
     status = exception.status_code
     if status >= 500:
         return _on_fault(request, exception)
+    acting.note_error("HTTP")
     sentence = _SENTENCES.get(status, "The server cannot process this request")
     answer = page("error.html", title=_title(status), error=Error("HTTP", sentence), status_code=status)
     answer.headers.update({name: value for name, value in (exception.headers or {}).items() if name.lower() == "allow"})
@@ -91,6 +95,7 @@ def on_http_exception(request: AnyRequest, exception: HTTPException) -> Response
 
 def _on_fault(request: AnyRequest, fault: Exception) -> Response[str]:
     reference = new_id()
+    acting.note_error("INTERNAL")
     _log.error("%s %s failed, reference %s", request.method, request.url.path, reference, exc_info=fault)
     error = Error("INTERNAL", "An internal error occurred; the server's log has the reason", f"Reference {reference}.")
     return page("error.html", title="Internal error", error=error, status_code=500)

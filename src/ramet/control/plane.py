@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
+from ramet import acting
 from ramet.backends.interface.backend import Backend
 from ramet.control.placement import Placement
 from ramet.model.restore_window import RestoreSettings
@@ -42,3 +43,16 @@ class Plane:
         with self.store.write() as tx:
             yield tx
         self.wake()
+
+    def record(self, outcome: str) -> None:
+        """Let the current act be recorded with an outcome, in a transaction of its own.
+
+        "started" is for what takes effect outside the store: whatever happens then, it is known that it was begun.
+        """
+        if (act := acting.current()) is not None:
+            act.outcome = outcome
+            try:
+                with self.store.write():
+                    pass
+            finally:
+                act.outcome = "accepted"

@@ -188,12 +188,15 @@ def update_password(plane: Plane, project_id: str, service_id: str, password: Se
     that locks the role delays no other session.
     """
     verifier = scram_verifier(_check_password(password))
-    plane.backend.servers.set_password(server_of(_serving(plane, project_id, service_id, "updatePassword")), verifier)
+    server = server_of(_serving(plane, project_id, service_id, "updatePassword"))
+    plane.record("started")
+    plane.backend.servers.set_password(server, verifier)
 
 
 def update_extensions(plane: Plane, project_id: str, service_id: str, name: str | None) -> Sequence[ExtensionUpdate]:
     """Update one extension, or all, in the databases of a service to the versions that are installed on the host."""
     server = server_of(_serving(plane, project_id, service_id, "updateExtensions"))
+    plane.record("started")
     return plane.backend.servers.update_extensions(server, name)
 
 

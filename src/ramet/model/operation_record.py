@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from ramet.acting import Actor
 from ramet.model.status import OperationStatus
 
 
@@ -23,7 +24,7 @@ class OperationRecord:
     """An operation with its events. `step` is the present one, or the last.
 
     Those on a read replica set belong to its service, and carry the set's name. `reason` says why Ramet began it by
-    itself, where it says so.
+    itself, where it says so. `actor` is who asked for it, where that is known.
     """
 
     id: str
@@ -38,3 +39,4 @@ class OperationRecord:
     finished_at: datetime | None
     events: tuple[Event, ...] = ()
     reason: str | None = None
+    actor: Actor | None = None

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from ramet import acting
+from ramet.acting import Act
 from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
 from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
@@ -68,10 +70,12 @@ class Runner:
         False when the result is not recorded because the store was unavailable too long: the lease may be released.
         """
         trace_parent.set(str(operation.state.get(TRACE_KEY, "")))
+        behalf = None if operation.actor is None else Act(operation.actor, "operation")
         try:
-            following = self._turn(operation, goes_on)
-            while following is not None:
-                following = self._turn(following, goes_on)
+            with acting.acting(behalf):
+                following = self._turn(operation, goes_on)
+                while following is not None:
+                    following = self._turn(following, goes_on)
         except LeaseLost as lost:
             _log.warning("another worker has taken over, nothing is recorded: %s", lost)
         except Unavailable as error:

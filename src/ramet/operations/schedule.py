@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ramet import acting
+from ramet.acting import Act, Actor
 from ramet.errors import Unavailable
 from ramet.store import duties
 from ramet.store.database import Store
@@ -68,7 +70,8 @@ class Schedule:
         if not duties.take(self._store, duty.name, duty.seconds):
             return
         try:
-            duty.perform()
+            with acting.acting(Act(Actor("ramet", f"duty {duty.name}"), "duty")):
+                duty.perform()
         except Exception:  # noqa: BLE001 - the duty must be repeated after a failure
             _log.exception("duty %s failed; it is repeated in %g s", duty.name, duty.seconds)
 

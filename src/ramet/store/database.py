@@ -12,7 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool
 
 from ramet.errors import Failed, Unavailable
+from ramet.store import journal
 from ramet.store.backup import DAMAGED, is_damage
+from ramet.store.journal import Recorder
 from ramet.store.migrate import demand_current, upgrade
 from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_silence
 
@@ -26,10 +28,14 @@ _UNREACHABLE = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutEr
 
 
 class Store:
-    """Opens transactions. Safe to share between threads."""
+    """Opens transactions. Safe to share between threads.
+
+    `recorders` are called at the end of each transaction that writes, within it.
+    """
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
+        self.recorders: list[Recorder] = []
         self._turns = None if self.is_postgresql else _Turns()
         self._watch = Watch(self._ask)
 
@@ -67,8 +73,17 @@ class Store:
         A `patient` one waits for transactions that a client waits for.
         """
         options = {"writes": True, "durable": durable}
-        with self._turn(patient), self._reached(), self.engine.connect().execution_options(**options) as tx, tx.begin():
-            yield tx
+        with self._turn(patient), self._reached(), self.engine.connect().execution_options(**options) as tx:
+            made = journal.begin(tx)
+            try:
+                with tx.begin():
+                    yield tx
+                    for record in self.recorders:
+                        record(tx, made)
+            finally:
+                journal.end(tx)
+        for call in made.after_commit:
+            call()
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:

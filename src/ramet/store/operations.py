@@ -13,10 +13,13 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from ramet import acting
+from ramet.acting import Actor
 from ramet.ids import new_id
 from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
+from ramet.store.journal import Ended, Submitted, journal_of
 from ramet.store.rows import columns_of, values_of
 from ramet.store.tables import hold, operation, operation_event, replica_set, service
 from ramet.telemetry import TRACE_KEY, trace_parent
@@ -59,6 +62,7 @@ class Operation:
     error: str | None
     created_at: datetime
     finished_at: datetime | None = None
+    actor: Actor | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def submit(tx: sa.Connection, procedure: str, step: str, subject: str, state: Ma
 
     Wake the own worker after the commit.
     """
-    operation_id, now = new_id(), epoch_seconds(tx)
+    operation_id, now, actor = new_id(), epoch_seconds(tx), acting.actor()
     tx.execute(
         operation.insert(),
         {
@@ -137,8 +141,10 @@ def submit(tx: sa.Connection, procedure: str, step: str, subject: str, state: Ma
             "run_set_at": now,
             "step_started_at": now,
             "created_at": datetime.now(UTC),
+            "actor": None if actor is None else msgspec.to_builtins(actor),
         },
     )
+    journal_of(tx).submitted.append(Submitted(operation_id, procedure, subject))
     _notify(tx)
     return operation_id
 
@@ -309,6 +315,9 @@ def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_secon
     cancelled = tx.scalar(_RELEASE, values) if worker is None else tx.scalar(_KEEP, values)
     if cancelled is None:
         raise LeaseLost(f"operation {after.id}, step {after.step}")
+    if is_over:
+        error = after.error if after.status is OperationStatus.FAILED else None
+        journal_of(tx).ended.append(Ended(after.id, after.procedure, after.subject, error))
     return replace(after, fence=after.fence + 1, cancelled=cancelled)
 
 

@@ -19,6 +19,7 @@ from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
 from ramet.model.upstream import Following, Upstream
 from ramet.store import replica_sets
 from ramet.store.database import locking
+from ramet.store.journal import journal_of
 from ramet.store.rows import columns_of
 from ramet.store.tables import hold, operation, service
 
@@ -86,6 +87,7 @@ def insert_service(tx: sa.Connection, new: Service) -> None:
     if new.origin is not None:
         columns |= dict(zip(_ORIGIN, astuple(new.origin), strict=False))
     tx.execute(_INSERT, columns)
+    journal_of(tx).changed.append((new.id, {"created_at": new.created_at}))
 
 
 def get_service(tx: sa.Connection, service_id: str, *, lock: bool = False) -> Service | None:
@@ -190,6 +192,7 @@ def trials_of_upgrades(tx: sa.Connection, service_id: str) -> list[Service]:
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
     """Set columns of a service."""
     tx.execute(_UPDATE, {"same_id": service_id, **columns})
+    journal_of(tx).changed.append((service_id, columns))
 
 
 def record_following(tx: sa.Connection, service_id: str, following: Following | None) -> None:
@@ -211,13 +214,15 @@ def finish_operation(tx: sa.Connection, service_id: str, operation_id: str, **co
     """
     same = {"same_id": service_id, "same_operation": operation_id}
     awake = {"asleep": False} if "paused" in columns else {}
-    tx.execute(_FINISH, {**same, "operation_id": None, **awake, **columns})
+    if tx.execute(_FINISH, {**same, "operation_id": None, **awake, **columns}).rowcount:
+        journal_of(tx).changed.append((service_id, columns))
 
 
 def release_claims(tx: sa.Connection, operation_id: str, **columns: Any) -> None:
     """End the claims that an operation has on any services, and set columns of these."""
     claimed = service.c.operation_id == operation_id
-    tx.execute(service.update().where(claimed).values({"operation_id": None, **columns}))
+    made = service.update().where(claimed).values({"operation_id": None, **columns}).returning(service.c.id)
+    journal_of(tx).changed.extend((service_id, columns) for service_id in tx.scalars(made))
 
 
 def used_ports(tx: sa.Connection) -> set[int]:

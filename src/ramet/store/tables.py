@@ -72,7 +72,7 @@ operation = _table(
     """
     id! procedure subject+ step status state:json done_steps:json attempt:int started:bool cancelled:bool
     run_at:float run_set_at:float fence:int worker? progress idle_seconds:float step_started_at:float error?
-    created_at:time finished_at:time?
+    created_at:time finished_at:time? actor:json?
     """,
     done_steps=list, attempt=0, started=False, cancelled=False, fence=0, progress="", idle_seconds=0.0,
 )  # fmt: skip
@@ -83,6 +83,15 @@ sa.Index("ix_operation_over", operation.c.finished_at, sqlite_where=_is_over, po
 operation_event = _table(
     "operation_event", "id:serial! operation_id:operation.id+ step outcome at:time seconds:float error?"
 )
+
+audit_entry = _table(
+    "audit_entry",
+    """
+    sequence:bigint! at:time project_id? actor:json via address? verb subject? fields:json? outcome code?
+    operation_id? request_id? link
+    """,
+)
+sa.Index("ix_audit_entry_listing", audit_entry.c.project_id, audit_entry.c.sequence)
 
 metric_sample = _table("metric_sample", "subject! at:time! measured:json")  # of a service, or of a read replica set
 last_usage = _table("last_usage", "subject! at:time cpu_millis:int? memory_mb:int? storage_mb:int?")

@@ -19,6 +19,7 @@ from ramet.api.schemas.account import (
     ProjectLimits,
     TrackEvent,
 )
+from ramet.control.recording import UNRECORDED
 from ramet.model import project as model
 from ramet.model.project import ApiKey
 
@@ -58,21 +59,40 @@ def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) ->
     return answer(_auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))
 
 
-@post("/auth/logout", operation_id="logout", summary="End a session", tags=["Authentication"], status_code=204)
+@post(
+    "/auth/logout",
+    operation_id="logout",
+    summary="End a session",
+    tags=["Authentication"],
+    status_code=204,
+    opt=UNRECORDED,
+)
 async def logout(data: JSONBody[Logout | None] = None) -> Response[None]:
     """Do nothing: API keys have no session to end. Revoke the key to end its use."""
     return empty(204)
 
 
 @post(
-    "/analytics/identify", operation_id="identifyUser", summary="Identify a user", tags=["Analytics"], status_code=200
+    "/analytics/identify",
+    operation_id="identifyUser",
+    summary="Identify a user",
+    tags=["Analytics"],
+    status_code=200,
+    opt=UNRECORDED,
 )
 async def identify_user(data: JSONBody[IdentifyUser | None] = None) -> Response[AnalyticsResult]:
     """Accept and discard it."""
     return answer(_THANKS)
 
 
-@post("/analytics/track", operation_id="trackEvent", summary="Track an event", tags=["Analytics"], status_code=200)
+@post(
+    "/analytics/track",
+    operation_id="trackEvent",
+    summary="Track an event",
+    tags=["Analytics"],
+    status_code=200,
+    opt=UNRECORDED,
+)
 async def track_event(data: JSONBody[TrackEvent]) -> Response[AnalyticsResult]:
     """Accept and discard it."""
     return answer(_THANKS)

@@ -8,6 +8,7 @@ from litestar.params import JSONBody
 from ramet.api.responses import OF_SERVICE, ServicePath, answer, change, read, router_of
 from ramet.api.schemas.metrics import MetricDataPoint, MetricLabelFilter, MetricSeries, MetricsSeriesRequest
 from ramet.control import metrics
+from ramet.control.recording import UNRECORDED
 from ramet.errors import Invalid
 from ramet.model.metrics import Series
 from ramet.model.timestamps import parse_timestamp
@@ -19,7 +20,7 @@ def list_series(at: ServicePath) -> Response[list[str]]:
     return answer(metrics.available_series(*at))
 
 
-@change("/series", operation_id="getServiceMetricsSeries", summary="Read a series of a service")
+@change("/series", operation_id="getServiceMetricsSeries", summary="Read a series of a service", opt=UNRECORDED)
 def read_series(at: ServicePath, data: JSONBody[MetricsSeriesRequest]) -> Response[list[MetricSeries]]:
     """One series for each combination of labels, in buckets; the value of a bucket without measurements is null."""
     found = metrics.read_series(

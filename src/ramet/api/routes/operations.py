@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 
 from ramet.api.parameters import Cursor, ProjectId
 from ramet.api.responses import OF_PROJECT, PlaneDependency, ServicePath, answer, read_in_thread, router_of
-from ramet.api.schemas.operations import Operation, Operations, OperationStep
+from ramet.api.schemas.operations import Actor, Operation, Operations, OperationStep
 from ramet.control import operations
 from ramet.control.operations import OperationPage
 from ramet.model.operation_record import OperationRecord
@@ -76,6 +76,7 @@ def _operation_shape(past: OperationRecord) -> Operation:
         created=past.created_at,
         finished=finished,
         seconds=None if finished is None else (finished - past.created_at).total_seconds(),
+        actor=None if past.actor is None else Actor(past.actor.kind, past.actor.id, past.actor.name),
         steps=[OperationStep(e.step, e.outcome, e.at, e.seconds, e.error) for e in past.events],
     )
 

@@ -21,7 +21,15 @@ class OperationStep(Struct, frozen=True):
     error: str | None
 
 
-class Operation(Struct, frozen=True):
+class Actor(Struct, frozen=True, omit_defaults=True):
+    """Who acts."""
+
+    kind: Annotated[str, Meta(description="One of key, host, ramet, unknown.")]
+    id: Annotated[str, Meta(description="The public key, the user on the host, or the part of Ramet.")] = ""
+    name: Annotated[str, Meta(description="The name of the key.")] = ""
+
+
+class Operation(Struct, frozen=True, omit_defaults=True):
     """An operation on a service: its kind, its progress, and its error if it failed."""
 
     id: Identifier
@@ -37,6 +45,7 @@ class Operation(Struct, frozen=True):
     finished: Finished
     seconds: Annotated[float | None, Meta(description="From the request to the end; null while it is running.")]
     steps: list[OperationStep]
+    actor: Annotated[Actor | None, Meta(description="Who asked for it; absent if that is not known.")] = None
 
 
 class Operations(Struct, frozen=True, omit_defaults=True):

@@ -74,6 +74,7 @@ _COMMANDS = {
     "snapshot": "commands.snapshots:snapshot_group",
     "db": "commands:database_group",
     "operations": "commands.operations:list_operations",
+    "audit": "commands.audit:audit_group",
     "project": "commands.projects:project_group",
     "key": "commands.projects:key_group",
     "config": "commands.config:config_group",

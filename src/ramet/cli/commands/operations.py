@@ -11,7 +11,7 @@ from ramet.client import Client
 from ramet.errors import NotFound
 from ramet.ids import is_id
 
-_COLUMNS = ("begun", "service", "id", "operation", "status", "took", "reason")
+_COLUMNS = ("begun", "service", "id", "operation", "status", "took", "by", "reason")
 _STEP_COLUMNS = ("operation", "step", "outcome", "seconds", "error")
 _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "UNDOING": "red"}
 
@@ -68,6 +68,7 @@ def _row(operation: Operation) -> list[str | Text]:
         operation.operation,
         Text(operation.status, style=_COLOURS.get(operation.status, "yellow")),
         took,
+        "" if operation.actor is None else operation.actor.name or operation.actor.id,
         (operation.error or operation.reason or operation.progress).partition("\n")[0],
     ]
 

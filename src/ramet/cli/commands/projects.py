@@ -8,6 +8,7 @@ from typing import Any
 import click
 from msgspec import UNSET, UnsetType
 
+from ramet.acting import acting, on_host
 from ramet.app import open_store
 from ramet.cli.host import instance
 from ramet.cli.host.data_dir import existing_data_dir
@@ -20,7 +21,10 @@ from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Invalid
 from ramet.model.project import ApiKey, Project
+from ramet.redaction import shown_fields
 from ramet.settings import load_settings
+
+_UNSAID = ("output", "data_dir", "credentials_file")
 
 
 class LimitOrNone(click.ParamType[int | UnsetType | None]):
@@ -190,8 +194,15 @@ def revoke_key(public_key: str, data_dir: Path | None) -> None:
 
 @contextmanager
 def _projects(data_dir: Path | None) -> Iterator[Projects]:
-    with closing(open_store(existing_data_dir(data_dir), migrates=False)) as store:
+    context = click.get_current_context()
+    act = on_host(context.command_path, **_said(context.params))
+    with closing(open_store(existing_data_dir(data_dir), migrates=False)) as store, acting(act):
         yield Projects(store)
+
+
+def _said(params: dict[str, Any]) -> dict[str, object]:
+    """Return what the user has given to a command, as records of it show it."""
+    return shown_fields({name: value for name, value in params.items() if name not in _UNSAID})
 
 
 def _project_id(projects: Projects, given: str | None) -> str:

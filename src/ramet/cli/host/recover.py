@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from ramet.acting import acting, on_host
 from ramet.app import Runtime, has_storage, has_store, installation_of
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.cli.host import instance
@@ -116,7 +117,10 @@ def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wan
             say(difference, "yellow")
         if plan.entries:
             session.take_over(bucket, installation_of(settings))
-        ids = submit_recoveries(runtime.plane, contents.projects, contents.keys, plan.entries, secrets, wanted.target)
+        with acting(on_host("ramet recover", services=[entry.id for entry in plan.entries])):
+            ids = submit_recoveries(
+                runtime.plane, contents.projects, contents.keys, plan.entries, secrets, wanted.target
+            )
         _work(runtime, ids)
         ended = session.progress_of(runtime.store, ids)
     print_result_of(settings, contents.url, ended, plan, output, has_key=key is not None)

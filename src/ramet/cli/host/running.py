@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
+from ramet.acting import acting, on_host
 from ramet.api.application import BASE_PATH
 from ramet.app import Runtime, backend_of
 from ramet.cli.host import instance
@@ -37,9 +38,10 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
 
         def on_ready() -> None:
             instance.announce(settings.data_dir, address)
-            if credentials_file is not None:
-                ensure_credentials(runtime.projects, address, credentials_file)
-            ensure_user_credentials(runtime.projects, address, given=credentials_file)
+            with acting(on_host("ramet up")):
+                if credentials_file is not None:
+                    ensure_credentials(runtime.projects, address, credentials_file)
+                ensure_user_credentials(runtime.projects, address, given=credentials_file)
             _announce(settings, runtime, address, credentials_file or config_path())
 
         runtime.start(alone=True)

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from litestar import Response
 
+from ramet import acting
 from ramet.console.context import CurrentSession
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
@@ -14,6 +15,7 @@ from ramet.errors import Error, NotFound
 from ramet.model.environment import Environment
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
+from ramet.redaction import shown_fields
 
 Values = Mapping[str, str]
 Target = TypeVar("Target", Service, ReplicaSet)
@@ -25,7 +27,8 @@ class Change(Generic[Target]):
 
     `disruptive` changes interrupt clients or lose data: for a PROD target the user must type its name. `final` ones
     delete the target: the user must always type its name. `fields` names parts of the form. `done` is shown afterwards,
-    where the next page does not show the change by itself.
+    where the next page does not show the change by itself. `operation` is the operation of the HTTP interface that
+    makes the same change, where that has another name than the verb.
     """
 
     title: str
@@ -37,6 +40,12 @@ class Change(Generic[Target]):
     final: bool = False
     fields: tuple[str, ...] = ()
     done: str = ""
+    operation: str = ""
+
+    @property
+    def operation_id(self) -> str:
+        """The operation of the HTTP interface that makes the same change."""
+        return self.operation or acting.verb_of(self.verb)
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,7 @@ class ChangeForm(Generic[Target]):
         try:
             if self.needs_name:
                 confirm(self.target.name, fields)
+            acting.note(verb=self.change.operation_id, fields=shown_fields(getattr(self.change.verb, "keywords", {})))
             self.change.verb(session.plane, *_path_of(self.target), *self.change.typed(fields))
         except Error as error:
             return self.show(session, refused(fields, error), status_code=form_status(error))

@@ -34,7 +34,7 @@ def follow_page(session: SignedIn, again: FromQuery[str] = "") -> Response[str]:
     return _FORM.show(session, values)
 
 
-@post("/follow", sync_to_thread=True, status_code=200)
+@post("/follow", sync_to_thread=True, status_code=200, opt={"verb": "followDatabase"})
 def follow_database(session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
     """Examine a source, or follow it."""
     return _FORM.submit(session, fields)

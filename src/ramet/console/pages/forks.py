@@ -58,7 +58,7 @@ def fork_plan(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> 
     return page("fork_plan.html", plan=plan, estimate=estimate_fork(session.plane, plan), problem="")
 
 
-@post("/services/{service_id:str}/fork", sync_to_thread=True, status_code=200)
+@post("/services/{service_id:str}/fork", sync_to_thread=True, status_code=200, opt={"verb": "forkService"})
 def fork(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
     """Fork a service."""
     try:

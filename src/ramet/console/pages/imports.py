@@ -27,7 +27,7 @@ def import_page(session: SignedIn, again: FromQuery[str] = "") -> Response[str]:
     return _FORM.show(session, {"size": "shared", "owners": "keep"} if not again else _values_again(session, again))
 
 
-@post("/import", sync_to_thread=True, status_code=200)
+@post("/import", sync_to_thread=True, status_code=200, opt={"verb": "importService"})
 def import_database(session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
     """Examine a source, or import it."""
     return _FORM.submit(session, fields)

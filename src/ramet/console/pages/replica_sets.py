@@ -24,6 +24,7 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         lambda values: tuple(part or "" for part in split_size(values.get("size", ""))),
         disruptive=True,
         fields=("size",),
+        operation="resizeReplicaSet",
     ),
     "environment": Change(
         "Set the environment of",
@@ -33,12 +34,14 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         lambda values: (environment_of(values),),
         disruptive=True,
         fields=("environment",),
+        operation="setReplicaEnvironment",
     ),
     "pool": Change(
         "Add a pooler to",
         "Add pooler",
         "A connection pooler with its own endpoint lets many clients share a few server connections.",
         replica_sets.enable_pooler,
+        operation="enableReplicaPooler",
     ),
     "unpool": Change(
         "Remove the pooler of",
@@ -46,6 +49,7 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         "Clients of the pooler's endpoint are disconnected. The read replicas keep running.",
         replica_sets.disable_pooler,
         disruptive=True,
+        operation="disableReplicaPooler",
     ),
     "delete": Change(
         "Delete",
@@ -55,6 +59,7 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         replica_sets.delete_set,
         disruptive=True,
         final=True,
+        operation="deleteReplicaSet",
     ),
 }
 

@@ -37,7 +37,7 @@ def restores_page(request: AnyRequest, session: SignedIn, service_id: ServiceId)
     return _restores_page(session, service, Form({**query, "strategy": chosen, "key": new_key()}))
 
 
-@post("/services/{service_id:str}/restores", sync_to_thread=True, status_code=200)
+@post("/services/{service_id:str}/restores", sync_to_thread=True, status_code=200, opt={"verb": "restoreService"})
 def restore(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
     """Restore a service in place. The name of a PROD service must be typed."""
     service = get_service(session.plane, session.project_id, service_id)

@@ -145,6 +145,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         restore.take_snapshot,
         lambda values: (values.get("name") or None,),
         fields=("snapshot_name",),
+        operation="createSnapshot",
     ),
     "reset": Change(
         "Reset",
@@ -186,6 +187,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         _promotion,
         disruptive=True,
         fields=("promotion",),
+        operation="promoteService",
     ),
     "pool": Change(
         "Add a pooler to",
@@ -206,6 +208,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         "Base backups and WAL are sent to the off-host archive, from which the service can be recovered if this host is"
         " lost.",
         partial(archive.set_archive, enabled=True),
+        operation="updateArchive",
     ),
     "unarchive": Change(
         "Stop archiving",
@@ -214,6 +217,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         " expires.",
         partial(archive.set_archive, enabled=False),
         disruptive=True,
+        operation="updateArchive",
     ),
     "optimize": Change(
         "Optimize",
@@ -231,6 +235,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         disruptive=True,
         fields=("window",),
         done="The settings of the restore window have been saved.",
+        operation="updateRestoreSettings",
     ),
     "extend": Change(
         "Extend",
@@ -274,6 +279,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         labels.set_labels,
         lambda values: (labels_of(values),),
         fields=("labels",),
+        operation="updateLabels",
     ),
     "add-replicas": Change(
         "Add read replicas to",
@@ -282,6 +288,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         replica_sets.create_set,
         _replicas,
         fields=("name", "nodes", "size"),
+        operation="createReplicaSet",
     ),
     "delete": Change(
         "Delete",

@@ -59,7 +59,7 @@ def create_page(request: AnyRequest, session: SignedIn) -> Response[str]:
     return _create_page(session, Form(values))
 
 
-@post("/new", sync_to_thread=True, status_code=200)
+@post("/new", sync_to_thread=True, status_code=200, opt={"verb": "createService"})
 def create(session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
     """Create a service."""
     try:

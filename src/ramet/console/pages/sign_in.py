@@ -8,9 +8,11 @@ from litestar import Response, get, post
 from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 
+from ramet import acting
 from ramet.console.auth.throttle import Attempt
 from ramet.console.context import COOKIE, AnyRequest, ConsoleContext, Context, Fields, SignedIn, read
 from ramet.console.rendering import HEADERS, page, redirect
+from ramet.control import recording
 from ramet.errors import Unauthorized
 from ramet.model.passwords import Secret
 from ramet.model.project import ApiKey
@@ -36,6 +38,7 @@ async def sign_in(request: AnyRequest, context: Context) -> Response[str]:
         key = await _key_of(request, context, form)
         return await asyncio.to_thread(_signed_in, request, context, key, next_path)
     except _Refused as refused:
+        acting.note_error(refused.code)
         answer = _form(next_path, refused.problem, _typed(form, "public_key"), status_code=refused.status)
         answer.headers.update(refused.headers)
         return answer
@@ -48,8 +51,10 @@ async def make_link(request: AnyRequest, context: Context) -> Response[dict[str,
     try:
         key = await _key_of(request, context, form)
     except _Refused as refused:
+        acting.note_error(refused.code)
         body = {"code": refused.code, "message": refused.problem}
         return Response(body, status_code=refused.status, headers={**HEADERS, **refused.headers})
+    await asyncio.to_thread(context.plane.record, "accepted")
     return Response({"path": f"{LINKS}/{context.links.make(key.public_key)}"}, headers=dict(HEADERS))
 
 
@@ -65,7 +70,10 @@ def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Respon
             "This link was already used, or has expired. Run 'ramet console' for a new one, or sign in with a key."
         )
         return _form(_HOME, problem, status_code=410)
-    return _signed_in(request, context, context.projects.active_key(public_key), _HOME)
+    key = context.projects.active_key(public_key)
+    acting.note_key(key.public_key, key.name, key.project_id)
+    acting.note(verb="signIn")
+    return _signed_in(request, context, key, _HOME)
 
 
 @post("/sign-out", sync_to_thread=True, status_code=303)
@@ -104,22 +112,26 @@ async def _key_of(request: AnyRequest, context: ConsoleContext, form: FormMultiD
         raise _Refused(403, "FORBIDDEN", "This form came from another site. Sign in on this page", {})
     attempt = (request.client.host if request.client else "", _typed(form, "public_key"))
     if not context.throttle.is_throttled(attempt):
-        return await _authenticated(context, form, attempt)
+        return await _authenticated(request, context, form, attempt)
     if not context.throttle.acquire(attempt):
         raise _too_many(context)
     try:
         await asyncio.sleep(context.throttle.delay_seconds)
-        return await _authenticated(context, form, attempt)
+        return await _authenticated(request, context, form, attempt)
     except _Refused as refused:
         raise _too_many(context) from refused
     finally:
         context.throttle.release(attempt)
 
 
-async def _authenticated(context: ConsoleContext, form: FormMultiDict, attempt: Attempt) -> ApiKey:
+async def _authenticated(request: AnyRequest, context: ConsoleContext, form: FormMultiDict, attempt: Attempt) -> ApiKey:
     secret = Secret(_typed(form, "secret_key"))
     try:
-        return await asyncio.to_thread(context.projects.authenticate, attempt[1], secret)
+        recording.claim(attempt[1])
+        key = await asyncio.to_thread(context.projects.authenticate, attempt[1], secret)
+        acting.note_key(key.public_key, key.name, key.project_id)
+        recording.begin(request.scope)
+        return key
     except Unauthorized as error:
         context.throttle.record_failure(attempt)
         problem = "This key is unknown or revoked, or the secret is wrong. Run 'ramet key create' for a new key"

@@ -28,7 +28,7 @@ def upgrades_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
     return _upgrades_page(session, service, Form({"kind": "try", "version": str(newest), "key": new_key()}))
 
 
-@post("/services/{service_id:str}/upgrades", sync_to_thread=True, status_code=200)
+@post("/services/{service_id:str}/upgrades", sync_to_thread=True, status_code=200, opt={"verb": "upgradeService"})
 def upgrade(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
     """Try an upgrade, or upgrade a service. The name of a PROD service must be typed before it is stopped."""
     service = get_service(session.plane, session.project_id, service_id)

@@ -1,0 +1,66 @@
+"""Reading the audit of a project, and removing what is older than it is kept."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from ramet.acting import Act, Actor
+from ramet.audit.recorder import AuditRecorder
+from ramet.control.plane import Plane
+from ramet.errors import Invalid
+from ramet.model.audit import REMOVAL, Entry, EntryFilter
+from ramet.model.cursor import decode_cursor, encode_cursor
+from ramet.model.timestamps import parse_timestamp
+from ramet.store import audit
+from ramet.store.database import Store
+
+PAGE = 50
+LARGEST_PAGE = 500
+_REMOVED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class EntryPage:
+    """Entries, newest first. `cursor` asks for the next page; None on the last one."""
+
+    entries: list[Entry]
+    cursor: str | None
+
+
+def filter_of(*, since: str | None = None, until: str | None = None, **same: str | None) -> EntryFilter:
+    """Return a filter from what clients send. Raises Invalid for times that are none."""
+    begin = None if since is None else parse_timestamp("since", since)
+    end = None if until is None else parse_timestamp("until", until)
+    return EntryFilter(**same, since=begin, until=end)
+
+
+def list_audit(
+    plane: Plane, project_id: str, wanted: EntryFilter, limit: int = PAGE, cursor: str | None = None
+) -> EntryPage:
+    """Return entries of a project, newest first. Raises Invalid."""
+    if not 1 <= limit <= LARGEST_PAGE:
+        raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
+    before = None if cursor is None else decode_cursor(cursor, _number)
+    with plane.store.read() as tx:
+        found = audit.list_entries(tx, replace(wanted, project_id=project_id), limit + 1, before)
+    page = found[:limit]
+    return EntryPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError
+    return int(text)
+
+
+def remove_old_entries(store: Store, recorder: AuditRecorder, now: datetime, kept: timedelta) -> int:
+    """Remove some of the entries that are older than `kept`, and return how many; an entry says which ones.
+
+    The chain can still be verified: its first entry must follow the link that the newest such entry names.
+    """
+    with store.write() as tx:
+        last = audit.last_before(tx, now - kept, _REMOVED_AT_ONCE)
+        if last is None:
+            return 0
+        fields = {"until": last.sequence, "link": last.link}
+        recorder.append_note(tx, Act(Actor("ramet", "duty audit"), "duty", verb=REMOVAL, fields=fields))
+        return audit.remove_until(tx, last.sequence)
