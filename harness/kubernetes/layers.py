@@ -42,11 +42,12 @@ class Layer:
 
     name: str
     write: Callable[[Path], object]
+    at: Path | None = None
 
     @property
     def path(self) -> Path:
-        """Where the layer is, once it was built."""
-        return cache_directory() / "layers" / f"{self.name}.tar"
+        """Where the layer is, once it was built: in the cache, unless it is for one run only."""
+        return self.at or cache_directory() / "layers" / f"{self.name}.tar"
 
     def build(self) -> None:
         """Make the layer, whole or not at all."""
@@ -89,22 +90,35 @@ def _write_barman(path: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         tools, overrides = Path(temporary) / "barman", Path(temporary) / "overrides"
         overrides.write_text("psycopg2; python_version < '3'\n")
-        run(
-            _uv(), "pip", "install", "--quiet", "--no-config", "--target", str(tools), "--only-binary", ":all:",
-            "--python-version", _PYTHON, "--constraint", str(_LOCK),
-            "--override", str(overrides), "barman[cloud]", "psycopg2-binary",
-        )  # fmt: skip
+        _install(tools, "--override", str(overrides), "--only-binary", ":all:", "barman[cloud]", "psycopg2-binary")
         for script in (tools / "bin").iterdir():
             first, _, rest = script.read_bytes().partition(b"\n")
             if first.startswith(b"#!"):
                 script.write_bytes(b"#!/usr/bin/python3\n" + rest)
-        # Containers cannot write there: each run of a tool would compile all its modules again, for many seconds.
-        run(
-            _python(), "-m", "compileall", "-q", "-s", str(tools), "-p", "/opt/barman",
-            "--invalidation-mode", "unchecked-hash", str(tools),
-        )  # fmt: skip
+        _compile(tools, "opt/barman")
         with tarfile.open(path, "w") as archive:
             archive.add(tools, "opt/barman")
+
+
+def install_packages(target: Path, place: str, *packages: str) -> None:
+    """Install packages, in the versions of the lock, for the Python of the images, where they will be at a place."""
+    _install(target, *packages)
+    _compile(target, place)
+
+
+def _install(target: Path, *packages: str) -> None:
+    run(
+        _uv(), "pip", "install", "--quiet", "--no-config", "--target", str(target),
+        "--python-version", _PYTHON, "--constraint", str(_LOCK), *packages,
+    )  # fmt: skip
+
+
+def _compile(target: Path, place: str) -> None:
+    """Compile all modules: containers cannot write there, and would do it at each run of a tool, for many seconds."""
+    run(
+        _python(), "-m", "compileall", "-q", "-s", str(target), "-p", f"/{place}",
+        "--invalidation-mode", "unchecked-hash", str(target),
+    )  # fmt: skip
 
 
 def _python() -> str:

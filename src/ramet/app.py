@@ -191,6 +191,8 @@ def kubernetes_backend(settings: Settings) -> KubernetesBackend:
         volume_gbs=settings.kubernetes_volume_gbs,
         exposure=Exposure(settings.kubernetes_endpoints),
         extensions=settings.kubernetes_extensions,
+        pooler_image=settings.kubernetes_pooler_image,
+        fork_egress=settings.kubernetes_fork_egress,
     )
     return open_kubernetes(site, settings.kubeconfig)
 

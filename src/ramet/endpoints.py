@@ -41,6 +41,17 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def own_name(service_id: str) -> str:
+    """Return what names the service in a host that only it has: the first label of that."""
+    return f"ramet-{service_id}"
+
+
+def pooler_host(host: str, service_id: str) -> str:
+    """Return the host of a pooler: where each service has a host of its own, its pooler has one, too."""
+    name, dot, domain = host.partition(".")
+    return f"{name}-pooler.{domain}" if dot and name == own_name(service_id) else host
+
+
 def is_loopback(host: str) -> bool:
     """Tell whether only this host can reach a server that listens on `host`."""
     try:

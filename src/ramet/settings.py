@@ -90,6 +90,10 @@ def _read_networks(text: str) -> tuple[str, ...]:
     return tuple(str(ipaddress.ip_network(part.strip())) for part in text.split(","))
 
 
+def _read_egress(text: str) -> str:
+    return text if text in ("allow", "deny") else ",".join(_read_networks(text))
+
+
 _HOST_NAME = _Kind("a host name or an address", _read_host)
 _DIRECTORY = _Kind("a directory, which is created if it does not exist", _read_directory)
 _FILE = _Kind("an existing file", _read_file)
@@ -109,6 +113,8 @@ _NAMESPACE = _matching(
     r"(?=.{1,62}$)([a-z0-9]|\{project\})(([a-z0-9-]|\{project\})*([a-z0-9]|\{project\}))?",
 )
 _IMAGE = _matching("the name of an image, with {major} for the version of PostgreSQL", r"[^\s]*\{major\}[^\s]*")
+_POOLER_IMAGE = _matching("the name of an image", r"[^\s]+")
+_EGRESS = _Kind("allow, deny, or networks with commas between them, for example 10.0.0.0/8", _read_egress)
 _CLASS = _matching("the name of a class", r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _MAJORS = _Kind("versions from 15 on with commas between them, for example 18,17", _read_majors)
 _NETWORKS = _Kind("addresses or networks with commas between them, for example 127.0.0.1,10.0.0.0/8", _read_networks)
@@ -220,6 +226,9 @@ class Settings:
     kubernetes_majors: Annotated[
         tuple[int, ...], _MAJORS, "versions of PostgreSQL that these images have; new services get the first one"
     ] = (18, 17, 16, 15)
+    kubernetes_pooler_image: Annotated[str, _POOLER_IMAGE, "image of PgBouncer on Kubernetes, 1.21 or later"] = (
+        "ghcr.io/cloudnative-pg/pgbouncer:1.25.1"
+    )
     kubernetes_extensions: Annotated[
         tuple[str, ...], _EXTENSIONS, "extensions that these images have beside PostgreSQL's own"
     ] = ()
@@ -230,6 +239,11 @@ class Settings:
         str, _CLASS, "snapshot class of volumes on Kubernetes; by default the cluster's default"
     ] = ""
     kubernetes_volume_gbs: Annotated[int, _number(1, 65536), "size in GiB of a new volume on Kubernetes"] = 10
+    kubernetes_fork_egress: Annotated[
+        str,
+        _EGRESS,
+        "what DEV forks on Kubernetes may connect to: allow, deny, or networks such as 10.0.0.0/8,192.0.2.1/32",
+    ] = "allow"
     kubernetes_endpoints: Annotated[
         str,
         _choice("cluster", "nodeport", "loadbalancer"),

@@ -148,6 +148,26 @@ def test_zero_high_availability_replicas_are_accepted_and_more_refused(world: Wo
     assert "sync_replica_count" in negative.json()["message"]
 
 
+def test_standbys_are_made_where_there_are_hosts_for_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.ready()
+    path = world.path(service["service_id"], "setHA")
+    monkeypatch.setattr(world.backend, "has_standbys", True)
+    accepted = world.post(path, {"sync_replica_count": 1})
+    assert (accepted.status_code, accepted.json()["status"]) == (202, "UPGRADING")
+    world.work()
+    assert world.look(service)["ha_replicas"] == {"sync_replica_count": 1, "replica_count": 1}
+    refused = world.post(path, {"sync_replica_count": 2, "replica_count": 1})
+    assert (refused.status_code, refused.json()["code"]) == (400, "CONTRADICTION")
+    assert world.post(path, {"replica_count": 5}).status_code == 400
+    world.post(path, {"replica_count": 0})
+    world.work()
+    assert world.look(service)["ha_replicas"] == {"sync_replica_count": 0, "replica_count": 0}
+    world.post(world.path(service["service_id"], "stop"))
+    world.work()
+    paused = world.post(path, {"replica_count": 2}).json()
+    assert (paused["status"], paused["ha_replicas"]["replica_count"]) == ("PAUSED", 2)
+
+
 def test_there_are_no_private_networks_and_changes_say_what_to_use_instead(world: World) -> None:
     base = f"{BASE_PATH}/projects/{world.tenant.project.id}/vpcs"
     assert world.get(base).json() == []

@@ -14,6 +14,7 @@ from typing import Any
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.duties.health import Health
 from ramet.control.forks import fork_service
+from ramet.control.high_availability import set_ha
 from ramet.control.plane import utc_now
 from ramet.control.replication import set_wal_level
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -47,7 +48,7 @@ each of its steps with a failure there. `status_of` in `model/service.py` is the
 
 - QUEUED: accepted, and no step has begun. CONFIGURING: it is being made. READY: the endpoint accepts its password.
 - PAUSING, PAUSED, RESUMING: its server is stopped on demand; data, snapshots and endpoint stay.
-- UPGRADING: it gets another size or `wal_level`, and serves until a restart is due.
+- UPGRADING: it gets another size, `wal_level` or other standbys, and serves until a restart is due, if one is.
 - OPTIMIZING: it serves, and gets fresh statistics.
 - UNSTABLE: it should serve and does not, or it could not be made; `metadata.status_reason` says why.
 - DELETING: it is being removed. DELETED is what its row says afterwards; clients get 404 ([rule 7](compatibility.md)).
@@ -77,6 +78,11 @@ def _resize(world: World, service_id: str) -> str:
     return resize_service(world.plane, world.project.id, service_id, "1000", "4").id
 
 
+def _set_standbys(world: World, service_id: str) -> str:
+    world.backend.has_standbys = True
+    return set_ha(world.plane, world.project.id, service_id, 1).id
+
+
 def _crash(world: World, service_id: str) -> str:
     world.backend.crash(service_id)
     world.health.inspect()
@@ -95,6 +101,7 @@ VERBS: dict[str, tuple[Status | None, Submit]] = {
         Status.READY,
         lambda w, service: set_wal_level(w.plane, w.project.id, service, WalLevel.LOGICAL).id,
     ),
+    "set_ha": (Status.READY, _set_standbys),
     "optimize": (Status.READY, lambda w, service: optimize_service(w.plane, w.project.id, service).id),
     "restart": (Status.READY, _crash),
     "delete": (Status.READY, lambda w, service: delete_service(w.plane, w.project.id, service).id),

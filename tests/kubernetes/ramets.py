@@ -34,6 +34,7 @@ def running_in_cluster(*, archive: bool = False) -> Iterator[tuple[Instance, str
             "RAMET_KUBERNETES_NAMESPACE": name,
             "RAMET_KUBERNETES_IMAGE": "ramet.test/postgresql:{major}",
             "RAMET_KUBERNETES_MAJORS": "15",
+            "RAMET_KUBERNETES_POOLER_IMAGE": "ramet.test/pgbouncer:1.24",
             "RAMET_KUBERNETES_VOLUME_GBS": "1",
             "RAMET_KUBERNETES_ENDPOINTS": "nodeport",
             "RAMET_ENDPOINT_HOST": NODE_ADDRESS,
@@ -65,7 +66,9 @@ def rows(service: Service, password: str) -> list[int]:
 
 def objects_of(service_id: str, at: str) -> list[str]:
     """Return the objects that a service has in a namespace."""
-    kinds = "clusters.postgresql.cnpg.io,poolers.postgresql.cnpg.io,pvc,volumesnapshots,services,secrets,pods"
+    kinds = (
+        "clusters.postgresql.cnpg.io,deployments,configmaps,networkpolicies,pvc,volumesnapshots,services,secrets,pods"
+    )
     found = kubectl("get", kinds, f"--namespace={at}", "--output=name").splitlines()
     return [name for name in found if service_id in name]
 

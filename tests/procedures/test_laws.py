@@ -13,6 +13,7 @@ from ramet.control import restore, sleep
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.forks import fork_service
+from ramet.control.high_availability import set_ha
 from ramet.control.poolers import enable_pooler
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.replication import set_wal_level
@@ -186,6 +187,11 @@ def submit_wal_level(world: World, parent: str) -> str:
     return set_wal_level(world.plane, world.project.id, parent, WalLevel.LOGICAL).id
 
 
+def submit_standbys(world: World, parent: str) -> str:
+    world.backend.has_standbys = True
+    return set_ha(world.plane, world.project.id, parent, 2, 1).id
+
+
 def submit_optimize(world: World, parent: str) -> str:
     return optimize_service(world.plane, world.project.id, parent).id
 
@@ -264,6 +270,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "replica_pooler": (submit_set_pooler, Status.READY),
     "resize": (submit_resize, Status.READY),
     "set_wal_level": (submit_wal_level, Status.READY),
+    "set_ha": (submit_standbys, Status.READY),
     "optimize": (submit_optimize, Status.READY),
     "snapshot": (submit_snapshot, Status.READY),
     "prepare": (submit_create, Status.READY),

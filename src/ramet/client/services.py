@@ -83,7 +83,10 @@ class Services(Connection):
         self.send("POST", self.path(service_id, "setEnvironment"), {"environment": environment})
 
     def set_ha(self, service_id: str, replica_count: int, sync_replica_count: int = 0) -> Service:
-        """Set the number of high-availability replicas; a backend without any refuses all counts but 0."""
+        """Set the number of high-availability replicas, and how many of them are synchronous; wait as after a start.
+
+        A backend of one host refuses all counts but 0.
+        """
         body = {"replica_count": replica_count, "sync_replica_count": sync_replica_count}
         return self.call("POST", self.path(service_id, "setHA"), Service, body)
 

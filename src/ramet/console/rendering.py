@@ -18,7 +18,7 @@ from ramet.console.views.format import ago_text, bytes_text, seconds_text, size_
 from ramet.console.views.forms import again_path
 from ramet.console.views.lineage_tree import data_as_of
 from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
-from ramet.endpoints import address, connection_uri, connection_variables
+from ramet.endpoints import address, connection_uri, connection_variables, pooler_host
 from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
 from ramet.model.service import Service, is_down, restore_warning, shown_status, status_of, status_reason
 from ramet.model.timestamps import rfc3339
@@ -93,7 +93,8 @@ def connections(service: Service | ReplicaSet, tls: bool) -> list[tuple[str, str
     env = connection_variables(service.host, service.port, tls=tls)
     ways = [("psql", "psql", f'psql "{uri}"'), ("uri", "URI", uri), ("env", "env", env)]
     if service.pooler_port is not None:
-        ways.append(("pool", "pool", connection_uri(service.host, service.pooler_port, tls=tls)))
+        host = pooler_host(service.host, service.id)
+        ways.append(("pool", "pool", connection_uri(host, service.pooler_port, tls=tls)))
     return ways
 
 
@@ -119,6 +120,7 @@ def _environment() -> Environment:
         data_as_of,
         again_path,
         address,
+        pooler_host,
         may_restore,
     )
     environment.globals.update({function.__name__: function for function in functions})

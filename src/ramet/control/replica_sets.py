@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database, submit_pooler
-from ramet.control.ports import free_ports, reserve_ports
+from ramet.control.ports import endpoint_host, free_ports, reserve_ports
 from ramet.control.sleep import check_stays_awake
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
@@ -144,7 +144,7 @@ def _plan(plane: Plane, parent: Service, request: ReplicaSetRequest, size: Size,
         environment=parent.environment,
         size=size,
         nodes=tuple(Node(node_id, port) for node_id, port in zip(ids, ports, strict=False)),
-        host=parent.host,
+        host=plane.backend.host.address(set_id, parent.project_id, endpoint_host(plane, parent.pg_major)),
         port=ports[-1],
         created_at=plane.clock(),
     )

@@ -1,6 +1,6 @@
 """The verbs over services. Each is one transaction; the work that follows is an operation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import ExtensionUpdate
+from ramet.control.high_availability import checked_standbys
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import (
@@ -29,6 +30,7 @@ from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid
 from ramet.ids import new_id
 from ramet.model.environment import Environment
+from ramet.model.high_availability import with_standbys
 from ramet.model.passwords import Secret, scram_verifier
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, ServiceType, check_name, status_of
@@ -165,22 +167,6 @@ def set_environment(plane: Plane, project_id: str, service_id: str, environment:
     return _set(plane, project_id, service_id, "setEnvironment", environment=environment.value)
 
 
-def set_ha(plane: Plane, project_id: str, service_id: str, counts: Mapping[str, int]) -> Service:
-    """Accept zero high-availability replicas of each kind, which is what a service has. Raises Invalid for more."""
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
-    for name, count in counts.items():
-        if count < 0:
-            raise Invalid("INVALID_FIELD", f"{name} must be 0 (got {count})")
-    if any(counts.values()):
-        raise Invalid(
-            "HA_NOT_AVAILABLE",
-            f"{sum(counts.values())} high-availability replicas need more than one host, and this backend has one",
-            "Send 0.",
-        )
-    return service
-
-
 def update_password(plane: Plane, project_id: str, service_id: str, password: Secret) -> None:
     """Change the admin's password; from the return on the service accepts only the new one.
 
@@ -241,12 +227,7 @@ def checked_request(plane: Plane, project_id: str, request: CreateRequest) -> Se
     """Check a request against the host; return the service that it describes, without id, port and password."""
     check_name(request.name)
     check_region(request.region_code, plane.placement.region_code)
-    if request.replica_count:
-        raise Invalid(
-            "HA_NOT_AVAILABLE",
-            f"replica_count {request.replica_count} needs high availability, which one host cannot give",
-            "Send replica_count 0.",
-        )
+    standbys = checked_standbys(plane, request.replica_count)
     size = parse_size(request.cpu_millis, request.memory_gbs, Size(), plane.backend.host.size())
     pg_major = _major_of(plane, request)
     plane.backend.host.check_service_type(request.service_type, pg_major)
@@ -268,7 +249,7 @@ def checked_request(plane: Plane, project_id: str, request: CreateRequest) -> Se
         pg_major=pg_major,
         created_at=plane.clock(),
         verifier=Secret(""),
-        settings=with_wal_level({}, request.wal_level),
+        settings=with_standbys(with_wal_level({}, request.wal_level), standbys),
         **kept(request, plane.clock()),
     )
 

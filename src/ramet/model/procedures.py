@@ -37,6 +37,7 @@ class ProcedureName(StrEnum):
     SET_SLEEP = "set_sleep"
     RESIZE = "resize"
     SET_WAL_LEVEL = "set_wal_level"
+    SET_HA = "set_ha"
     DELETE = "delete"
     OPTIMIZE = "optimize"
     POOLER = "pooler"
@@ -276,6 +277,12 @@ _SPECS = (
         ProcedureName.RESIZE, "Resize", _steps("settle apply stop boot open", apply="Apply the size"), Status.UPGRADING
     ),
     Spec(ProcedureName.SET_WAL_LEVEL, "Set wal_level", _steps("settle stop boot open"), Status.UPGRADING),
+    Spec(
+        ProcedureName.SET_HA,
+        "Set high availability",
+        _steps("settle follow", follow="Make or remove standbys"),
+        Status.UPGRADING,
+    ),
     Spec(
         ProcedureName.DELETE,
         "Delete",

@@ -35,7 +35,7 @@ def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
             port=node.port,
             pg_major=parent.pg_major,
             verifier=Secret(""),
-            primary=Primary(parent.id, parent.server_port or parent.port),
+            primary=Primary(parent.id, parent.server_port or parent.port, replica_set.id, replica_set.port),
             project_id=parent.project_id,
         )
         for node in replica_set.nodes

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Unavailable, Unseen
 from ramet.ids import new_id
+from ramet.model.high_availability import standbys_of
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind
@@ -128,6 +129,7 @@ def server_of(service: Service) -> Server:
         archived_as=service.archived_as,
         server_port=service.server_port,
         project_id=service.project_id,
+        standbys=standbys_of(service.settings),
     )
 
 
@@ -181,10 +183,12 @@ def retry_if_server_killed(
 ) -> _Result | Next:
     """Work on a server. If it is killed during that, repeat from the step `again` (None: this one), a few times.
 
-    If the server exited with an error, the operation fails at once.
+    If the server exited with an error, the operation fails at once. What could not be asked says nothing about it.
     """
     try:
         return act()
+    except Unseen:
+        raise
     except Unavailable as killed:
         kills = work.state.kills + 1
         if kills > MOST_KILLS:

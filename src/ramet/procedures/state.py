@@ -13,6 +13,7 @@ from msgspec import Struct
 from ramet.backends.interface.sources import SourceAddress, SourceFacts
 from ramet.backends.interface.values import Capture
 from ramet.model.fork import ForkStrategy
+from ramet.model.high_availability import Standbys
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
@@ -228,6 +229,13 @@ class WalLevelState(Interrupting, frozen=True, kw_only=True):
     after: WalLevel
 
 
+class StandbysState(Interrupting, frozen=True, kw_only=True):
+    """The standbys before and after."""
+
+    before: Standbys
+    after: Standbys
+
+
 class OptimizeState(Interrupting, frozen=True, kw_only=True):
     """How ANALYZE ended."""
 
@@ -288,6 +296,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.SET_SLEEP: SetSleepState,
     ProcedureName.RESIZE: ResizeState,
     ProcedureName.SET_WAL_LEVEL: WalLevelState,
+    ProcedureName.SET_HA: StandbysState,
     ProcedureName.DELETE: DeleteState,
     ProcedureName.OPTIMIZE: OptimizeState,
     ProcedureName.POOLER: PoolerState,

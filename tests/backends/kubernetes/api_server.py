@@ -88,7 +88,7 @@ class FakeCluster:
                 return False
             self._events.append((next(self._versions), "DELETED", plural, found))
             self.changed.notify_all()
-        if plural == "clusters":
+        if plural in ("clusters", "deployments"):
             for kind, other in [key for key in self.objects if key[1] == f"{name}-1"]:
                 self.remove(kind, other)
         return True
@@ -109,6 +109,9 @@ class FakeCluster:
         name = found["metadata"]["name"]
         if plural == "volumesnapshots" and "status" not in found:
             self.put(plural, {**found, "status": {"readyToUse": True}})
+        if plural == "deployments" and ("pods", f"{name}-1") not in self.objects:
+            labels = found["spec"]["template"]["metadata"]["labels"]
+            self.put("pods", {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()})
         if plural == "clusters":
             self._operate_cluster(name, found)
 
@@ -126,11 +129,13 @@ class FakeCluster:
         if ("persistentvolumeclaims", f"{name}-1") not in self.objects:
             size = found["spec"]["storage"]["size"]
             spec = {"resources": {"requests": {"storage": size}}}
-            self.put("persistentvolumeclaims", {"metadata": {"name": f"{name}-1", "labels": labels}, "spec": spec})
+            own = {**labels, "cnpg.io/cluster": name}
+            self.put("persistentvolumeclaims", {"metadata": {"name": f"{name}-1", "labels": own}, "spec": spec})
         if ("pods", f"{name}-1") not in self.objects:
             pod = {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()}
             self.put("pods", pod)
-        wanted = {"phase": self.phase, "currentPrimary": f"{name}-1"}
+        count = found["spec"]["instances"]
+        wanted = {"phase": self.phase, "currentPrimary": f"{name}-1", "instances": count, "readyInstances": count}
         if {key: status.get(key) for key in wanted} != wanted or begun:
             self.put("clusters", {**found, "status": {**status, **wanted, "conditions": []}})
 

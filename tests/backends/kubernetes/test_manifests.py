@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ramet.backends.kubernetes import manifests
+from ramet.backends.interface.values import Primary
+from ramet.backends.kubernetes import manifests, pgbouncer, policies
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.manifests import Manifest
 from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.model.high_availability import Standbys
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.model.wal_level import WalLevel
@@ -20,6 +22,16 @@ GOLDEN = Path(__file__).parent / "golden"
 SITE = Site("services")
 OTHER_SITE = Site("services", "registry.test/postgresql:{major}", (15,), "fast", "fast-snapshots", 20)
 LARGE = replace(SHARED, size=Size(2000, 8), pg_major=15, wal_level=WalLevel.LOGICAL, host="10.1.2.3")
+REPLICA = replace(
+    SHARED,
+    service_id="replica001",
+    size=Size(500, 2),
+    host="ramet-replica001.services.svc",
+    port=15440,
+    primary=Primary("abcdefghij", 15432, "replica001", 15442),
+)
+API = [policies.ApiAddress("192.0.2.1", 6443), policies.ApiAddress("2001:db8::1", 6443)]
+OTHER_REPLICA = replace(REPLICA, service_id="replica002", port=15441)
 TIMESCALE = replace(SHARED, service_type=ServiceType.TIMESERIESDB)
 
 MANIFESTS = {
@@ -27,7 +39,16 @@ MANIFESTS = {
     "open": manifests.cluster(LARGE, OTHER_SITE, Phase.OPEN, volume_size="30Gi"),
     "fork": manifests.cluster(TIMESCALE, SITE, Phase.CLOSED, first=True, volume_size="10Gi"),
     "asleep": manifests.cluster(SHARED, SITE, Phase.CLOSED, asleep=True),
+    "standbys": manifests.cluster(replace(SHARED, standbys=Standbys(2, 1)), SITE, Phase.OPEN),
+    "replica": manifests.cluster(REPLICA, SITE, Phase.CLOSED, volume_size="30Gi"),
+    "policy-closed": policies.closed("forkfork12", API),
+    "policy-restricted": policies.restricted("forkfork12", API, ["10.0.0.0/8"]),
     "endpoint": manifests.endpoint(SHARED, SITE),
+    "endpoint-replicas": manifests.endpoint(REPLICA, SITE),
+    "pooler-files": pgbouncer.files([SHARED], "SCRAM-SHA-256$of:nothing"),
+    "pooler-files-replicas": pgbouncer.files([REPLICA, OTHER_REPLICA], "SCRAM-SHA-256$of:nothing"),
+    "pooler": pgbouncer.deployment([SHARED], SITE),
+    "pooler-endpoint": pgbouncer.endpoint([SHARED], SITE, 15434, "ramet-abcdefghij-pooler.services.svc"),
     "endpoint-nodeport": manifests.endpoint(replace(SHARED, port=30001), Site("services", exposure=Exposure.NODEPORT)),
     "endpoint-loadbalancer": manifests.endpoint(SHARED, Site("services", exposure=Exposure.LOADBALANCER)),
     "snapshot": manifests.snapshot("abcdefghij", OTHER_SITE, "ramet-abcdefghij-s1", "ramet-abcdefghij-1", "s1"),
@@ -65,7 +86,10 @@ def test_a_closed_server_lets_nobody_in() -> None:
 
 def test_an_open_server_lets_nobody_in_without_tls_nor_as_the_platform() -> None:
     rules = MANIFESTS["open"]["spec"]["postgresql"]["pg_hba"]
-    assert [rule for rule in rules if not rule.endswith("reject")] == ["hostssl all all all scram-sha-256"]
+    assert [rule for rule in rules if not rule.endswith("reject")] == [
+        "hostssl all pg_ramet_pooler all cert map=ramet_pooler",
+        "hostssl all all all scram-sha-256",
+    ]
     assert rules.index("host all ramet all reject") < rules.index("hostssl all all all scram-sha-256")
 
 
@@ -81,6 +105,19 @@ def test_no_subscription_runs_at_the_first_start_of_a_fork() -> None:
 
 def test_a_fork_names_no_snapshot_that_retention_could_delete() -> None:
     assert set(MANIFESTS["fork"]["spec"]["bootstrap"]) == {"initdb"}
+
+
+def test_a_commit_waits_for_a_standby_that_is_down_only_where_another_one_can_take_its_place() -> None:
+    for standbys, durability in ((Standbys(1, 1), "preferred"), (Standbys(2, 1), "required")):
+        found = manifests.cluster(replace(SHARED, standbys=standbys), SITE, Phase.OPEN)
+        assert found["spec"]["postgresql"]["synchronous"]["dataDurability"] == durability
+    assert "synchronous" not in MANIFESTS["new"]["spec"]["postgresql"]
+
+
+def test_a_pooler_takes_clients_over_tls_only_and_trusts_no_other_server() -> None:
+    text = MANIFESTS["pooler-files"]["data"]["pgbouncer.ini"]
+    assert "client_tls_sslmode = require\n" in text
+    assert "server_tls_sslmode = verify-full\n" in text
 
 
 def test_no_secret_is_in_a_manifest() -> None:

@@ -10,6 +10,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.errors import Failed, Invalid, Unavailable
+from ramet.model.environment import Environment
 from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
 from tests.backends.kubernetes.servers import SHARED
 
@@ -108,7 +109,7 @@ def test_a_stopped_server_starts_closed_or_open(made: tuple[FakeCluster, Kuberne
     found, backend = made
     answers(found, "", errors="no perl here", code=127)
     backend.servers.initialize(SHARED)
-    for clients, rules in ((False, 1), (True, 4)):
+    for clients, rules in ((False, 1), (True, 6)):
         backend.servers.stop(SHARED)
         backend.servers.start(SHARED, clients=clients)
         assert len(cluster_of(found)["spec"]["postgresql"]["pg_hba"]) == rules
@@ -150,7 +151,28 @@ def test_a_fork_of_now_adopts_a_volume_made_of_a_snapshot(made: tuple[FakeCluste
     assert fork["spec"]["postgresql"]["parameters"]["max_logical_replication_workers"] == "0"
     written = [path for verb, path in found.requests if verb == "PATCH" and "forkfork12" in path]
     kinds = list(dict.fromkeys(path.split("/")[-2] for path in written))
-    assert kinds == ["volumesnapshots", "persistentvolumeclaims", "clusters", "services"]
+    assert kinds == ["volumesnapshots", "persistentvolumeclaims", "networkpolicies", "clusters", "services"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "fork_egress", "rules"),
+    [("DEV", "allow", None), ("PROD", "deny", None), ("DEV", "deny", 3), ("DEV", "10.0.0.0/8,192.0.2.7/32", 4)],
+)
+def test_a_fork_connects_to_nothing_until_it_is_secured(environment: str, fork_egress: str, rules: int | None) -> None:
+    with in_cluster(fork_egress=fork_egress) as (found, place):
+        backend = KubernetesBackend(place)
+        answers(found, "", errors="fe_sendauth: no password supplied", code=2)
+        backend.servers.initialize(SHARED)
+        fork = replace(FORK, environment=Environment(environment))
+        backend.restore.capture(fork, Source(SHARED))
+        key = ("networkpolicies", "ramet-forkfork12-egress")
+        assert found.objects[key]["spec"]["policyTypes"] == ["Egress"]
+        (only,) = found.objects[key]["spec"]["egress"]
+        assert only["to"][0]["ipBlock"]["cidr"] == "127.0.0.1/32"
+        backend.servers.open(fork)
+        backend.servers.open(SHARED)
+        policies = {name: one["spec"]["egress"] for (kind, name), one in found.objects.items() if kind == key[0]}
+        assert {name: len(one) for name, one in policies.items()} == ({} if rules is None else {key[1]: rules})
 
 
 def test_a_fork_of_a_snapshot_is_made_of_that(made: tuple[FakeCluster, KubernetesBackend]) -> None:
@@ -197,4 +219,4 @@ def test_what_this_backend_lacks_is_refused_with_a_remedy(made: tuple[FakeCluste
     with pytest.raises(Invalid, match="The backend for Kubernetes has no"):
         backend.sources.seal(SHARED.verifier)
     with pytest.raises(Invalid, match="The backend for Kubernetes has no"):
-        backend.replicas.check_room(SHARED)
+        backend.upgrades.examine(SHARED, 18)

@@ -11,6 +11,7 @@ from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
 from ramet.api.schemas.shared import ConnectionPooler, Endpoint, Success
 from ramet.control import poolers
 from ramet.control import replica_sets as verbs
+from ramet.endpoints import pooler_host
 from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
 
 
@@ -88,13 +89,13 @@ def replica_set_shape(replica_set: ReplicaSet) -> ReadReplicaSet:
         memory_gbs=size.memory_gbs or 0,
         metadata=ReplicaSetMetadata(replica_set.environment, replica_status_reason(replica_set)),
         endpoint=Endpoint(replica_set.host, replica_set.port),
-        connection_pooler=pooler_shape(replica_set.host, replica_set.pooler_port),
+        connection_pooler=pooler_shape(replica_set.host, replica_set.pooler_port, replica_set.id),
     )
 
 
-def pooler_shape(host: str, port: int | None) -> ConnectionPooler | None:
-    """Return where clients find a pooler; None without a port."""
-    return None if port is None else ConnectionPooler(Endpoint(host, port))
+def pooler_shape(host: str, port: int | None, owner_id: str) -> ConnectionPooler | None:
+    """Return where clients find the pooler of a service or replica set at `host`; None without a port."""
+    return None if port is None else ConnectionPooler(Endpoint(pooler_host(host, owner_id), port))
 
 
 replicas_router = router_of(__name__, "Services", f"{OF_SERVICE}/replicaSets")

@@ -51,6 +51,7 @@ from ramet.api.schemas.services import (
 )
 from ramet.api.schemas.shared import Endpoint, Success
 from ramet.control import services
+from ramet.control.high_availability import set_ha as set_standbys
 from ramet.control.labels import labelled
 from ramet.control.metrics import usage_now, usages_now
 from ramet.control.requests import Accepted, CreateRequest
@@ -58,6 +59,7 @@ from ramet.errors import Invalid
 from ramet.model import service as model
 from ramet.model.archive import archive_warning, is_archived
 from ramet.model.environment import Environment
+from ramet.model.high_availability import Standbys, standbys_of
 from ramet.model.labels import MOST_LABELS, parse_filter
 from ramet.model.life_span import LifeSpan, LifeTerms
 from ramet.model.metrics import Usage
@@ -191,10 +193,11 @@ def set_environment(at: ServicePath, data: JSONBody[SetEnvironmentInput]) -> Res
     "/{service_id:str}/setHA", operation_id="setHAReplica", summary="Set the high-availability replicas of a service"
 )
 def set_ha(at: ServicePath, data: JSONBody[SetHAReplicaInput]) -> Response[Service]:
-    """Accept zero replicas, and refuse more: one host has no high availability."""
-    given = {"sync_replica_count": data.sync_replica_count, "replica_count": data.replica_count}
-    counts = {name: count for name, count in given.items() if count is not None}
-    return answer(service_shape(services.set_ha(*at, counts)), 202)
+    """Set how many standbys take over when the primary fails, and how many of them confirm each commit.
+
+    The service serves while they are made. A backend of one host accepts zero replicas, and refuses more.
+    """
+    return answer(service_shape(set_standbys(*at, data.replica_count, data.sync_replica_count)), 202)
 
 
 def create_request(data: ServiceCreate | ServiceFollow | ServiceImport, **more: Any) -> CreateRequest:
@@ -275,8 +278,8 @@ def service_shape(
         metadata=_metadata(service, status),
         endpoint=Endpoint(service.host, service.port),
         forked_from=_parent(service.origin),
-        ha_replicas=_NO_REPLICAS,
-        connection_pooler=pooler_shape(service.host, service.pooler_port),
+        ha_replicas=_replicas(standbys_of(service.settings)),
+        connection_pooler=pooler_shape(service.host, service.pooler_port, service.id),
         read_replica_sets=[replica_set_shape(each) for each in service.replica_sets],
         metrics=_metrics(usage, status),
         initial_password=None if initial_password is None else initial_password.reveal(),
@@ -287,6 +290,10 @@ def _metrics(usage: Usage | None, status: Status) -> ServiceMetrics | None:
     if usage is None or status is Status.PAUSED:
         return None
     return ServiceMetrics(usage.memory_mb, usage.storage_mb, usage.cpu_millis)
+
+
+def _replicas(standbys: Standbys) -> HaReplicas:
+    return HaReplicas(standbys.synchronous, standbys.count) if standbys.count else _NO_REPLICAS
 
 
 def _parent(origin: Origin | None) -> ForkedFrom | None:

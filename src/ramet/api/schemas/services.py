@@ -24,6 +24,7 @@ from ramet.api.schemas.shared import (
     twin_of,
 )
 from ramet.model.environment import Environment
+from ramet.model.high_availability import MOST_STANDBYS
 from ramet.model.service import ServiceType
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel
@@ -70,7 +71,9 @@ Sleeping = Annotated[
 Followed = Annotated[ServiceFollowing, Meta(description="Of a service that follows a database elsewhere.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
-ReplicaCount = Annotated[int, Meta(description="The integer 0, since one host has no high availability.")]
+ReplicaCount = Annotated[
+    int, Meta(description=f"An integer from 0 to {MOST_STANDBYS}; more than 0 need a backend with high availability.")
+]
 
 
 class VpcEndpoint(Struct, frozen=True):
@@ -105,7 +108,7 @@ class ForkedFrom(Struct, frozen=True, gc=False):
 
 
 class HaReplicas(Struct, frozen=True):
-    """How many high-availability replicas a service has."""
+    """How many replicas take over when the primary fails, and how many of them confirm each commit."""
 
     sync_replica_count: int
     replica_count: int
@@ -223,7 +226,11 @@ NewPassword = Annotated[
     str, Meta(description="A string of 1 to 1000 printable characters.", extra_json_schema={"format": "password"})
 ]
 Count = Annotated[
-    int, Meta(description="The integer 0, since one host has no high availability.", extra_json_schema={"minimum": 0})
+    int,
+    Meta(
+        description=f"An integer from 0 to {MOST_STANDBYS}; more than 0 need a backend with high availability.",
+        extra_json_schema={"minimum": 0},
+    ),
 ]
 
 
@@ -269,7 +276,7 @@ class SetEnvironmentInput(Body, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class SetHAReplicaInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The wanted number of high-availability replicas."""
+    """The wanted number of high-availability replicas, and how many of them are synchronous."""
 
     sync_replica_count: Count | None = None
     replica_count: Count | None = None

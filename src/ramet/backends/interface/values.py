@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ramet.model.environment import Environment
+from ramet.model.high_availability import NO_STANDBYS, Standbys
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
@@ -16,10 +17,15 @@ from ramet.model.wal_level import WalLevel
 
 @dataclass(frozen=True)
 class Primary:
-    """The service that a replica follows: its id, and the port of its endpoint."""
+    """The service that a replica follows: its id, and the port of its endpoint.
+
+    `set_id` and `set_port` are the read replica set that the replica belongs to, and the port of its endpoint.
+    """
 
     service_id: str
     port: int
+    set_id: str = ""
+    set_port: int = 0
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Server:
 
     With a `server_port`, which the server listens on, the endpoint outlives it: see ramet.backends.interface.endpoints.
     `upstream` is the database elsewhere that it is a physical standby of. `archived_as` is its name in the off-host
-    archive, where that is not its id.
+    archive, where that is not its id. `standbys` take over when it fails.
     """
 
     service_id: str
@@ -46,6 +52,7 @@ class Server:
     archived_as: str | None = None
     server_port: int | None = None
     project_id: str = ""
+    standbys: Standbys = NO_STANDBYS
 
     @property
     def listen_port(self) -> int:

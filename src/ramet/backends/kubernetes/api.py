@@ -1,7 +1,8 @@
 """Requests to the API server of Kubernetes, within one namespace, and programs run in its pods."""
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from wsproto.utilities import LocalProtocolError
 
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.namespaces import ALL, Namespaces
+from ramet.backends.kubernetes.policies import ApiAddress
 from ramet.backends.kubernetes.resources import (
     Cluster,
     Namespace,
@@ -28,7 +30,7 @@ from ramet.backends.kubernetes.resources import (
     VolumeSnapshot,
 )
 from ramet.backends.kubernetes.shared_tls import SharedSocket
-from ramet.errors import Failed, Invalid, Unavailable
+from ramet.errors import Failed, Invalid, Unavailable, Unseen
 
 FIELD_MANAGER = "ramet"
 _TIMEOUT_SECONDS = 10.0
@@ -160,6 +162,17 @@ class Api:
         with _errors("the version"):
             return str(_checked(self._http.get("/version")).json()["gitVersion"])
 
+    def addresses(self) -> list[ApiAddress]:
+        """Return where pods reach the API server. Without the right to ask: where this client does."""
+        path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+        with suppress(Failed), _errors("the addresses of the API server"):
+            labels = {"labelSelector": "kubernetes.io/service-name=kubernetes"}
+            found = slices_addresses(_checked(self._http.get(path, params=labels)).json())
+            if found:
+                return found
+        url = self._http.base_url
+        return [ApiAddress(socket.gethostbyname(url.host), url.port or (443 if url.scheme == "https" else 80))]
+
     def may(self, verb: str, group: str, resource: str) -> bool:
         """Tell whether this client may do something with the objects of the namespace, or of all namespaces."""
         plural, _, subresource = resource.partition("/")
@@ -176,9 +189,11 @@ class Api:
             answer = _checked(self._http.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", json=body))
             return bool(answer.json().get("status", {}).get("allowed"))
 
-    def read_log(self, pod: str, *, tail_lines: int | None = None, since: str | None = None) -> list[str]:
-        """Return the lines that PostgreSQL's container has logged, oldest first."""
-        query = {"container": names.CONTAINER, "tailLines": tail_lines, "sinceTime": since}
+    def read_log(
+        self, pod: str, *, tail_lines: int | None = None, since: str | None = None, container: str = names.CONTAINER
+    ) -> list[str]:
+        """Return the lines that a container has logged, PostgreSQL's by default, oldest first."""
+        query = {"container": container, "tailLines": tail_lines, "sinceTime": since}
         sent = {name: value for name, value in query.items() if value is not None}
         with _errors(f"the log of pod {pod}"):
             return _checked(
@@ -254,6 +269,17 @@ def open_api(kubeconfig: Path | None, namespace: str) -> Api:
         ) from error
 
 
+def slices_addresses(listed: dict[str, Any]) -> list[ApiAddress]:
+    """Return the addresses in a list of EndpointSlices, each with the ports of its slice."""
+    return [
+        ApiAddress(host, port["port"])
+        for one in listed["items"]
+        for port in one.get("ports") or ()
+        for endpoint in one.get("endpoints") or ()
+        for host in endpoint["addresses"]
+    ]
+
+
 def _transport(config: SingleConfig) -> httpx2.HTTPTransport:
     user = config.user or User()
     context = client_adapter.verify_cluster(config.cluster, user, config.abs_file, trust_env=False)
@@ -274,7 +300,7 @@ def _errors(what: str) -> Iterator[None]:
     except ApiError as error:
         raise _refused(what, error) from error
     except (httpx2.HTTPError, HTTPXWSException, LocalProtocolError, ValueError) as error:
-        raise Unavailable(
+        raise Unseen(
             "KUBERNETES_UNREACHABLE", f"The API server of Kubernetes did not answer about {what}", str(error)
         ) from error
 
@@ -287,4 +313,4 @@ def _refused(what: str, error: ApiError) -> Failed | Unavailable:
         return Failed("KUBERNETES_FORBIDDEN", f"Kubernetes does not let Ramet change or read {what}", reason)
     if code in (400, 422):
         return Failed("KUBERNETES_REFUSED", f"Kubernetes refused {what}", reason)
-    return Unavailable("KUBERNETES_UNREACHABLE", f"Kubernetes cannot answer about {what} now", reason)
+    return Unseen("KUBERNETES_UNREACHABLE", f"Kubernetes cannot answer about {what} now", reason)

@@ -15,6 +15,7 @@ from ramet.backends.kubernetes.api import open_api
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.host import KubernetesHost
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
+from ramet.backends.kubernetes.replicas import KubernetesReplicas
 from ramet.backends.kubernetes.replication import KubernetesReplication
 from ramet.backends.kubernetes.restore import KubernetesRestore
 from ramet.backends.kubernetes.servers import KubernetesServers
@@ -34,7 +35,7 @@ class KubernetesBackend:
         self.replication = KubernetesReplication(place)
         restores = "restores in place, resets and rewinds: fork the service instead"
         sources = "services that follow a database elsewhere"
-        self.replicas: Replicas = absent("read replica sets", balancer_serves=False)
+        self.replicas: Replicas = KubernetesReplicas(place)
         self.replacements: Replacements = absent(restores)
         self.archive: Archive = absent("off-host archive", url=None)
         self.sources: Sources = absent("imports", discard=None)

@@ -87,12 +87,18 @@ class Place:
     def apply(self, server: Server, phase: Phase, *, first: bool = False, asleep: bool = False) -> None:
         """Make the Cluster of a service and its endpoint, or change them to what they shall be."""
         self.api.ensure_namespace(server.service_id, server.project_id)
-        volume = self.api.get(Volume, self.primary_of(server.service_id))
-        size = None if volume is None else volume.requested
+        size = self._volume_size(server)
         wanted = manifests.cluster(server, self.site, phase, first=first, asleep=asleep, volume_size=size)
         self.api.apply(Cluster, wanted)
-        if server.port:
+        if server.port and manifests.owner_of(server) == server.service_id:
             self.api.apply(Service, manifests.endpoint(server, self.site))
+
+    def _volume_size(self, server: Server) -> str | None:
+        """Return the size of the volume that is there, or that a new replica's is a copy of."""
+        volume = self.api.get(Volume, self.primary_of(server.service_id))
+        if volume is None and server.primary is not None:
+            volume = self.volume_of(server.primary.service_id)
+        return None if volume is None else volume.requested
 
     def close(self) -> None:
         """End what runs in this process; the services are not touched."""

@@ -7,12 +7,14 @@ poolers of the operator by certificate. The platform's role enters over that soc
 from enum import StrEnum
 
 from ramet.backends.interface.values import Server
-from ramet.backends.local.sql.connections import PLATFORM_ROLE
+from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
 from ramet.model.service import ServiceType
 
 _MB_PER_GB = 1024
 _SHARED_SIZE_BUFFERS_MB = 64
 _CLOSED = "host all all all reject"
+_POOLER_MAP = "ramet_pooler"
+_REPLICATION_ROLE = "streaming_replica"
 _CONNECTIONS = {None: 50, 1: 50, 2: 100, 4: 200}
 _MOST_CONNECTIONS = 500
 
@@ -25,11 +27,16 @@ class Phase(StrEnum):
 
 
 def pg_hba(phase: Phase) -> list[str]:
-    """Return the rules for clients; the first match counts. Nobody is let in without TLS, or for replication."""
+    """Return the rules for clients; the first match counts. Nobody is let in without TLS, or for replication.
+
+    Poolers show the certificate that the operator has issued for replicas.
+    """
     if phase is Phase.CLOSED:
         return [_CLOSED]
     return [
         f"host all {PLATFORM_ROLE} all reject",
+        f"hostssl all {POOLER_ROLE} all cert map={_POOLER_MAP}",
+        f"host all {POOLER_ROLE} all reject",
         "host replication all all reject",
         "hostssl all all all scram-sha-256",
         _CLOSED,
@@ -37,14 +44,21 @@ def pg_hba(phase: Phase) -> list[str]:
 
 
 def pg_ident() -> list[str]:
-    """Return who may enter over the local socket as the platform: the system user of the pod."""
-    return [f"local postgres {PLATFORM_ROLE}"]
+    """Return who may enter as the platform, the system user of the pod, and who as a pooler, by certificate."""
+    return [f"local postgres {PLATFORM_ROLE}", f"{_POOLER_MAP} {_REPLICATION_ROLE} {POOLER_ROLE}"]
+
+
+def connections_of(server: Server) -> int:
+    """Return max_connections. A replica cannot have fewer than its primary, whose size may change: it has the most."""
+    if server.primary is not None:
+        return _MOST_CONNECTIONS
+    return _CONNECTIONS.get(server.size.memory_gbs, _MOST_CONNECTIONS)
 
 
 def parameters(server: Server, *, first: bool) -> dict[str, str]:
     """Return the settings of a server; with `first` those that keep a fork's first start from acting elsewhere."""
     memory_mb = None if server.size.memory_gbs is None else server.size.memory_gbs * _MB_PER_GB
-    connections = _CONNECTIONS.get(server.size.memory_gbs, _MOST_CONNECTIONS)
+    connections = connections_of(server)
     found = {
         "effective_cache_size": f"{256 if memory_mb is None else memory_mb * 3 // 4}MB",
         "max_connections": str(connections),

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ramet.backends.interface.values import Server
-from ramet.backends.kubernetes import configuration, names
+from ramet.backends.kubernetes import availability, configuration, names
 from ramet.backends.kubernetes.configuration import Phase
-from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.backends.kubernetes.exposure import service_of
+from ramet.backends.kubernetes.site import Site
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
+from ramet.endpoints import pooler_host
 from ramet.model.service import ServiceType
 
 Manifest = Mapping[str, Any]
-_POSTGRES_PORT = 5432
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 # A failing probe ends a server: one that recovers much WAL needs an hour.
 _PROBES = {"startup": {"periodSeconds": 1, "failureThreshold": 3600}, "readiness": {"periodSeconds": 1}}
@@ -27,10 +28,10 @@ def cluster(
     asleep: bool = False,
     volume_size: str | None = None,
 ) -> Manifest:
-    """Return the Cluster of a service: one instance on one volume, so that one snapshot has all of it at one moment.
+    """Return the Cluster of a service: each instance on one volume, so that one snapshot has all of it at one moment.
 
     With `first` it is that of a fork's first start. `asleep` stops its server. `volume_size` is that of a volume
-    that is there already.
+    that is there already. Standbys have a volume each.
     """
     annotations = {names.HIBERNATION: "on" if asleep else "off"}
     if first:
@@ -41,15 +42,15 @@ def cluster(
         "kind": "Cluster",
         "metadata": own,
         "spec": {
-            "instances": 1,
             "imageName": site.image_of(server.pg_major),
             "imagePullPolicy": "IfNotPresent",
-            "inheritedMetadata": {"labels": names.labels_of(server.service_id)},
+            "inheritedMetadata": {"labels": _inherited(server)},
             "enableSuperuserAccess": False,
-            "enablePDB": False,
             "storage": _storage(site, volume_size),
             # Of a fork only the names count: its volume is there, so nothing is initialized.
             "bootstrap": {"initdb": {"database": DATABASE, "owner": PLATFORM_ROLE, "dataChecksums": True}},
+            **({} if server.primary is None else availability.following(server.service_id, server.primary)),
+            **availability.instances(server.standbys),
             "probes": _PROBES,
             "smartShutdownTimeout": 1,
             "stopDelay": 120,
@@ -58,34 +59,28 @@ def cluster(
                 "pg_hba": configuration.pg_hba(phase),
                 "pg_ident": configuration.pg_ident(),
                 **_libraries(server),
+                **availability.synchronous(server.standbys),
             },
             "managed": {"services": {"disabledDefaultServices": ["r", "ro"]}},
-            **_certificates(server),
+            **availability.certificates(_server_names(server), server.primary),
             **_resources(server),
         },
     }
 
 
 def endpoint(server: Server, site: Site) -> Manifest:
-    """Return the Service that clients connect to: it leads to the primary."""
-    port: dict[str, Any] = {"name": "postgres", "port": server.port, "targetPort": _POSTGRES_PORT}
-    annotations = {}
-    if site.exposure is Exposure.NODEPORT:
-        port |= {"port": _POSTGRES_PORT, "nodePort": server.port}
-    if site.exposure is Exposure.LOADBALANCER:
-        annotations["external-dns.alpha.kubernetes.io/hostname"] = server.host
-    kinds = {Exposure.NODEPORT: "NodePort", Exposure.LOADBALANCER: "LoadBalancer", Exposure.CLUSTER: "ClusterIP"}
-    name = names.cluster_name(server.service_id)
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(server.service_id, name, annotations),
-        "spec": {
-            "type": kinds[site.exposure],
-            "selector": {names.CLUSTER_LABEL: name, names.ROLE_LABEL: "primary"},
-            "ports": [port],
-        },
-    }
+    """Return the Service that clients connect to: it leads to the primary, or to all servers of a replica set."""
+    owner, port = owner_of(server), server.port
+    selector = {names.CLUSTER_LABEL: names.cluster_name(owner), names.ROLE_LABEL: "primary"}
+    if server.primary is not None:
+        port = server.primary.set_port
+        selector = {names.SET_LABEL: owner, names.ROLE_LABEL: "primary"}
+    return service_of(_metadata(owner, names.cluster_name(owner)), site, port, server.host, selector)
+
+
+def owner_of(server: Server) -> str:
+    """Return the id of the service, or of the read replica set, whose endpoint leads to a server."""
+    return server.service_id if server.primary is None else server.primary.set_id
 
 
 def snapshot(service_id: str, site: Site, name: str, volume: str, snapshot_id: str | None = None) -> Manifest:
@@ -139,13 +134,18 @@ def _libraries(server: Server) -> dict[str, Any]:
     return {}
 
 
-def _certificates(server: Server) -> dict[str, Any]:
-    """Return the name of the endpoint for the server's certificate, which cannot have addresses."""
+def _inherited(server: Server) -> dict[str, str]:
+    labels = names.labels_of(server.service_id)
+    return labels if server.primary is None else {**labels, names.SET_LABEL: server.primary.set_id}
+
+
+def _server_names(server: Server) -> list[str]:
+    """Return the names of endpoint and pooler for the server's certificate, which cannot have addresses."""
     try:
         ipaddress.ip_address(server.host)
     except ValueError:
-        return {"certificates": {"serverAltDNSNames": [server.host]}}
-    return {}
+        return list(dict.fromkeys([server.host, pooler_host(server.host, owner_of(server))]))
+    return []
 
 
 def _resources(server: Server) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """What the objects of a service are called, and the labels and annotations by which they are found."""
 
+from ramet.endpoints import own_name
+
 SERVICE_LABEL = "ramet/service"
 PROJECT_LABEL = "ramet/project"
 SNAPSHOT_LABEL = "ramet/snapshot"
@@ -7,6 +9,10 @@ SNAPSHOT_LABEL = "ramet/snapshot"
 FACTS_ANNOTATION = "ramet/facts"
 # The server runs with the settings of a fork's first start.
 FIRST_ANNOTATION = "ramet/first-start"
+# The pods of a pooler, with the id of the service or read replica set that it is of.
+POOLER_LABEL = "ramet/pooler"
+# The servers of a read replica set.
+SET_LABEL = "ramet/replica-set"
 CLUSTER_LABEL = "cnpg.io/cluster"
 ROLE_LABEL = "cnpg.io/instanceRole"
 HIBERNATION = "cnpg.io/hibernation"
@@ -15,7 +21,7 @@ CONTAINER = "postgres"
 
 def cluster_name(service_id: str) -> str:
     """Return the name of the Cluster of a service, and of the Service that its clients connect to."""
-    return f"ramet-{service_id}"
+    return own_name(service_id)
 
 
 def service_of(object_name: str) -> str:
@@ -26,6 +32,36 @@ def service_of(object_name: str) -> str:
 def volume_name(service_id: str) -> str:
     """Return the name of a service's first volume and instance, as CloudNativePG gives it."""
     return f"{cluster_name(service_id)}-1"
+
+
+def writing_name(service_id: str) -> str:
+    """Return the name of the Service of CloudNativePG that leads to the primary, inside of the namespace."""
+    return f"{cluster_name(service_id)}-rw"
+
+
+def authority_name(service_id: str) -> str:
+    """Return the name of the Secret with the certificate authority of a service."""
+    return f"{cluster_name(service_id)}-ca"
+
+
+def client_certificate_name(service_id: str) -> str:
+    """Return the name of the Secret with the certificate of CloudNativePG's replication role."""
+    return f"{cluster_name(service_id)}-replication"
+
+
+def server_certificate_name(service_id: str) -> str:
+    """Return the name of the Secret with the certificate of a service's endpoint."""
+    return f"{cluster_name(service_id)}-server"
+
+
+def pooler_name(owner_id: str) -> str:
+    """Return the name of all objects of the pooler of a service or read replica set."""
+    return f"{cluster_name(owner_id)}-pooler"
+
+
+def policy_name(service_id: str) -> str:
+    """Return the name of the policy that keeps a fork from connecting to other systems."""
+    return f"{cluster_name(service_id)}-egress"
 
 
 def seed_name(service_id: str) -> str:

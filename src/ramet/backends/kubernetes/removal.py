@@ -6,10 +6,11 @@ from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import (
     Cluster,
+    ConfigMap,
+    Deployment,
     NetworkPolicy,
     Object,
     Pod,
-    Pooler,
     SecretObject,
     Service,
     Volume,
@@ -18,7 +19,10 @@ from ramet.backends.kubernetes.resources import (
 from ramet.errors import Unavailable
 
 # The Cluster before what it would make again.
-_KINDS: tuple[type[Object], ...] = (Pooler, Cluster, Service, NetworkPolicy, VolumeSnapshot, Volume, SecretObject)
+_KINDS: tuple[type[Object], ...] = (
+    *(Deployment, Cluster, Service, ConfigMap),
+    *(NetworkPolicy, VolumeSnapshot, Volume, SecretObject),
+)
 _LEFT: tuple[type[Object], ...] = (*_KINDS, Pod)
 _WAIT_SECONDS = 20.0
 

@@ -9,6 +9,7 @@ from ramet.backends.local.replication import LIMIT, SLOTS
 from ramet.backends.local.sql import roles
 
 _MIB = 1024**2
+_OF_STANDBYS = "_cnpg_"  # the operator makes and drops these slots
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class KubernetesReplication:
         with self.place.connect(server) as connection:
             ((limit,),) = connection.execute(LIMIT).fetchall()
             rows = connection.execute(SLOTS).fetchall()
-        return ReplicationSlots(None if limit < 0 else limit * _MIB, [ReplicationSlot(*row) for row in rows])
+        found = [ReplicationSlot(*row) for row in rows]
+        own = [one for one in found if not one.name.startswith(_OF_STANDBYS)]
+        return ReplicationSlots(None if limit < 0 else limit * _MIB, own)
 
     def permit(self, server: Server) -> None:
         self.place.check_runs(server)

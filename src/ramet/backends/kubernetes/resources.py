@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 from lightkube.core.resource import ApiInfo, GlobalResource, NamespacedResourceG, ResourceDef
 from msgspec import Struct, field
 
+from ramet.model.high_availability import Standbys
+
 _Struct = TypeVar("_Struct", bound=Struct)
 _VERBS = ["delete", "get", "global_list", "global_watch", "list", "patch", "watch"]
 
@@ -52,19 +54,40 @@ class ClusterStatus(Struct, frozen=True, rename="camel"):
     phase: str = ""
     phase_reason: str = ""
     current_primary: str = ""
+    instances: int = 0
+    ready_instances: int = 0
     conditions: list[Condition] = []
+
+
+class ClusterPostgresql(Struct, frozen=True):
+    """What a Cluster is asked to set in PostgreSQL."""
+
+    synchronous: dict[str, Any] = {}
+
+
+class ClusterSpec(Struct, frozen=True):
+    """What a Cluster is asked to be."""
+
+    instances: int = 1
+    postgresql: ClusterPostgresql = ClusterPostgresql()
 
 
 @_resource("postgresql.cnpg.io", "v1", "Cluster", "clusters")
 class Cluster(_Named, frozen=True):
     """A Cluster of CloudNativePG."""
 
+    spec: ClusterSpec = ClusterSpec()
     status: ClusterStatus = ClusterStatus()
 
     @property
     def is_asleep(self) -> bool:
         """Whether it was asked to stop its server."""
         return self.metadata.annotations.get("cnpg.io/hibernation") == "on"
+
+    def has(self, standbys: Standbys) -> bool:
+        """Whether these standbys were asked for."""
+        synchronous = self.spec.postgresql.synchronous.get("number", 0)
+        return (self.spec.instances - 1, synchronous) == (standbys.count, standbys.synchronous)
 
     @property
     def is_hibernated(self) -> bool:
@@ -173,9 +196,14 @@ class SecretObject(_Named, frozen=True):
     """A Secret; its contents are not read."""
 
 
-@_resource("postgresql.cnpg.io", "v1", "Pooler", "poolers")
-class Pooler(_Named, frozen=True):
-    """A pooler of CloudNativePG."""
+@_resource("", "v1", "ConfigMap", "configmaps")
+class ConfigMap(_Named, frozen=True):
+    """A ConfigMap; its contents are not read."""
+
+
+@_resource("apps", "v1", "Deployment", "deployments")
+class Deployment(_Named, frozen=True):
+    """A Deployment: the pods of a pooler."""
 
 
 @_resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
@@ -220,4 +248,4 @@ class Node(Struct, GlobalResource, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-Object = Cluster | Pod | Volume | VolumeSnapshot | Service | SecretObject | Pooler | NetworkPolicy
+Object = Cluster | Pod | Volume | VolumeSnapshot | Service | SecretObject | ConfigMap | Deployment | NetworkPolicy

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
-from ramet.backends.kubernetes import manifests, names, snapshots
+from ramet.backends.kubernetes import egress, manifests, names, snapshots
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.resources import Volume, VolumeSnapshot
@@ -64,6 +64,7 @@ class KubernetesRestore:
         volume = self.place.api.get(Volume, names.volume_name(child.service_id))
         if volume is None:
             self._make_volume(child, source)
+        egress.close(self.place, child.service_id)
         self.place.apply(child, Phase.CLOSED, first=True)
         return Capture(None, _noted(volume) or self._facts(child, source))
 

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
-from ramet.backends.kubernetes import names, removal, securing, waking
+from ramet.backends.kubernetes import egress, names, probe, removal, securing, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
-from ramet.backends.kubernetes.resources import Cluster, Pod, Volume
+from ramet.backends.kubernetes.resources import Cluster, Pod, Volume, VolumeSnapshot
 from ramet.backends.kubernetes.route import Route
 from ramet.backends.local.sql import connections, extensions, read_only_access, roles
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
@@ -24,7 +24,9 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.1
 _OPEN_SECONDS = 60.0
 _ROLES_SECONDS = 30.0
-_IS_PRIMARY = "SELECT NOT pg_is_in_recovery()"
+_IS_PRIMARY, _ANSWERS = "SELECT NOT pg_is_in_recovery()", "SELECT true"
+_FOLLOWS = "SELECT count(*) > 0 FROM pg_stat_wal_receiver WHERE status = 'streaming'"
+_FOLLOWS_SECONDS = {True: 15.0, False: 0.5}
 _READ_ONLY = "default_transaction_read_only"
 _END_WRITERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -41,6 +43,7 @@ class KubernetesServers:
     read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
     route: Route = field(default_factory=Route)
     _checked_at: dict[str, float] = field(default_factory=dict)
+    _following: dict[str, tuple[float, bool]] = field(default_factory=dict)
 
     def initialize(self, server: Server) -> None:
         """Make the Cluster; the operator makes its volume, and starts the server at once, closed to clients."""
@@ -56,12 +59,16 @@ class KubernetesServers:
             self.place.apply(server, Phase.OPEN if clients else Phase.CLOSED, first=first)
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
-        """Watch a starting server: it is ready as soon as PostgreSQL answers in its pod and can be written to."""
+        """Watch a starting server: it is ready as soon as PostgreSQL answers in its pod and can be written to.
+
+        A replica only has to answer.
+        """
+        ready = _IS_PRIMARY if server.primary is None else _ANSWERS
         deadline = time.monotonic() + timeout_seconds
         while True:
             pod = self.place.primary_pod(server.service_id)
             with contextlib.suppress(Unavailable):  # it has just begun, or recovers
-                if pod is not None and pod.runs and self.place.run_sql(server.service_id, _IS_PRIMARY) == "t":
+                if pod is not None and pod.runs and self.place.run_sql(server.service_id, ready) == "t":
                     return Readiness(True)
             if time.monotonic() >= deadline:
                 return Readiness(False, self._progress(server.service_id, pod))
@@ -80,7 +87,11 @@ class KubernetesServers:
         cluster = self.place.cluster_of(server.service_id)
         first = cluster is not None and names.FIRST_ANNOTATION in cluster.metadata.annotations
         self.place.apply(server, Phase.OPEN, first=first)
+        if server.primary is None:
+            egress.settle(self.place, server)
         self._await_open(server)
+        if server.primary is not None:
+            self.place.api.delete(VolumeSnapshot, names.seed_name(server.service_id))
         if server.pooler_port is not None:
             try:
                 self.poolers.start([server], server.pooler_port)
@@ -100,6 +111,7 @@ class KubernetesServers:
         """Remove all that the service has in the namespace. Raises Unavailable while some of it is still there."""
         removal.destroy(self.place, service_id)
         self._checked_at.pop(service_id, None)
+        self._following.pop(service_id, None)
 
     def upgrade(self, server: Server) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones."""
@@ -122,13 +134,13 @@ class KubernetesServers:
         return extensions.update(self.place.paths(server), name)
 
     def inspect(self, server: Server) -> Observation:
-        """Tell what the watches say: the API server is not asked for that."""
+        """Tell what the watches say: that costs no request. A replica is asked now and then what it receives."""
         cluster = self.place.clusters.get(names.cluster_name(server.service_id))
         if cluster is None:
             return Observation(False, f"The Cluster of service {server.service_id} is gone.")
         pod = self.place.primary_pod(server.service_id)
         if pod is not None and pod.is_ready and pod.metadata.deleted_at is None:
-            return Observation(True)
+            return Observation(True, follows=server.primary is None or self._follows(server))
         return Observation(False, self._progress(server.service_id, pod))
 
     def set_read_only(self, server: Server, *, read_only: bool) -> None:
@@ -152,13 +164,24 @@ class KubernetesServers:
         """Take their rights to write from read-only roles, twice a minute; logs are the cluster's business."""
         due = self._checked_at.get(server.service_id, 0.0)
         pod = self.place.primary_pod(server.service_id)
-        if time.monotonic() >= due and pod is not None and pod.runs:
+        if server.primary is None and time.monotonic() >= due and pod is not None and pod.runs:
             self._checked_at[server.service_id] = time.monotonic() + _ROLES_SECONDS
             paths = self.place.paths(server)
             (paths.data / "pg_wal").mkdir(exist_ok=True)
             (paths.data / "pg_wal" / "looked").touch()  # it is looked at again only after WAL was written
             self.read_only_roles.enforce(paths)
         return Maintenance()
+
+    def _follows(self, server: Server) -> bool:
+        known = self._following.get(server.service_id)
+        if known is not None and time.monotonic() < known[0]:
+            return known[1]
+        try:
+            found = self.place.run_sql(server.service_id, _FOLLOWS) == "t"
+        except Unavailable:
+            found = False
+        self._following[server.service_id] = (time.monotonic() + _FOLLOWS_SECONDS[found], found)
+        return found
 
     def _has_volume(self, service_id: str) -> bool:
         return self.place.api.get(Volume, names.volume_name(service_id)) is not None
@@ -184,20 +207,14 @@ class KubernetesServers:
                     self._progress(server.service_id, self.place.primary_pod(server.service_id)),
                 )
             time.sleep(_LOOK_SECONDS)
-        self.route.await_answer(server)
+        if server.primary is None or server.port == server.primary.set_port:
+            self.route.await_answer(server)
 
     def _is_ready(self, server: Server) -> bool:
         pod = self.place.primary_pod(server.service_id)
         return pod is not None and pod.is_ready
 
     def _asks_password(self, server: Server) -> bool:
-        """Try to log in without a password, from the pod to its own address, where no policy of a network counts."""
+        """Ask from the pod itself, where no policy of a network counts."""
         pod = self.place.primary_pod(server.service_id)
-        if pod is None or not pod.runs:
-            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
-        where = f"host={pod.status.pod_ip} user={connections.ADMIN_ROLE} dbname={connections.DATABASE} sslmode=require"
-        try:
-            self.place.api.run(pod.metadata.name, ["psql", "-wXAtc", "SELECT 1", f"{where} connect_timeout=5"])
-        except Unavailable as error:
-            return "no password supplied" in error.details
-        return False
+        return pod is not None and probe.asks_password(self.place, server.service_id, pod.status.pod_ip)

@@ -20,7 +20,8 @@ class Exposure(StrEnum):
 class Site:
     """The place of all services. Empty classes are the cluster's defaults; `{major}` in `image` is the version.
 
-    `extensions` are those that the image has beside PostgreSQL's own.
+    `extensions` are those that the image has beside PostgreSQL's own. `fork_egress` is what DEV forks may connect to:
+    allow, deny, or networks.
     """
 
     namespace: str
@@ -31,6 +32,8 @@ class Site:
     volume_gbs: int = 10
     exposure: Exposure = Exposure.CLUSTER
     extensions: tuple[str, ...] = ()
+    pooler_image: str = "ghcr.io/cloudnative-pg/pgbouncer:1.25.1"
+    fork_egress: str = "allow"
 
     def image_of(self, pg_major: int) -> str:
         """Return the image of a PostgreSQL version."""

@@ -62,6 +62,8 @@ def is_hibernated(cluster: Cluster) -> bool:
 
 
 def _asleep(place: Place, server: Server) -> dict[str, str]:
+    if server.is_standby:
+        return {names.HIBERNATION: "on"}
     try:
         noted = {names.FACTS_ANNOTATION: json.dumps(position_of(place, server), sort_keys=True)}
     except Unavailable:

@@ -7,6 +7,7 @@ primary's archive, which reaches as far back as the restore window.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ramet.backends.interface.replicas import refuse_standbys
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.pooler.pooler import BALANCER, Poolers
@@ -15,6 +16,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.errors import Unavailable
+from ramet.model.high_availability import Standbys
 
 _SIGNAL = "standby.signal"
 _UNFINISHED = "data.unfinished"
@@ -58,3 +60,10 @@ class LocalReplicas:
 
     def balancer_serves(self, service_id: str) -> bool:
         return Poolers(self.instances, BALANCER).serves(service_id)
+
+    def check_standbys(self, standbys: Standbys) -> None:
+        refuse_standbys(standbys)
+
+    def set_standbys(self, server: Server, timeout_seconds: float) -> str | None:
+        """Have none: they are refused before."""
+        return None

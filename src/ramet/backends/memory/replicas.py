@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from ramet.backends.interface.replicas import refuse_standbys
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import MemoryPart, Volume
+from ramet.model.high_availability import Standbys
 
 
 class MemoryReplicas(MemoryPart):
@@ -29,3 +31,16 @@ class MemoryReplicas(MemoryPart):
     def balancer_serves(self, service_id: str) -> bool:
         """Tell whether there is a balancer."""
         return self._memory.volume(service_id).balancer_port is not None
+
+    def check_standbys(self, standbys: Standbys) -> None:
+        """Have one host, unless a test has given it more."""
+        if not self._memory.has_standbys:
+            refuse_standbys(standbys)
+
+    def set_standbys(self, server: Server, timeout_seconds: float) -> str | None:
+        """Note the standbys; they follow with the next call."""
+        volume = self._memory.volume(server.service_id)
+        if volume.standbys == server.standbys:
+            return None
+        volume.standbys = server.standbys
+        return f"{server.standbys.count} standbys begin to follow"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from ramet.backends.interface.values import ExtensionUpdate, Sessions
 from ramet.errors import Failed, Unavailable
 from ramet.model.gaps import Gap
+from ramet.model.high_availability import NO_STANDBYS, Standbys
 from ramet.model.logs import LogEntry
 from ramet.model.passwords import Secret
 
@@ -62,6 +63,7 @@ class Volume:
     last_timeline: int = 1
     past: list[tuple[datetime, tuple[Row, ...]]] = field(default_factory=list)
     noted: Secret | None = None
+    standbys: Standbys = NO_STANDBYS
 
 
 class Memory:
@@ -75,6 +77,7 @@ class Memory:
         self.jobs: list[str] = []
         self.asleep: dict[str, bool] = {}  # those of services that may sleep, and whether these do
         self.waiting: set[str] = set()
+        self.has_standbys = False
         self.refused: list[tuple[str, str]] = []
         self.outdated: list[ExtensionUpdate] = []
         self.starts_after = starts_after

@@ -39,6 +39,7 @@ _SERVICE_COMMANDS = {
     "restores": "commands.restores:list_restores",
     "rewind": "commands.restores:rewind",
     "set-environment": "commands.service_changes:set_environment",
+    "set-ha": "commands.service_changes:set_ha",
     "set-wal-level": "commands.replication:set_wal_level",
     "sleep": "commands.life_spans:sleep_service",
     "snapshot": "commands.restore:take_snapshot",

@@ -1,4 +1,4 @@
-"""`ramet service`: rename, resize, set-environment, update-password, optimize."""
+"""`ramet service`: rename, resize, set-ha, set-environment, update-password, optimize."""
 
 import sys
 
@@ -12,6 +12,7 @@ from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.passwords import forget_password, passwords_path, save_password
 from ramet.client import Client
 from ramet.model.environment import Environment
+from ramet.model.high_availability import MOST_STANDBYS
 from ramet.model.passwords import Secret, new_password
 
 
@@ -45,6 +46,31 @@ def resize(client: Client, service: Service, cpu: str, memory: str, waiting: Wai
     changed, name = client.resize_service(service.service_id, cpu, memory), service.name
     resized = waiting.follow(client.wait_ready, service.service_id, f"Resizing {name}", f"{name} is resized")
     print_service(resized or changed, output)
+
+
+@service_command("set-ha")
+@click.argument("replicas", type=click.IntRange(0, MOST_STANDBYS))
+@click.option(
+    "--sync",
+    "synchronous",
+    type=click.IntRange(0, MOST_STANDBYS),
+    default=0,
+    help="How many of them must have written a commit before the client gets its answer.  [default: 0]",
+)
+@outcome_options
+def set_ha(client: Client, service: Service, replicas: int, synchronous: int, waiting: Waiting, output: str) -> None:
+    """Set how many replicas of a service take over when its primary fails. It serves all the time.
+
+    This needs a backend with several hosts, such as Kubernetes. With --sync 1 no commit that was confirmed is lost.
+
+    \b
+    Examples:
+      ramet service set-ha shop 1 --sync 1
+      ramet service set-ha shop 0
+    """
+    changed, name = client.set_ha(service.service_id, replicas, synchronous), service.name
+    doing, done = f"Setting the replicas of {name}", f"{name} has {replicas} high-availability replicas"
+    print_service(waiting.follow(client.wait_ready, service.service_id, doing, done) or changed, output)
 
 
 @service_command("set-environment")

@@ -79,11 +79,19 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         ("region", service.region_code),
         ("storage", service.resources[0].spec.volume_type if service.resources else ""),
         *([] if service.metadata.wal_level is WalLevel.REPLICA else [("wal_level", service.metadata.wal_level.value)]),
+        *_high_availability(service),
         ("created", service.created.isoformat()),
         *_origin(service),
         *extra,
     ]
     print_pairs(pairs)
+
+
+def _high_availability(service: Service) -> list[tuple[str, str]]:
+    found = service.ha_replicas
+    if not found.replica_count:
+        return []
+    return [("high availability", f"{found.replica_count} replicas, {found.sync_replica_count} synchronous")]
 
 
 def _status(service: Service) -> Text:

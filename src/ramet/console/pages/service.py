@@ -16,10 +16,12 @@ from ramet.console.views.restore_window import restore_view
 from ramet.control import services
 from ramet.control.archive import get_archive
 from ramet.control.fork_reports import fork_report, has_fork_report
+from ramet.control.high_availability import has_high_availability
 from ramet.control.operations import list_operations
 from ramet.control.plane import Plane
 from ramet.control.replication import ReplicationView, get_replication
 from ramet.errors import NotFound, Unavailable
+from ramet.model.high_availability import standbys_of
 from ramet.model.operation_record import OperationRecord
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, status_of
@@ -61,6 +63,8 @@ def service_page(
         tls=plane.backend.host.has_tls(service.pg_major),
         archive=get_archive(plane, session.project_id, service.id),
         replication=_replication(plane, service),
+        has_high_availability=has_high_availability(plane),
+        standbys=standbys_of(service.settings),
         done=CHANGES[done].done if done in CHANGES else "",
         disk_usage=session.context.disk_usage.of([service]).get(service.id),
         forks=[one for one in listed if one.origin is not None and one.origin.service_id == service.id],

@@ -16,17 +16,20 @@ from ramet.console.views.forms import (
     size_value,
     sizes,
     split_size,
+    standbys_of_form,
     wal_level_of_form,
 )
 from ramet.console.views.life_spans import kept_values, labels_of, sleep_after_of, terms_of
 from ramet.console.views.restore_settings import AMOUNTS, default_settings, entered_settings, typed_settings
 from ramet.control import archive, labels, life_spans, poolers, protection, replica_sets, replication, restore, services
+from ramet.control.high_availability import set_ha
 from ramet.control.plane import Plane
 from ramet.control.sleep import set_sleep
 from ramet.errors import WrongState
 from ramet.followers.verbs import promote_service
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.high_availability import standbys_of
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind
@@ -127,6 +130,15 @@ CHANGES: Mapping[str, Change[Service]] = {
         lambda values: (wal_level_of_form(values),),
         disruptive=True,
         fields=("wal_level",),
+    ),
+    "high-availability": Change(
+        "Set the high availability of",
+        "Set replicas",
+        "Replicas take over when the primary fails. Each commit waits until the synchronous ones have written it: then"
+        " nothing that was confirmed is lost. The service serves all the time; a paused one has them when it resumes.",
+        set_ha,
+        standbys_of_form,
+        fields=("standbys",),
     ),
     "password": Change(
         "Reset the password of",
@@ -341,6 +353,8 @@ def _initial(service: Service, name: str) -> Values:
         **kept_values(service),
         "strategy": ForkStrategy.NOW,
         "nodes": "1",
+        "replicas": str(standbys_of(service.settings).count),
+        "synchronous": str(standbys_of(service.settings).synchronous),
         "size": size_value(service.size),
         "environment": Environment.DEV if service.environment is Environment.PROD else Environment.PROD,
         "wal_level": WalLevel.REPLICA if wal_level_of(service.settings) is WalLevel.LOGICAL else WalLevel.LOGICAL,

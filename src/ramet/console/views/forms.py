@@ -166,6 +166,15 @@ def wal_level_of_form(values: Mapping[str, str]) -> WalLevel:
     return WalLevel(chosen)
 
 
+def standbys_of_form(values: Mapping[str, str]) -> tuple[int, int]:
+    """Return how many replicas are wanted, and how many of them synchronous. Raises Invalid."""
+    for name in ("replicas", "synchronous"):
+        text = values.get(name, "")
+        if not (text.isascii() and text.isdigit() and len(text) < 3):
+            raise InvalidField(name, "Enter a whole number")
+    return int(values["replicas"]), int(values["synchronous"])
+
+
 def wanted_major(values: Mapping[str, str]) -> int | None:
     """Return the major version of PostgreSQL that was chosen; None: by default. Raises Invalid."""
     return major_of(values) if values.get("version") else None

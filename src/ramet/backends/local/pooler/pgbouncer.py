@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramet.backends.local.sql.connections import DATABASE, POOLER_ROLE
+from ramet.backends.local.sql.pooler_logins import AUTH_QUERY, READ_ONLY_OPTIONS, TRANSACTION_POOL
 from ramet.errors import Invalid
 from ramet.machine.programs import complete
 from ramet.model.passwords import new_password, scram_verifier
 
-TRANSACTION_POOL = f"{DATABASE}_transaction"
-READ_ONLY_OPTIONS = ("tsdb_admin.read_only_connection", "default_transaction_read_only")
 LOG = "pgbouncer.log"
 USERLIST = "userlist.txt"
 _VERSION = re.compile(r"PgBouncer (\d+)\.(\d+)")
@@ -29,16 +28,6 @@ _KEEPS_PREPARED_STATEMENTS = (1, 21)
 _CLIENTS = 2000
 _OTHER_FILES = 100
 _NOT_POOLED = 15
-
-# Runs in databases of tenants, who choose the search path: every name is qualified (CVE-2025-12819), and a password
-# that has expired is not returned (CVE-2025-2291).
-_AUTH_QUERY = (
-    "SELECT rolname, rolpassword FROM pg_catalog.pg_authid"  # noqa: S608 - a name of ours
-    " WHERE rolname OPERATOR(pg_catalog.=) $1 AND rolcanlogin AND NOT rolsuper"
-    f" AND rolname OPERATOR(pg_catalog.<>) '{POOLER_ROLE}' AND rolname OPERATOR(pg_catalog.<>) 'ramet_replica'"
-    " AND rolpassword OPERATOR(pg_catalog.~~) 'SCRAM-SHA-256$%'"
-    " AND (rolvaliduntil IS NULL OR rolvaliduntil OPERATOR(pg_catalog.>) pg_catalog.now())"
-)
 
 
 @dataclass(frozen=True)
@@ -171,7 +160,7 @@ def _passwords(home: Path) -> dict[str, str]:
     return {
         "auth_type": "scram-sha-256",
         "auth_file": str(home / USERLIST),
-        "auth_query": _AUTH_QUERY,
+        "auth_query": AUTH_QUERY,
         "admin_users": "",
         "stats_users": "",
     }

@@ -1,0 +1,80 @@
+"""What makes a Cluster highly available, and one the replica of another: parts of manifests, as pure functions."""
+
+from typing import Any
+
+from ramet.backends.interface.values import Primary
+from ramet.backends.kubernetes import names
+from ramet.model.high_availability import Standbys
+
+_SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
+_PRIMARY = "primary"
+# A killed primary keeps its lease: nobody takes over before it expires. By default that takes 15 seconds.
+_LEASE = {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 3, "retryPeriodSeconds": 1}
+
+
+def instances(standbys: Standbys) -> dict[str, Any]:
+    """Return how many instances a Cluster has, on which nodes, and how they replace one another.
+
+    The budgets for disruptions keep a node with the only instance from being drained, so one alone has none.
+    """
+    if not standbys.count:
+        return {"instances": 1, "enablePDB": False}
+    return {
+        "instances": standbys.count + 1,
+        "enablePDB": True,
+        "affinity": {
+            "enablePodAntiAffinity": True,
+            "podAntiAffinityType": "preferred",
+            "topologyKey": "kubernetes.io/hostname",
+        },
+        "primaryLease": _LEASE,
+        "primaryUpdateMethod": "switchover",
+    }
+
+
+def synchronous(standbys: Standbys) -> dict[str, Any]:
+    """Return which standbys each commit waits for.
+
+    Where all of them are synchronous, the primary goes on without one that is down: otherwise nothing could be
+    committed after a failover, until the old primary is back. With one to spare, every commit is on two servers.
+    """
+    if not standbys.synchronous:
+        return {}
+    durability = "required" if standbys.count > standbys.synchronous else "preferred"
+    return {"synchronous": {"method": "any", "number": standbys.synchronous, "dataDurability": durability}}
+
+
+def following(replica_id: str, primary: Primary) -> dict[str, Any]:
+    """Return what makes a Cluster begin with a snapshot of another one, and follow that one's primary.
+
+    It has the certificate authority of its primary, so that clients and poolers trust both.
+    """
+    authority = names.authority_name(primary.service_id)
+    certificate = names.client_certificate_name(primary.service_id)
+    snapshot = {"apiGroup": _SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": names.seed_name(replica_id)}
+    source = {
+        "name": _PRIMARY,
+        "connectionParameters": {
+            "host": names.writing_name(primary.service_id),
+            "user": "streaming_replica",
+            "dbname": "postgres",
+            "sslmode": "verify-full",
+        },
+        "sslKey": {"name": certificate, "key": "tls.key"},
+        "sslCert": {"name": certificate, "key": "tls.crt"},
+        "sslRootCert": {"name": authority, "key": "ca.crt"},
+    }
+    return {
+        "bootstrap": {"recovery": {"source": _PRIMARY, "volumeSnapshots": {"storage": snapshot}}},
+        "externalClusters": [source],
+        "replica": {"enabled": True, "source": _PRIMARY},
+    }
+
+
+def certificates(server_names: list[str], primary: Primary | None) -> dict[str, Any]:
+    """Return the names in the server's certificate, and for a replica the authority that issues it."""
+    found: dict[str, Any] = {"serverAltDNSNames": server_names} if server_names else {}
+    if primary is not None:
+        authority = names.authority_name(primary.service_id)
+        found |= {"serverCASecret": authority, "clientCASecret": authority}
+    return {"certificates": found} if found else {}

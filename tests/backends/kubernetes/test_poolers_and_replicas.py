@@ -1,0 +1,133 @@
+"""Standbys, read replicas and poolers, over an API server in memory: what is applied, and what is left."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.backends.interface.values import Primary
+from ramet.backends.kubernetes import poolers
+from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.errors import Failed
+from ramet.model.high_availability import NO_STANDBYS, Standbys
+from ramet.model.size import Size
+from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.servers import SHARED
+
+NAME = "ramet-abcdefghij"
+SIZED = replace(SHARED, size=Size(500, 2), host="ramet-replica001.services.svc")
+REPLICAS = [
+    replace(SIZED, service_id=name, port=port, primary=Primary("abcdefghij", 15432, "replica001", 15450))
+    for name, port in (("replica001", 15440), ("replica002", 15441))
+]
+MADE = tuple[FakeCluster, KubernetesBackend]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[MADE]:
+    """Return a cluster with a service, whose servers ask every client for a password."""
+    monkeypatch.setattr(poolers, "ensure_pooler_role_of", lambda paths: None)
+    monkeypatch.setattr(poolers.KubernetesPoolers, "check_database", lambda self, server: None)
+    with in_cluster() as (found, place):
+        found.answer = lambda pod, command, stdin: (
+            "t\n",
+            "fe_sendauth: no password supplied",
+            int("-wXAtc" in command),
+        )
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(SHARED)
+        backend.servers.open(SHARED)
+        yield found, backend
+
+
+def test_standbys_are_instances_and_go_again(made: MADE) -> None:
+    found, backend = made
+    server = replace(SHARED, standbys=Standbys(2))
+    backend.replicas.check_standbys(server.standbys)
+    backend.replicas.set_standbys(server, 0)
+    spec = found.objects[("clusters", NAME)]["spec"]
+    assert (spec["instances"], spec["enablePDB"]) == (3, True)
+    assert backend.replicas.set_standbys(server, 0) == "1 volumes are there, and 3 are wanted"
+    for n in (2, 3):
+        labels = {"cnpg.io/cluster": NAME}
+        found.put("persistentvolumeclaims", {"metadata": {"name": f"{NAME}-{n}", "labels": labels}})
+    assert backend.replicas.set_standbys(server, 5) is None
+    backend.replicas.set_standbys(SHARED, 0)
+    assert found.objects[("clusters", NAME)]["spec"]["instances"] == 1
+    assert SHARED.standbys == NO_STANDBYS
+
+
+def test_replicas_begin_with_a_snapshot_and_have_one_endpoint(made: MADE) -> None:
+    found, backend = made
+    for _ in range(2):
+        assert all(backend.replicas.create(one) for one in REPLICAS)
+    assert ("volumesnapshots", "ramet-replica002-seed") in found.objects
+    for one in REPLICAS:
+        backend.servers.start(one, clients=True)
+        assert backend.servers.await_ready(one, 5).ready
+        backend.servers.open(one)
+        assert backend.servers.inspect(one).follows
+    backend.replicas.start_balancer(REPLICAS, 15450)
+    service = found.objects[("services", "ramet-replica001")]["spec"]
+    assert service["ports"][0]["port"] == 15450
+    assert service["selector"] == {"ramet/replica-set": "replica001", "cnpg.io/instanceRole": "primary"}
+    assert ("services", "ramet-replica002") not in found.objects
+    assert not [name for kind, name in found.objects if kind == "volumesnapshots"]
+    cluster = found.objects[("clusters", "ramet-replica002")]
+    assert cluster["spec"]["storage"]["size"] == "10Gi"
+    assert cluster["metadata"]["labels"] == {"ramet/service": "replica002"}
+    for one in REPLICAS:
+        backend.servers.stop(one)
+        backend.servers.destroy(one.service_id)
+    assert not [name for _, name in found.objects if "replica" in name]
+
+
+def test_no_replica_is_made_while_its_service_is_down(made: MADE) -> None:
+    found, backend = made
+    found.remove("pods", f"{NAME}-1")
+    eventually(lambda: not backend.replicas.create(REPLICAS[0]))
+    assert ("clusters", "ramet-replica001") not in found.objects
+
+
+def pooled(found: FakeCluster) -> list[str]:
+    return sorted(kind for kind, name in found.objects if "pooler" in name)
+
+
+def test_a_pooler_has_its_own_objects_and_goes_with_its_server(made: MADE) -> None:
+    found, backend = made
+    server = replace(SHARED, pooler_port=15460)
+    for _ in range(2):
+        backend.poolers.start([server], 15460)
+    assert pooled(found) == ["configmaps", "deployments", "pods", "services"]
+    assert found.objects[("services", f"{NAME}-pooler")]["spec"]["ports"][0]["port"] == 15460
+    assert backend.poolers.serves(server.service_id)
+    asked = len(found.requests)
+    assert backend.poolers.serves(server.service_id)
+    assert len(found.requests) == asked
+    backend.servers.stop(server)
+    assert pooled(found) == []
+    assert not backend.poolers.serves(server.service_id)
+
+
+def test_a_pooler_of_a_set_leads_to_all_of_its_servers(made: MADE) -> None:
+    found, backend = made
+    for one in REPLICAS:
+        backend.replicas.create(one)
+    backend.poolers.start(REPLICAS, 15461)
+    text = found.objects[("configmaps", "ramet-replica001-pooler")]["data"]["pgbouncer.ini"]
+    assert "tsdb = host=ramet-replica001-rw,ramet-replica002-rw " in text
+    backend.poolers.stop("replica001")
+    assert pooled(found) == []
+
+
+def test_a_pooler_that_cannot_start_says_so_at_once(made: MADE) -> None:
+    found, backend = made
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
+    statuses = [{"name": "pgbouncer", "state": waiting}]
+    labels = {"ramet/service": SHARED.service_id, "ramet/pooler": SHARED.service_id}
+    status = {"phase": "Pending", "containerStatuses": statuses}
+    found.put("pods", {"metadata": {"name": f"{NAME}-pooler-1", "labels": labels}, "status": status})
+    with pytest.raises(Failed, match="cannot start") as failed:
+        backend.poolers.start([replace(SHARED, pooler_port=1)], 15460)
+    assert "no such image" in failed.value.details
