@@ -58,6 +58,21 @@ def test_sleep_is_set_shown_and_removed(visitor: Visitor) -> None:
     assert visitor.named("shop").sleep_after_seconds is None
 
 
+def test_new_services_and_forks_get_what_the_form_says(visitor: Visitor) -> None:
+    visitor.sign_in()
+    assert 'name="sleep_after"' in visitor.see("/console/new")
+    kept = {"sleep_after": "0.5", "ttl": "3", "labels": "team=a"}
+    assert visitor.send("/console/new", name="dozing", service_type="POSTGRES", **kept).status_code == 200
+    eventually(lambda: visitor.named("dozing").ready_at is not None)
+    visitor.send(f"{base(visitor.named('dozing'))}/fork", strategy="NOW", name="child", **kept)
+    for name in ("dozing", "child"):
+        made = visitor.named(name)
+        assert (made.sleep_after_seconds, made.labels) == (1800, {"team": "a"})
+        assert made.life_span is not None
+    answer = visitor.send("/console/new", name="other", service_type="POSTGRES", sleep_after="soon")
+    assert (answer.status_code, 'id="wrong-sleep_after"' in answer.text) == (422, True)
+
+
 def test_an_announced_end_is_on_the_page_and_in_the_list(visitor: Visitor) -> None:
     visitor.sign_in()
     service, plane = visitor.ready(), visitor.world.runtime.plane

@@ -13,6 +13,7 @@ from ramet.control.plane import utc_now
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import CreateRequest
+from ramet.control.sleep import set_sleep
 from ramet.errors import Failed
 from ramet.followers.observation import Observing
 from ramet.followers.verbs import FollowRequest, follow_service, promote_service
@@ -91,7 +92,7 @@ def test_keys_sessions_and_repeated_requests_continue(world: World, new: World, 
     assert len(services.list_services(new.plane, world.project.id)) == 2
 
 
-def test_life_spans_labels_protection_and_the_limits_of_the_project_come_back(
+def test_life_spans_sleep_labels_protection_and_the_limits_of_the_project_come_back(
     world: World, new: World, secrets: Path
 ) -> None:
     shop, project_id = world.create("shop"), world.project.id
@@ -100,11 +101,15 @@ def test_life_spans_labels_protection_and_the_limits_of_the_project_come_back(
     set_protection(world.plane, project_id, shop.id, protected=True)
     set_labels(world.plane, project_id, shop.id, {"team": "a", "pr": "42"})
     extend_service(world.plane, project_id, fork.id, LifeTerms(ttl_seconds=7200, idle_ttl_seconds=600))
+    set_sleep(world.plane, project_id, fork.id, 900)
+    world.worker.run_until_idle()
     for service in services.list_services(world.plane, project_id):
         archive(world, service.id)
     recover(new, collect(world.store, secrets, utc_now()))
     before, found = ({one.name: one for one in services.list_services(each.plane, project_id)} for each in (world, new))
     assert (found["shop"].protected, found["shop"].labels) == (True, {"team": "a", "pr": "42"})
+    slept, sleeps = before[fork.name], found[fork.name]
+    assert (sleeps.sleep_after_seconds, sleeps.server_port, status_of(sleeps)) == (900, slept.server_port, Status.READY)
     granted, came_back = (made[fork.name].life_span for made in (before, found))
     assert granted is not None
     assert came_back == granted.as_granted

@@ -17,6 +17,7 @@ from ramet.control.life_spans import extend_service
 from ramet.control.poolers import enable_pooler
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
+from ramet.control.replication import set_wal_level
 from ramet.control.requests import ForkRequest
 from ramet.control.services import (
     delete_service,
@@ -27,7 +28,8 @@ from ramet.control.services import (
     stop_service,
     update_password,
 )
-from ramet.errors import Invalid, WrongState
+from ramet.control.sleep import set_sleep, submit_sleep
+from ramet.errors import Exhausted, Invalid, WrongState
 from ramet.ids import new_id
 from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
@@ -37,6 +39,7 @@ from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.timestamps import rfc3339
+from ramet.model.wal_level import WalLevel, wal_level_of
 from ramet.operations.procedure import Procedure, Wait
 from ramet.operations.worker import Worker
 from ramet.procedures.servers import server_of
@@ -354,6 +357,67 @@ def test_a_second_restore_waits_for_the_first(world: World, shop: Service) -> No
     assert status_of(seen(world, shop.id)) is Status.READY
     with pytest.raises(WrongState, match="is under way"):
         verbs.restore_service(world.plane, world.project.id, shop.id, request)
+
+
+def test_nothing_that_the_exchange_decides_is_changed_meanwhile(world: World, shop: Service) -> None:
+    verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=now(world)))
+    changes: list[Callable[[], object]] = [
+        lambda: set_sleep(world.plane, world.project.id, shop.id, 900),
+        lambda: set_wal_level(world.plane, world.project.id, shop.id, WalLevel.LOGICAL),
+    ]
+    for change in changes:
+        with pytest.raises(WrongState, match="is under way"):
+            change()
+    world.worker.run_until_idle()
+    for change in changes:
+        change()
+        world.worker.run_until_idle()
+    assert wal_level_of(seen(world, shop.id).settings) is WalLevel.LOGICAL
+
+
+def test_states_before_of_the_same_second_have_names_of_their_own(world: World, shop: Service) -> None:
+    before, at = now(world), world.plane.clock()
+    plane = replace(world.plane, clock=lambda: at)
+    for _ in range(3):
+        verbs.restore_service(plane, world.project.id, shop.id, RestoreRequest(target_time=before))
+        world.worker.run_until_idle()
+    names = {one.name for one in list_services(world.plane, world.project.id)}
+    stem = f"shop-before-restore-{at:%Y%m%d-%H%M%S}"
+    assert names == {"shop", stem, f"{stem}-2", f"{stem}-3"}
+
+
+def test_no_limit_of_the_project_refuses_a_restore_and_the_state_before_counts(world: World, shop: Service) -> None:
+    world.projects.change_limits(world.project.id, {"max_services": 1})
+    found = restore(world, shop, RestoreRequest(target_time=now(world)))
+    assert found.error is None
+    with pytest.raises(Exhausted, match="may have 1 services, and would have 3"):
+        world.create("other")
+    delete_service(world.plane, world.project.id, str(found.previous_service_id))
+    world.worker.run_until_idle()
+    with pytest.raises(Exhausted, match="would have 2"):
+        world.create("other")
+
+
+@pytest.mark.parametrize("asleep", [False, True])
+def test_a_service_that_falls_asleep_is_restored_awake_and_may_sleep_again(
+    world: World, shop: Service, asleep: bool
+) -> None:
+    set_sleep(world.plane, world.project.id, shop.id, 900)
+    world.worker.run_until_idle()
+    before = now(world)
+    world.backend.commit(shop.id, "mistake")
+    if asleep:
+        assert submit_sleep(world.plane, shop.id)
+        world.worker.run_until_idle()
+    found = restore(world, shop, RestoreRequest(target_time=before))
+    after = seen(world, shop.id)
+    assert (found.error, status_of(after), after.asleep) == (None, Status.READY, False)
+    assert world.backend.values(shop.id) == ["one"]
+    assert (after.sleep_after_seconds, after.server_port) == (900, seen(world, shop.id).server_port)
+    assert submit_sleep(world.plane, shop.id)
+    world.worker.run_until_idle()
+    previous = seen(world, str(found.previous_service_id))
+    assert (previous.sleep_after_seconds, status_of(previous)) == (None, Status.PAUSED)
 
 
 def pause(world: World, service: Service) -> None:

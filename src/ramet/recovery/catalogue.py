@@ -25,6 +25,7 @@ from ramet.model.upstream import Upstream
 _OF_SET = "id name environment host port pooler_port created_at"
 _OF_SERVICE = f"""
     {_OF_SET} project_id region_code service_type pg_major settings archive_gaps archived_as protected labels upstream
+    sleep_after_seconds server_port
 """
 
 
@@ -47,6 +48,7 @@ class ServiceEntry(Struct, frozen=True, kw_only=True):
     """A service. Its roles and their passwords are in its base backups. `archived`: it has base backups.
 
     They are in the archive under the name `archived_as`, None for the id. `upstream` is the source that it follows.
+    With `sleep_after_seconds` its server has a port of its own, `server_port`.
     """
 
     id: str
@@ -73,6 +75,8 @@ class ServiceEntry(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     life_span: LifeSpan | None = None
     upstream: Upstream | None = None
+    sleep_after_seconds: int | None = None
+    server_port: int | None = None
 
     @property
     def archive_name(self) -> str:

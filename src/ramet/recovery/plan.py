@@ -91,6 +91,12 @@ def _adapted(plane: Plane, entry: ServiceEntry) -> tuple[ServiceEntry, list[str]
         differences.append(
             f"{entry.name}: this host is smaller, so it gets {entry.cpu_millis} millis of CPU and {entry.memory_gbs} GB"
         )
+    try:
+        if entry.sleep_after_seconds is not None:
+            plane.backend.endpoints.check()
+    except (Invalid, Failed) as error:
+        entry = replace(entry, sleep_after_seconds=None, server_port=None)
+        differences.append(f"{entry.name}: it does not fall asleep: {error}")
     obstacles = {each.id: _obstacle(plane, entry, each) for each in entry.replica_sets}
     differences += [
         f"{entry.name}: its read replica set {each.name} is not made again: {obstacles[each.id]}"
@@ -124,6 +130,8 @@ def _least(wanted: int | None, largest: int | None) -> int | None:
 def _ports(entry: ServiceEntry) -> Iterable[tuple[int, str]]:
     """Yield each port of a service, with the name of what has it."""
     yield entry.port, entry.name
+    if entry.server_port is not None:
+        yield entry.server_port, f"the server of {entry.name}"
     if entry.pooler_port is not None:
         yield entry.pooler_port, f"the pooler of {entry.name}"
     for each in entry.replica_sets:
@@ -164,5 +172,6 @@ def _renumbered(entry: ServiceEntry, new: dict[int, int]) -> ServiceEntry:
         )
         for each in entry.replica_sets
     ]
-    pooler_port = None if entry.pooler_port is None else of(entry.pooler_port)
-    return replace(entry, port=of(entry.port), pooler_port=pooler_port, replica_sets=tuple(sets))
+    others = {"server_port": entry.server_port, "pooler_port": entry.pooler_port}
+    renumbered = {name: None if port is None else of(port) for name, port in others.items()}
+    return replace(entry, port=of(entry.port), replica_sets=tuple(sets), **renumbered)

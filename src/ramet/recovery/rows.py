@@ -63,7 +63,7 @@ def _insert(plane: Plane, tx: sa.Connection, entry: ServiceEntry, secrets: Secre
 
 
 def _try_again(tx: sa.Connection, service: Service, entry: ServiceEntry) -> Service:
-    columns = {"port": entry.port, "pooler_port": entry.pooler_port}
+    columns = {"port": entry.port, "pooler_port": entry.pooler_port, "server_port": entry.server_port}
     services.update_service(tx, service.id, failed_at=None, failure=None, **columns)
     for each in entry.replica_sets:
         nodes = [list(node) for node in each.nodes]

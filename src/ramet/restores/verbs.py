@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, count
 from typing import Any
 
 import msgspec
@@ -194,7 +195,6 @@ def _accept(
         plan = recheck(plane, tx, plan, wanted)
         current = find_service(plane, tx, project_id, service_id, lock=True)
         _check(tx, current, verb, request.confirm)
-        before = f"-before-restore-{plane.clock():%Y%m%d-%H%M%S}"
         state = RestoreState(
             **asdict(state_of(tx, plan, wanted)),
             verb=verb,
@@ -203,7 +203,7 @@ def _accept(
             snapshot_id=new_id(),
             previous_id=new_id(),
             pg_major=current.pg_major,
-            previous_name=suffixed(current.name, before) if request.keeps else None,
+            previous_name=_name_of_previous(plane, tx, current) if request.keeps else None,
             free_ports=tuple(ports),
             target_text=wanted.target_time,
             key=None if key is None else _digest(key),
@@ -217,6 +217,14 @@ def _accept(
     if accepted is None:
         raise AssertionError("BUG: the operation was just submitted")
     return _shown(accepted)
+
+
+def _name_of_previous(plane: Plane, tx: sa.Connection, service: Service) -> str:
+    """Return a name for the state before that no service of the project has."""
+    taken = {one.name for one in services.all_live_services(tx) if one.project_id == service.project_id}
+    suffix = f"-before-restore-{plane.clock():%Y%m%d-%H%M%S}"
+    suffixes = chain([suffix], (f"{suffix}-{number}" for number in count(2)))
+    return next(name for each in suffixes if (name := suffixed(service.name, each)) not in taken)
 
 
 def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) -> None:

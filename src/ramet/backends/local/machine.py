@@ -11,7 +11,7 @@ from functools import cached_property
 import psutil
 
 from ramet.backends.interface.values import Server
-from ramet.backends.local.endpoints.endpoints import LocalEndpoints
+from ramet.backends.local.endpoints.endpoints import LocalEndpoints, control_of
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
@@ -83,6 +83,7 @@ class LocalHost:
             ("tls", installations.describe_tls()),
             ("read-only", read_only_module.describe(installations)),
             ("poolers", describe_pgbouncer()),
+            ("endpoints", control_of(self.instances).describe()),
             ("limits", self.instances.limits.describe()),
             ("quotas", self.instances.quotas.describe()),
             ("servers", f"They run as the user {self.instances.account.name}."),

@@ -20,7 +20,7 @@ from ramet.console.views.forms import (
     span_of,
     split_size,
 )
-from ramet.console.views.life_spans import kept_fields
+from ramet.console.views.life_spans import KEPT, kept_fields
 from ramet.console.views.restore_window import restore_view
 from ramet.control.fork_estimates import estimate_fork
 from ramet.control.fork_reports import fork_report
@@ -32,7 +32,7 @@ from ramet.errors import Error, Invalid
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy
 from ramet.model.service import Service, fork_name
 
-_ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", "ttl", "idle_ttl", "labels")
+_ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", *KEPT)
 
 
 @read("/services/{service_id:str}/fork", sync_to_thread=True)

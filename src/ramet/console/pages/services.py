@@ -19,6 +19,7 @@ from ramet.console.views.forms import (
     wal_level_of_form,
     wanted_major,
 )
+from ramet.console.views.life_spans import kept_fields
 from ramet.console.views.pagination import paginate
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import create_service, list_services
@@ -90,7 +91,9 @@ def _create_request(values: Mapping[str, str]) -> CreateRequest:
     chosen = values.get("service_type", "")
     if chosen not in tuple(ServiceType):
         raise Invalid("INVALID_FIELD", f"The type must be one of {', '.join(ServiceType)}")
-    return create_request(values, service_type=ServiceType(chosen), wal_level=wal_level_of_form(values))
+    return create_request(
+        values, service_type=ServiceType(chosen), wal_level=wal_level_of_form(values), **kept_fields(values)
+    )
 
 
 def create_request(values: Mapping[str, str], **more: Any) -> CreateRequest:

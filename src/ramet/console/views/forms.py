@@ -68,6 +68,10 @@ class Form:
         """Return the problem of a field, or an empty text."""
         return self.problems.get(name, "")
 
+    def has(self, *names: str) -> bool:
+        """Tell whether one of the fields has a value or a problem."""
+        return any(self[name] or self.problem(name) for name in names)
+
 
 def refused(values: Mapping[str, str], error: Error) -> Form:
     """Return a form with an error at the field that caused it."""

@@ -8,6 +8,7 @@ from ramet.model import sleep
 from ramet.model.life_span import LEAST_SECONDS, MOST_SECONDS, LifeTerms
 from ramet.model.service import Service
 
+KEPT = ("ttl", "idle_ttl", "sleep_after", "labels")
 _SECONDS_PER_HOUR = 3600
 
 
@@ -24,7 +25,7 @@ def kept_values(service: Service) -> Mapping[str, str]:
 
 def kept_fields(values: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a request for a new service. Raises Invalid."""
-    return {"life": terms_of(values), "labels": labels_of(values)}
+    return {"life": terms_of(values), "labels": labels_of(values), "sleep_after_seconds": sleep_after_of(values)}
 
 
 def terms_of(values: Mapping[str, str]) -> LifeTerms:

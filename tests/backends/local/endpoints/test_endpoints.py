@@ -37,6 +37,7 @@ def made(backend: LocalBackend) -> Iterator[Server]:
     yield found
     destroy_all(backend)
     assert not backend.endpoints.control.runs()
+    assert "every server has its own endpoint" in dict(backend.host.describe())["endpoints"]
 
 
 @pytest.fixture
@@ -65,6 +66,7 @@ def ask(server: Server) -> object:
 
 def test_fifty_clients_at_once_wait_for_a_server_that_sleeps(backend: LocalBackend, server: Server) -> None:
     assert ask(server) == (42,)
+    assert dict(backend.host.describe())["endpoints"].endswith("services that fall asleep: 1.")
     eventually(lambda: backend.endpoints.fall_asleep(server))
     assert backend.endpoints.fall_asleep(server)  # again, as after a crash
     assert not backend.servers.inspect(server).serving

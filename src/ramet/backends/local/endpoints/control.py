@@ -59,6 +59,17 @@ class Control:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
+    def describe(self) -> str:
+        """Say in one sentence which endpoints the process has."""
+        pid = self._daemon.running() if self.home.is_dir() else None
+        if pid is None:
+            return "No service falls asleep, so that every server has its own endpoint."
+        try:
+            count = len(self._exchange({"do": "known"}, _ANSWER_SECONDS)["services"])
+        except OSError as error:
+            return f"The process {pid}, which has the endpoints of services that fall asleep, does not answer: {error}."
+        return f"The process {pid} has the endpoints of services that fall asleep: {count}."
+
     def runs(self) -> bool:
         """Tell whether the process runs."""
         return self.home.is_dir() and self._daemon.running() is not None
