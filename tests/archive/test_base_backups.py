@@ -164,6 +164,13 @@ def test_the_description_says_what_it_was_given(tree: Path) -> None:
     assert parse_backup_info(INFO.backup_id, INFO.dump()) == INFO
 
 
+def test_what_the_cloud_tools_of_barman_write_is_read_and_nothing_while_they_are_at_it() -> None:
+    written = INFO.dump().replace(b"size=12345\n", b"size=None\ncluster_size=12345\n")
+    assert parse_backup_info(INFO.backup_id, written) == INFO
+    begun = written.replace(b"status=DONE", b"status=STARTED").replace(b"end_time=2026", b"end_time=None\nx=2026")
+    assert parse_backup_info(INFO.backup_id, begun) is None
+
+
 def test_a_description_without_a_field_is_refused_by_its_name() -> None:
     shortened = b"".join(line for line in INFO.dump().splitlines(keepends=True) if not line.startswith(b"end_wal="))
     with pytest.raises(ValueError, match="lacks end_wal"):

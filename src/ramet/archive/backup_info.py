@@ -56,9 +56,15 @@ class BackupInfo:
         return "".join(f"{name}={value}\n" for name, value in fields.items()).encode()
 
 
-def parse_backup_info(backup_id: str, content: bytes) -> BackupInfo:
-    """Return what a file says. Raises ValueError, with the field, when it cannot be used."""
+def parse_backup_info(backup_id: str, content: bytes) -> BackupInfo | None:
+    """Return what a file says; None while the backup is under way, or failed.
+
+    Barman writes the file also before a backup, and its cloud tools know the size of the cluster only. Raises
+    ValueError, with the field, when it cannot be used.
+    """
     fields = dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
+    if fields.get("status", DONE) != DONE:
+        return None
     try:
         label = fields.get("backup_label", "None")
         return BackupInfo(
@@ -73,7 +79,7 @@ def parse_backup_info(backup_id: str, content: bytes) -> BackupInfo:
             end_lsn=fields["end_xlog"],
             begin_segment=fields["begin_wal"],
             end_segment=fields["end_wal"],
-            size_bytes=int(fields["size"]),
+            size_bytes=int(fields["size"] if fields["size"] != "None" else fields["cluster_size"]),
             label="" if label == "None" else ast.literal_eval(label),
             status=fields["status"],
         )

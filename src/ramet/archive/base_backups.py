@@ -18,7 +18,7 @@ from typing import IO, cast
 import msgspec
 
 from ramet.archive import layout
-from ramet.archive.backup_info import DONE, BackupInfo, parse_backup_info
+from ramet.archive.backup_info import BackupInfo, parse_backup_info
 from ramet.archive.object_store import Bucket
 from ramet.errors import Failed
 
@@ -45,7 +45,7 @@ class BaseBackups:
         """Return the complete base backups, oldest first."""
         names = filter(layout.is_backup_id, self.bucket.directories(layout.base_prefix(self.server)))
         found = (self.find(backup_id) for backup_id in sorted(names))
-        return [info for info in found if info is not None and info.status == DONE]
+        return [info for info in found if info is not None]
 
     def find(self, backup_id: str) -> BackupInfo | None:
         """Return what a base backup holds, None when its upload is not complete or it is gone."""

@@ -51,11 +51,19 @@ class WalArchive:
 
     def download(self, name: str) -> bytes:
         """Return the content of a WAL file. Raises Failed when it is missing or damaged."""
-        compressed = self.bucket.read(layout.wal_key(self.server, name))
-        if compressed is None:
+        return self.decompressed(name, self.compressed(name))
+
+    def compressed(self, name: str) -> bytes:
+        """Return a WAL file as it is stored. Raises Failed when it is missing."""
+        found = self.bucket.read(layout.wal_key(self.server, name))
+        if found is None:
             raise Failed("ARCHIVE_INCOMPLETE", f"The archive {self.bucket.url} lacks {name} of service {self.server}")
+        return found
+
+    def decompressed(self, name: str, stored: bytes) -> bytes:
+        """Return the content of what is stored of a WAL file. Raises Failed when that is damaged."""
         try:
-            content = gzip.decompress(compressed)
+            content = gzip.decompress(stored)
         except (OSError, EOFError, zlib.error):
             content = b""
         if not content:
