@@ -22,6 +22,7 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.inventory import Inventory
 from ramet.backends.kubernetes.backend import KubernetesBackend, open_kubernetes
 from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.backends.kubernetes.store_access import store_access
 from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.inventory import LocalInventory
@@ -193,6 +194,7 @@ def kubernetes_backend(settings: Settings) -> KubernetesBackend:
         extensions=settings.kubernetes_extensions,
         pooler_image=settings.kubernetes_pooler_image,
         fork_egress=settings.kubernetes_fork_egress,
+        archive=store_access(settings.archive_url),
     )
     return open_kubernetes(site, settings.kubeconfig)
 

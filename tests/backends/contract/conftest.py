@@ -1,15 +1,34 @@
 """Each backend in turn, empty."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.backends.contract.elsewhere import Elsewhere
-from tests.backends.contract.grounds import GROUNDS, Ground
+from tests.backends.contract.grounds import GROUNDS, REFUSED, Ground
 from tests.lanes import parameters
 
 
-@pytest.fixture(scope="session", params=parameters(GROUNDS))
+def _grounds() -> list[Any]:
+    """Return the names of the grounds; those of a cluster are for script/kubernetes test."""
+    in_cluster = pytest.param("kubernetes", marks=[pytest.mark.kubernetes, pytest.mark.slow])
+    return [in_cluster if one.values == ("kubernetes",) else one for one in parameters(GROUNDS)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Drop what a backend is declared to refuse: `test_refused.py` tries that instead."""
+    items[:] = [item for item in items if not _is_refused(item)]
+
+
+def _is_refused(item: pytest.Item) -> bool:
+    grounds = getattr(item, "callspec", None)
+    used = set(grounds.params.values()) if grounds is not None and item.path.parent.name == "contract" else set()
+    names = {item.path.stem, item.name.partition("[")[0]}
+    return any(names & refused.keys() for name, refused in REFUSED.items() if name in used)
+
+
+@pytest.fixture(scope="session", params=_grounds())
 def ground_of_backend(request: pytest.FixtureRequest) -> Iterator[Ground]:
     """A backend for the whole session."""
     with GROUNDS[request.param]() as made:
@@ -23,7 +42,7 @@ def ground(ground_of_backend: Ground) -> Iterator[Ground]:
     ground_of_backend.clear()
 
 
-@pytest.fixture(params=parameters(GROUNDS))
+@pytest.fixture(params=_grounds())
 def own_ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     """A backend for one test, which may stop all of it."""
     with GROUNDS[request.param]() as made:

@@ -3,8 +3,10 @@
 Another backend needs its own `Ground`, and its row in `GROUNDS`.
 """
 
+import os
+import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
@@ -12,10 +14,15 @@ from typing import Protocol
 
 import psycopg
 
+from harness.kubernetes.layout import NODE_ADDRESS, S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET, kubeconfig
+from harness.kubernetes.objects import namespace
 from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Primary, Server, SnapshotFacts, Source
+from ramet.backends.kubernetes.backend import open_kubernetes
+from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.backends.kubernetes.store_access import StoreAccess
 from ramet.backends.local.volumes.image import why_impossible
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.ids import new_id
@@ -27,6 +34,8 @@ from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.contract.elsewhere import Elsewhere, InMemory, real_server
 from tests.backends.local.forks import make_backend
 from tests.backends.local.hosts import connect
+
+_NODE_PORTS = range(30000, 32768)
 
 
 class Client(Protocol):
@@ -41,6 +50,9 @@ class Client(Protocol):
 
 class Ground:
     """A backend with its clients. All that it makes is destroyed by `clear`."""
+
+    host = "localhost"
+    new_port = staticmethod(free_port)
 
     def __init__(
         self,
@@ -63,12 +75,12 @@ class Ground:
             service_type=ServiceType.POSTGRES,
             environment=Environment.DEV,
             size=Size(),
-            host="localhost",
-            port=free_port(),
+            host=self.host,
+            port=self.new_port(),
             pg_major=self.backend.host.default_pg_major(ServiceType.POSTGRES),
             verifier=scram_verifier(password),
-            pooler_port=free_port() if has_pooler else None,
-            primary=None if primary is None else Primary(primary.service_id, primary.port),
+            pooler_port=self.new_port() if has_pooler else None,
+            primary=None if primary is None else Primary(primary.service_id, primary.port, service_id, self.new_port()),
         )
 
     def create(self, *values: str, has_pooler: bool = False) -> Server:
@@ -153,7 +165,7 @@ class PostgresClient:
             return [str(row[0]) for row in connection.execute("SELECT value FROM ledger ORDER BY n").fetchall()]
 
     def _connect(self, server: Server) -> psycopg.Connection[tuple[object, ...]]:
-        return connect(server, self._passwords[server.service_id], sslmode="prefer")
+        return connect(server, self._passwords[server.service_id], sslmode="prefer", host=server.host)
 
 
 @contextmanager
@@ -174,4 +186,58 @@ def on_this_host() -> Iterator[Ground]:
         yield Ground(backend, PostgresClient(passwords), passwords, lambda: real_server(major))
 
 
-GROUNDS: dict[str, Callable[[], AbstractContextManager[Ground]]] = {"memory": in_memory, "local": on_this_host}
+class InCluster(Ground):
+    """A namespace of the cluster of script/kubernetes; its services are reached by ports of the node."""
+
+    host = NODE_ADDRESS
+
+    @staticmethod
+    def new_port() -> int:
+        """Return a port of the node."""
+        return random.choice(_NODE_PORTS)
+
+
+@contextmanager
+def on_kubernetes() -> Iterator[Ground]:
+    """Give the backend for Kubernetes, with an archive."""
+    passwords: dict[str, Secret] = {}
+    with namespace() as name:
+        site = Site(
+            name,
+            image="ramet.test/postgresql:{major}",
+            majors=(15,),
+            volume_gbs=1,
+            pooler_image="ramet.test/pgbouncer:1.24",
+            exposure=Exposure.NODEPORT,
+            archive=StoreAccess(
+                f"s3://{S3_BUCKET}/{name}", S3_ENDPOINT, "us-east-1", Secret(S3_KEY), Secret(S3_SECRET)
+            ),
+        )
+        os.environ |= {"AWS_ENDPOINT_URL": S3_ENDPOINT, "AWS_ACCESS_KEY_ID": S3_KEY, "AWS_SECRET_ACCESS_KEY": S3_SECRET}
+        with closing(open_kubernetes(site, kubeconfig())) as backend:
+            yield InCluster(backend, PostgresClient(passwords), passwords, nothing_elsewhere)
+
+
+def nothing_elsewhere() -> AbstractContextManager[Elsewhere]:
+    """Raise AssertionError: nothing here follows a database elsewhere."""
+    raise AssertionError("the backend for Kubernetes refuses sources")
+
+
+GROUNDS: dict[str, Callable[[], AbstractContextManager[Ground]]] = {
+    "memory": in_memory,
+    "local": on_this_host,
+    "kubernetes": on_kubernetes,
+}
+# What a backend refuses, by the tests, or modules of them, that are not run for it; test_refused.py holds it to that.
+REFUSED = {
+    "kubernetes": {
+        "test_endpoints": "endpoints",
+        "test_followers": "followers",
+        "test_replacements": "replacements",
+        "test_sources": "sources",
+        "test_upgrades": "upgrades",
+        "test_a_server_with_another_id_continues_the_archive_under_its_name": "upgrades",
+        # The services are the cluster's: they outlive Ramet.
+        "test_all_servers_are_stopped_at_once": "host.stop_all",
+    }
+}

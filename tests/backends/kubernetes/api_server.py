@@ -112,6 +112,8 @@ class FakeCluster:
         if plural == "deployments" and ("pods", f"{name}-1") not in self.objects:
             labels = found["spec"]["template"]["metadata"]["labels"]
             self.put("pods", {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()})
+        if plural == "pods" and "status" not in found:
+            self.put(plural, {**found, "status": running_pod()})
         if plural == "clusters":
             self._operate_cluster(name, found)
 
@@ -276,7 +278,7 @@ class _Exec:
 
     def _input(self) -> str:
         """Return all that the program gets to read."""
-        return b"".join(self._messages()).decode() if self._has_input else ""
+        return b"".join(self._messages()).decode(errors="replace") if self._has_input else ""
 
     def _answer(self, out: str, errors: str, code: int) -> None:
         self._write(self._socket.send(Message(b"\1" + out.encode())))

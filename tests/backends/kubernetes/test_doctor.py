@@ -1,11 +1,14 @@
 """What `ramet doctor` says of a cluster."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from ramet.archive.object_store import open_bucket
 from ramet.backends.kubernetes import doctor
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.store_access import StoreAccess
 from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
 
 _DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
@@ -28,11 +31,34 @@ def test_an_empty_cluster_lacks_storage(cluster: tuple[FakeCluster, Place]) -> N
 
 def test_a_snapshot_class_must_be_of_the_driver_of_the_volumes(cluster: tuple[FakeCluster, Place]) -> None:
     found, place = cluster
-    found.put("storageclasses", {"metadata": {"name": "fast", "annotations": _DEFAULT}, "provisioner": "fast.csi"})
+    found.put(
+        "storageclasses",
+        {
+            "metadata": {"name": "fast", "annotations": _DEFAULT},
+            "provisioner": "fast.csi",
+            "allowVolumeExpansion": True,
+        },
+    )
     other = {"metadata": {"name": "slow", "annotations": _DEFAULT_SNAPSHOTS}, "driver": "slow.csi"}
     found.put("volumesnapshotclasses", other)
     assert "slow of slow.csi" in dict(doctor.examine(place))["snapshots"]
     found.put("volumesnapshotclasses", {**other, "driver": "fast.csi"})
     rows = dict(doctor.examine(place))
-    assert rows["storage"] == "Volumes of class fast, by fast.csi, of 10 GiB."
+    assert rows["storage"] == "Volumes of class fast, by fast.csi, of 10 GiB. They can grow."
     assert rows["snapshots"] == "Forks begin with snapshots of class slow, by fast.csi."
+
+
+def test_what_archive_and_operator_lack_is_said(tmp_path: Path) -> None:
+    with in_cluster(archive=StoreAccess("s3://bucket")) as (found, place):
+        place.__dict__["bucket"] = open_bucket(f"file://{tmp_path}")
+        found.put(
+            "persistentvolumeclaims", {"metadata": {"name": "x", "annotations": {"cnpg.io/operatorVersion": "1.31.0"}}}
+        )
+        rows = dict(doctor.examine(place))
+        assert rows["archive"].startswith("file://")
+        assert "release 1.31.0" in rows["operator"]
+        assert "Forks rely on the code of release 1.30" in rows["operator"]
+        place.__dict__["bucket"] = open_bucket(f"file://{tmp_path}/missing")
+        assert "does not exist" in dict(doctor.examine(place))["archive"]
+    with in_cluster() as (_, place):
+        assert dict(doctor.examine(place))["archive"].startswith("None: RAMET_ARCHIVE_URL is not set")

@@ -8,11 +8,14 @@ import pytest
 import yaml
 
 from ramet.backends.interface.values import Primary
-from ramet.backends.kubernetes import manifests, pgbouncer, policies
+from ramet.backends.kubernetes import archive_manifests, manifests, pgbouncer, policies
+from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.manifests import Manifest
 from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.backends.kubernetes.store_access import StoreAccess
 from ramet.model.high_availability import Standbys
+from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.model.wal_level import WalLevel
@@ -34,10 +37,29 @@ API = [policies.ApiAddress("192.0.2.1", 6443), policies.ApiAddress("2001:db8::1"
 OTHER_REPLICA = replace(REPLICA, service_id="replica002", port=15441)
 TIMESCALE = replace(SHARED, service_type=ServiceType.TIMESERIESDB)
 
+STORE = StoreAccess(
+    "s3://bucket/here", "http://store.test:9000", "eu-1", Secret("not in any manifest"), Secret("nor this")
+)
+WITH_ARCHIVE = replace(SITE, archive=STORE)
+RECOVERIES = {
+    "of-snapshot": Recovery("abcdefghij", snapshot="ramet-abcdefghij-s1", lsn="0/245C070", facts="{}"),
+    "of-base-backup": Recovery("abcdefghij", base_backup_id="20261125T002943", lsn="0/245C070", exclusive=True),
+    "of-archive": Recovery("abcdefghij", base_backup_id="20261125T002943"),
+}
+
 MANIFESTS = {
     "new": manifests.cluster(SHARED, SITE, Phase.CLOSED),
     "open": manifests.cluster(LARGE, OTHER_SITE, Phase.OPEN, volume_size="30Gi"),
     "fork": manifests.cluster(TIMESCALE, SITE, Phase.CLOSED, first=True, volume_size="10Gi"),
+    "archived": manifests.cluster(replace(SHARED, archived_as="elsewhere1"), WITH_ARCHIVE, Phase.OPEN),
+    **{
+        f"recovered-{name}": manifests.cluster(SHARED, WITH_ARCHIVE, Phase.CLOSED, first=True, recovery=found)
+        for name, found in RECOVERIES.items()
+    },
+    "object-store": archive_manifests.object_store(STORE),
+    "object-store-by-role": archive_manifests.object_store(StoreAccess("s3://bucket")),
+    "base-backup": archive_manifests.base_backup("abcdefghij", "20261125"),
+    "wal-reader": archive_manifests.wal_reader("forkfork12", 15, SITE),
     "asleep": manifests.cluster(SHARED, SITE, Phase.CLOSED, asleep=True),
     "standbys": manifests.cluster(replace(SHARED, standbys=Standbys(2, 1)), SITE, Phase.OPEN),
     "replica": manifests.cluster(REPLICA, SITE, Phase.CLOSED, volume_size="30Gi"),
@@ -104,7 +126,9 @@ def test_no_subscription_runs_at_the_first_start_of_a_fork() -> None:
 
 
 def test_a_fork_names_no_snapshot_that_retention_could_delete() -> None:
-    assert set(MANIFESTS["fork"]["spec"]["bootstrap"]) == {"initdb"}
+    for name in ("fork", "archived"):
+        assert set(MANIFESTS[name]["spec"]["bootstrap"]) == {"initdb"}
+        assert "externalClusters" not in MANIFESTS[name]["spec"]
 
 
 def test_a_commit_waits_for_a_standby_that_is_down_only_where_another_one_can_take_its_place() -> None:
@@ -122,3 +146,29 @@ def test_a_pooler_takes_clients_over_tls_only_and_trusts_no_other_server() -> No
 
 def test_no_secret_is_in_a_manifest() -> None:
     assert "not in any manifest" not in yaml.safe_dump([dict(one) for one in MANIFESTS.values()])
+
+
+def test_each_service_has_a_name_of_its_own_in_the_archive_also_a_fork() -> None:
+    for name in RECOVERIES:
+        spec = MANIFESTS[f"recovered-{name}"]["spec"]
+        assert spec["plugins"][0]["parameters"]["serverName"] == SHARED.service_id
+        assert spec["externalClusters"][0]["plugin"]["parameters"]["serverName"] == "abcdefghij"
+    assert MANIFESTS["archived"]["spec"]["plugins"][0]["parameters"]["serverName"] == "elsewhere1"
+
+
+def test_recovery_has_a_source_and_stops_at_a_record_never_at_a_time() -> None:
+    for name in RECOVERIES:
+        recovery = MANIFESTS[f"recovered-{name}"]["spec"]["bootstrap"]["recovery"]
+        assert recovery["source"] == "origin"
+        assert "targetTime" not in recovery["recoveryTarget"]
+
+
+def test_a_base_backup_waits_for_no_spread_checkpoint() -> None:
+    assert MANIFESTS["object-store"]["spec"]["configuration"]["data"]["immediateCheckpoint"]
+
+
+def test_the_keys_of_the_archive_are_in_a_secret_only_and_nowhere_where_pods_have_a_role() -> None:
+    keys = archive_manifests.store_keys(STORE)
+    assert keys is not None
+    assert set(keys["stringData"]) == {"id", "key", "region"}
+    assert archive_manifests.store_keys(StoreAccess("s3://bucket")) is None

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import httpx2
 from httpx2.websockets import HTTPXWSException, WebSocketSession
@@ -57,10 +57,13 @@ class Api:
         self._http = client_adapter.Client(config, parameters)
         self._made: set[str] = set()
 
-    def apply(self, kind: type[Object], manifest: Mapping[str, Any]) -> None:
-        """Make an object as its manifest says, or change it to that (server-side apply)."""
+    def apply(self, kind: type[Object], manifest: Mapping[str, Any], namespace: str | None = None) -> None:
+        """Make an object as its manifest says, or change it to that (server-side apply).
+
+        It goes to the namespace of the service that its name has, unless another is given.
+        """
         name = manifest["metadata"]["name"]
-        here = self.namespaces.of_object(name)
+        here = namespace or self.namespaces.of_object(name)
         placed = {**manifest, "metadata": {**manifest["metadata"], "namespace": here}}
         try:
             with _errors(f"{kind.__name__} {name}"):
@@ -125,6 +128,11 @@ class Api:
         """Return the objects that have all of these labels."""
         with _errors(f"the list of {kind.__name__}"):
             return list(self.client.list(kind, namespace=self.namespaces.of_labels(dict(labels)), labels=dict(labels)))
+
+    def find_in(self, kind: type[_Kind], namespace: str) -> list[_Kind]:
+        """Return the objects of a namespace; `*` stands for all namespaces."""
+        with _errors(f"the list of {kind.__name__}"):
+            return list(self.client.list(kind, namespace=namespace))
 
     def find_global(self, kind: type[_Global]) -> list[_Global]:
         """Return all objects of a kind that is in no namespace."""
@@ -200,7 +208,7 @@ class Api:
                 self._http.get(_ROOT.format(self.namespaces.of_object(pod), pod, "log"), params=sent)
             ).text.splitlines()
 
-    def run(self, pod: str, command: Sequence[str], stdin: str = "", timeout_seconds: float = 60.0) -> str:
+    def run(self, pod: str, command: Sequence[str], stdin: str | BinaryIO = "", timeout_seconds: float = 60.0) -> str:
         """Run a program in a pod to its end; return what it printed. Raises Unavailable when it fails."""
         with _errors(f"{command[0]} in pod {pod}"):
             answer = self.client.exec(

@@ -12,6 +12,7 @@ from ramet.backends.interface.subscriptions import Subscriptions
 from ramet.backends.interface.upgrades import Upgrades
 from ramet.backends.kubernetes.absent import absent
 from ramet.backends.kubernetes.api import open_api
+from ramet.backends.kubernetes.archive import KubernetesArchive
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.host import KubernetesHost
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
@@ -37,7 +38,7 @@ class KubernetesBackend:
         sources = "services that follow a database elsewhere"
         self.replicas: Replicas = KubernetesReplicas(place)
         self.replacements: Replacements = absent(restores)
-        self.archive: Archive = absent("off-host archive", url=None)
+        self.archive: Archive = KubernetesArchive(place)
         self.sources: Sources = absent("imports", discard=None)
         self.subscriptions: Subscriptions = absent(sources, detach=None, discard=None)
         self.upgrades: Upgrades = absent("upgrades to another major version", majors=sorted(place.site.majors))

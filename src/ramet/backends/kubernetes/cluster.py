@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from ramet.archive.object_store import Bucket, open_bucket
 from ramet.backends.interface.values import Server
-from ramet.backends.kubernetes import manifests, names
+from ramet.backends.kubernetes import archive_manifests, manifests, names
 from ramet.backends.kubernetes.api import Api
+from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.configuration import Phase
-from ramet.backends.kubernetes.resources import Cluster, Pod, Service, Volume
+from ramet.backends.kubernetes.resources import Cluster, ObjectStore, Pod, SecretObject, Service, Volume
 from ramet.backends.kubernetes.site import Site
 from ramet.backends.kubernetes.tunnel import Tunnels
 from ramet.backends.kubernetes.watch import Watched
@@ -27,6 +29,7 @@ class Place:
 
     api: Api
     site: Site
+    _with_store: set[str] = field(default_factory=set)
 
     @cached_property
     def clusters(self) -> Watched[Cluster]:
@@ -84,11 +87,38 @@ class Place:
             raise Failed("VOLUME_LOST", f"The volume of service {service_id} is lost", "It cannot be started.")
         return found
 
-    def apply(self, server: Server, phase: Phase, *, first: bool = False, asleep: bool = False) -> None:
-        """Make the Cluster of a service and its endpoint, or change them to what they shall be."""
+    @cached_property
+    def bucket(self) -> Bucket | None:
+        """The off-host archive, as this process reaches it; None without one."""
+        return None if self.site.archive is None else open_bucket(self.site.archive.url)
+
+    def ensure_namespace(self, server: Server) -> None:
+        """Make the namespace of a service's project and the object store in it, unless that was done."""
         self.api.ensure_namespace(server.service_id, server.project_id)
+        here = self.api.namespaces.of_service(server.service_id)
+        if self.site.archive is None or here in self._with_store:
+            return
+        keys = archive_manifests.store_keys(self.site.archive)
+        if keys is not None:
+            self.api.apply(SecretObject, keys, here)
+        self.api.apply(ObjectStore, archive_manifests.object_store(self.site.archive), here)
+        self._with_store.add(here)
+
+    def apply(
+        self,
+        server: Server,
+        phase: Phase,
+        *,
+        first: bool = False,
+        asleep: bool = False,
+        recovery: Recovery | None = None,
+    ) -> None:
+        """Make the Cluster of a service and its endpoint, or change them to what they shall be."""
+        self.ensure_namespace(server)
         size = self._volume_size(server)
-        wanted = manifests.cluster(server, self.site, phase, first=first, asleep=asleep, volume_size=size)
+        wanted = manifests.cluster(
+            server, self.site, phase, first=first, asleep=asleep, volume_size=size, recovery=recovery
+        )
         self.api.apply(Cluster, wanted)
         if server.port and manifests.owner_of(server) == server.service_id:
             self.api.apply(Service, manifests.endpoint(server, self.site))

@@ -67,6 +67,7 @@ def parameters(server: Server, *, first: bool) -> dict[str, str]:
         "recovery_prefetch": "off",
         "shared_buffers": f"{_SHARED_SIZE_BUFFERS_MB if memory_mb is None else memory_mb // 4}MB",
         "superuser_reserved_connections": "5",
+        "track_commit_timestamp": "on",
         "wal_level": server.wal_level.value,
         "work_mem": f"{4 if memory_mb is None else max(4, memory_mb // 4 // connections)}MB",
     }

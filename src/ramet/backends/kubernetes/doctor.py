@@ -1,15 +1,17 @@
 """What a cluster has for services, and what is missing, in sentences."""
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.kubernetes.resources import Cluster, SnapshotClass, StorageClass
-from ramet.backends.kubernetes.site import OPERATOR
+from ramet.backends.kubernetes.resources import Cluster, ObjectStore, SnapshotClass, StorageClass, Volume
+from ramet.backends.kubernetes.site import OPERATOR, Exposure
 from ramet.errors import Error, Failed
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _DEFAULT_SNAPSHOTS = "snapshot.storage.kubernetes.io/is-default-class"
-_CNPG, _SNAPSHOTS = "postgresql.cnpg.io", "snapshot.storage.k8s.io"
+_CNPG, _SNAPSHOTS, _BARMAN = "postgresql.cnpg.io", "snapshot.storage.k8s.io", "barmancloud.cnpg.io"
+_OPERATOR_VERSION = "cnpg.io/operatorVersion"
 # What Ramet does in its namespace, as (verb, group, resource).
 RIGHTS = (
     *((verb, _CNPG, "clusters") for verb in ("get", "list", "watch", "create", "patch", "delete")),
@@ -26,6 +28,13 @@ RIGHTS = (
     ("create", "", "pods/exec"),
     ("get", "", "pods/log"),
 )
+# What it does beside that with an archive.
+OF_ARCHIVE = (
+    *((verb, _CNPG, "backups") for verb in ("get", "list", "create", "patch", "delete")),
+    *((verb, _BARMAN, "objectstores") for verb in ("list", "create", "patch")),
+    *((verb, "", "secrets") for verb in ("create", "patch")),
+    *((verb, "", "pods") for verb in ("create", "patch")),
+)
 # What it does beside that where each project has a namespace.
 OF_NAMESPACES = tuple((verb, "", "namespaces") for verb in ("get", "create", "patch"))
 
@@ -39,7 +48,9 @@ def examine(place: Place) -> Sequence[tuple[str, str]]:
         ("storage", _storage),
         ("snapshots", _snapshots),
         ("images", _images),
+        ("archive", _archive),
         ("endpoints", _endpoints),
+        ("names", _names),
     )
     return [(title, _said(place, examine_one)) for title, examine_one in rows]
 
@@ -51,9 +62,9 @@ def _said(place: Place, examine_one: Callable[[Place], str]) -> str:
         return f"Cannot be examined: {error}."
 
 
-def rights(*, by_project: bool) -> Sequence[tuple[str, str, str]]:
+def rights(*, by_project: bool, archive: bool = False) -> Sequence[tuple[str, str, str]]:
     """Return the rights that Ramet needs: in its namespace, or in all where each project has one."""
-    return (*RIGHTS, *OF_NAMESPACES) if by_project else RIGHTS
+    return (*RIGHTS, *(OF_ARCHIVE if archive else ()), *(OF_NAMESPACES if by_project else ()))
 
 
 def _kubernetes(place: Place) -> str:
@@ -67,7 +78,7 @@ def _kubernetes(place: Place) -> str:
 
 def _rights(place: Place) -> str:
     by_project = place.api.namespaces.is_by_project
-    needed = rights(by_project=by_project)
+    needed = rights(by_project=by_project, archive=place.site.archive is not None)
     missing = [f"{verb} {resource}" for verb, group, resource in needed if not place.api.may(verb, group, resource)]
     if missing and by_project:
         return f"Missing in all namespaces: {', '.join(missing)}. Grant them by a ClusterRole."
@@ -83,7 +94,13 @@ def _operator(place: Place) -> str:
         if error.code == "KUBERNETES_NOT_FOUND":
             return f"CloudNativePG is not installed: Clusters are unknown here. Install release {OPERATOR}."
         raise
-    return f"CloudNativePG is installed, with {len(known)} clusters here. Ramet is tested with release {OPERATOR}."
+    found = sorted({one.metadata.annotations.get(_OPERATOR_VERSION, "") for one in place.api.find(Volume, {})} - {""})
+    others = [one for one in found if not one.startswith(f"{OPERATOR}.")]
+    release = f", release {', '.join(found)}" if found else ""
+    said = f"CloudNativePG is installed{release}, with {len(known)} clusters here."
+    if others:
+        return f"{said} Forks rely on the code of release {OPERATOR}: try one before you trust them."
+    return f"{said} Ramet is tested with release {OPERATOR}."
 
 
 def _storage(place: Place) -> str:
@@ -94,7 +111,9 @@ def _storage(place: Place) -> str:
         what = f"storage class {wanted}" if wanted else "default storage class"
         there = ", ".join(one.metadata.name for one in known) or "none"
         return f"There is no {what}. Set RAMET_KUBERNETES_STORAGE_CLASS to one of these: {there}."
-    return f"Volumes of class {found[0].metadata.name}, by {found[0].provisioner}, of {place.site.volume_gbs} GiB."
+    grow = "can grow" if found[0].can_grow else "cannot grow: allowVolumeExpansion of the class is not set"
+    by = f"by {found[0].provisioner}, of {place.site.volume_gbs} GiB"
+    return f"Volumes of class {found[0].metadata.name}, {by}. They {grow}."
 
 
 def _snapshots(place: Place) -> str:
@@ -133,6 +152,29 @@ def _is_default(found: StorageClass) -> bool:
 
 def _images(place: Place) -> str:
     return ", ".join(place.site.image_of(major) for major in sorted(place.site.majors)) + "."
+
+
+def _archive(place: Place) -> str:
+    if place.bucket is None:
+        return "None: RAMET_ARCHIVE_URL is not set, so services can be restored to the times of snapshots only."
+    try:
+        place.api.find_in(ObjectStore, place.api.namespaces.watched)
+    except Failed as error:
+        if error.code == "KUBERNETES_NOT_FOUND":
+            return "The Barman plugin of CloudNativePG is not installed: ObjectStores are unknown here. Install it."
+        raise
+    place.bucket.directories()
+    return f"{place.bucket.url} can be read from here; pods reach it by the same address."
+
+
+def _names(place: Place) -> str:
+    if place.site.exposure is not Exposure.CLUSTER:
+        return "Clients use the host that RAMET_ENDPOINT_HOST names."
+    try:
+        socket.getaddrinfo("kubernetes.default.svc", None)
+    except OSError:
+        return "Names of Services do not resolve here: only clients inside of the cluster reach services."
+    return "Names of Services resolve here."
 
 
 def _endpoints(place: Place) -> str:

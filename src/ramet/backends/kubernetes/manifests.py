@@ -6,6 +6,7 @@ from typing import Any
 
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import availability, configuration, names
+from ramet.backends.kubernetes.archive_manifests import Recovery, plugin
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.exposure import service_of
 from ramet.backends.kubernetes.site import Site
@@ -27,15 +28,20 @@ def cluster(
     first: bool = False,
     asleep: bool = False,
     volume_size: str | None = None,
+    recovery: Recovery | None = None,
 ) -> Manifest:
     """Return the Cluster of a service: each instance on one volume, so that one snapshot has all of it at one moment.
 
     With `first` it is that of a fork's first start. `asleep` stops its server. `volume_size` is that of a volume
-    that is there already. Standbys have a volume each.
+    that is there already. Standbys have a volume each. With `recovery` the operator makes its data of a snapshot or
+    base backup and archived WAL; once that is done the manifest says so no more, because what it names is deleted
+    some day.
     """
     annotations = {names.HIBERNATION: "on" if asleep else "off"}
     if first:
         annotations[names.FIRST_ANNOTATION] = "true"
+    if recovery is not None:
+        annotations[names.CAPTURE_ANNOTATION] = recovery.facts
     own = _metadata(server.service_id, names.cluster_name(server.service_id), annotations)
     return {
         "apiVersion": "postgresql.cnpg.io/v1",
@@ -47,9 +53,9 @@ def cluster(
             "inheritedMetadata": {"labels": _inherited(server)},
             "enableSuperuserAccess": False,
             "storage": _storage(site, volume_size),
-            # Of a fork only the names count: its volume is there, so nothing is initialized.
-            "bootstrap": {"initdb": {"database": DATABASE, "owner": PLATFORM_ROLE, "dataChecksums": True}},
+            **_bootstrap(recovery),
             **({} if server.primary is None else availability.following(server.service_id, server.primary)),
+            **_archiver(server, site),
             **availability.instances(server.standbys),
             "probes": _PROBES,
             "smartShutdownTimeout": 1,
@@ -66,6 +72,21 @@ def cluster(
             **_resources(server),
         },
     }
+
+
+def _bootstrap(recovery: Recovery | None) -> dict[str, Any]:
+    owned = {"database": DATABASE, "owner": PLATFORM_ROLE}
+    if recovery is not None:
+        return recovery.bootstrap(owned)
+    # Of a fork only the names count: its volume is there, so nothing is initialized.
+    return {"bootstrap": {"initdb": {**owned, "dataChecksums": True}}}
+
+
+def _archiver(server: Server, site: Site) -> dict[str, Any]:
+    """Return the part by which a service archives; a replica has nothing that its primary does not archive."""
+    if site.archive is None or server.primary is not None:
+        return {}
+    return {"plugins": [{**plugin(server.archive_name), "isWALArchiver": True}]}
 
 
 def endpoint(server: Server, site: Site) -> Manifest:

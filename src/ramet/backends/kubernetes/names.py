@@ -7,6 +7,8 @@ PROJECT_LABEL = "ramet/project"
 SNAPSHOT_LABEL = "ramet/snapshot"
 # What is in a snapshot, and where WAL ended when a server was stopped: as JSON.
 FACTS_ANNOTATION = "ramet/facts"
+# What a fork that the operator recovers begins with: as JSON.
+CAPTURE_ANNOTATION = "ramet/capture"
 # The server runs with the settings of a fork's first start.
 FIRST_ANNOTATION = "ramet/first-start"
 # The pods of a pooler, with the id of the service or read replica set that it is of.
@@ -17,6 +19,11 @@ CLUSTER_LABEL = "cnpg.io/cluster"
 ROLE_LABEL = "cnpg.io/instanceRole"
 HIBERNATION = "cnpg.io/hibernation"
 CONTAINER = "postgres"
+JOB_LABEL = "cnpg.io/jobRole"
+# The object store of a namespace, and the Secret with its keys.
+ARCHIVE = "ramet-archive"
+# What a fork calls the cluster that its data comes from.
+ORIGIN = "origin"
 
 
 def cluster_name(service_id: str) -> str:
@@ -72,6 +79,16 @@ def seed_name(service_id: str) -> str:
 def snapshot_name(service_id: str, snapshot_id: str) -> str:
     """Return the name of a service's snapshot."""
     return f"{cluster_name(service_id)}-{snapshot_id}"
+
+
+def reader_name(service_id: str) -> str:
+    """Return the name of the pod in which the WAL for a fork is read."""
+    return f"{cluster_name(service_id)}-wal"
+
+
+def backup_name(service_id: str, mark: str) -> str:
+    """Return the name of an object that asks for a base backup."""
+    return f"{cluster_name(service_id)}-base-{mark}"
 
 
 def labels_of(service_id: str) -> dict[str, str]:

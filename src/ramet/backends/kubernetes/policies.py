@@ -43,10 +43,14 @@ def _to_api(address: ApiAddress) -> dict[str, Any]:
 
 
 def _policy(service_id: str, egress: list[dict[str, Any]]) -> dict[str, Any]:
-    """Poolers are not restricted: they run no code of tenants, and connect to servers only."""
+    """Poolers are not restricted: they run no code of tenants, and connect to servers only.
+
+    Nor are recovery jobs, which fetch WAL: their servers have no clients, and run no jobs of tenants.
+    """
+    others = (names.POOLER_LABEL, names.JOB_LABEL)
     chosen = {
         "matchLabels": names.labels_of(service_id),
-        "matchExpressions": [{"key": names.POOLER_LABEL, "operator": "DoesNotExist"}],
+        "matchExpressions": [{"key": key, "operator": "DoesNotExist"} for key in others],
     }
     return {
         "apiVersion": "networking.k8s.io/v1",

@@ -5,6 +5,7 @@ import time
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import (
+    Backup,
     Cluster,
     ConfigMap,
     Deployment,
@@ -20,7 +21,7 @@ from ramet.errors import Unavailable
 
 # The Cluster before what it would make again.
 _KINDS: tuple[type[Object], ...] = (
-    *(Deployment, Cluster, Service, ConfigMap),
+    *(Deployment, Cluster, Backup, Service, ConfigMap),
     *(NetworkPolicy, VolumeSnapshot, Volume, SecretObject),
 )
 _LEFT: tuple[type[Object], ...] = (*_KINDS, Pod)

@@ -217,6 +217,7 @@ class StorageClass(Struct, GlobalResource, frozen=True):
 
     metadata: Metadata
     provisioner: str = ""
+    can_grow: bool = field(name="allowVolumeExpansion", default=False)
 
 
 @_resource("snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass", "volumesnapshotclasses")
@@ -248,4 +249,40 @@ class Node(Struct, GlobalResource, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-Object = Cluster | Pod | Volume | VolumeSnapshot | Service | SecretObject | ConfigMap | Deployment | NetworkPolicy
+class BackupStatus(Struct, frozen=True, rename="camel"):
+    """How far a base backup is."""
+
+    phase: str = ""
+    error: str = ""
+
+
+@_resource("postgresql.cnpg.io", "v1", "Backup", "backups")
+class Backup(_Named, frozen=True):
+    """A base backup of a Cluster into the object store."""
+
+    status: BackupStatus = BackupStatus()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is complete, or has failed."""
+        return self.status.phase in ("completed", "failed")
+
+
+@_resource("barmancloud.cnpg.io", "v1", "ObjectStore", "objectstores")
+class ObjectStore(_Named, frozen=True):
+    """An object store of the Barman plugin."""
+
+
+Object = (
+    Backup
+    | Cluster
+    | Pod
+    | Volume
+    | VolumeSnapshot
+    | Service
+    | SecretObject
+    | ConfigMap
+    | Deployment
+    | NetworkPolicy
+    | ObjectStore
+)

@@ -1,15 +1,17 @@
 """Snapshots of volumes, and the forks that are made of them."""
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
-from ramet.backends.kubernetes import egress, manifests, names, snapshots
+from ramet.backends.kubernetes import archiving, egress, manifests, names, past, retention, snapshots, wal_gaps
+from ramet.backends.kubernetes.base_backups import base_in_archive
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.resources import Volume, VolumeSnapshot
@@ -27,7 +29,7 @@ from ramet.model.timestamps import rfc3339
 
 _SHOWN_TABLES = 100
 _ATOMIC = "The fork began with an atomic snapshot of the parent's only volume, from which PostgreSQL recovered."
-_NO_ARCHIVE = "no WAL is archived on Kubernetes yet: only the times of snapshots can be restored"
+_NO_ARCHIVE = "no WAL is archived, because RAMET_ARCHIVE_URL is not set: only the times of snapshots can be restored"
 _UNLOGGED = (
     "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm') ORDER BY 1 LIMIT 100"
 )
@@ -49,24 +51,44 @@ class KubernetesRestore:
         return Jobs(self.place.tunnels.root() / "jobs.lock", cpu_count())
 
     def check_fork(self, source: Source, as_of: datetime | None) -> None:
-        """Raise Invalid for a fork that needs archived WAL; whether there is room is the storage's business."""
+        """Raise Invalid for a fork that needs an archive where there is none; room is the storage's business."""
         if source.target is not None or source.base_backup_id is not None:
-            raise _no_past()
+            self._check_archive()
 
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Make the fork's volume of a snapshot, and its Cluster, closed to clients.
 
-        The operator adopts the volume: nothing is copied, and the server's start is the recovery.
+        The operator adopts the volume: nothing is copied, and the server's start is the recovery. Only for another time
+        than that of a snapshot it runs a recovery job.
         """
-        if source.target is not None or source.base_backup_id is not None:
-            raise _no_past()
-        self.place.api.ensure_namespace(child.service_id, child.project_id)
+        if (base := self._base(source)) is not None:
+            captured = past.capture(self.place, child, source, base)
+            if captured is not None:
+                return captured
+            source = replace(source, snapshot_id=None, target=None)
+        self.place.ensure_namespace(child)
         volume = self.place.api.get(Volume, names.volume_name(child.service_id))
         if volume is None:
             self._make_volume(child, source)
         egress.close(self.place, child.service_id)
         self.place.apply(child, Phase.CLOSED, first=True)
         return Capture(None, _noted(volume) or self._facts(child, source))
+
+    def _base(self, source: Source) -> past.Base | None:
+        """Return what is rolled forward by archived WAL; None where a snapshot of now or before is all of it."""
+        if source.base_backup_id is not None:
+            self._check_archive()
+            return base_in_archive(self.place, source.parent.archive_name, source.base_backup_id)
+        if source.target is None:
+            return None
+        self._check_archive()
+        if source.snapshot_id is None:
+            raise AssertionError("BUG: a target without a base")
+        return past.base_of_snapshot(self.place, source.parent.service_id, source.snapshot_id)
+
+    def _check_archive(self) -> None:
+        if self.place.bucket is None:
+            raise _no_past()
 
     def _make_volume(self, child: Server, source: Source) -> None:
         parent = source.parent
@@ -100,7 +122,9 @@ class KubernetesRestore:
         return facts
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
-        """Leave it to the server's start, which recovers an image of a crashed server."""
+        """Watch the recovery job; without one leave it to the server's start, which recovers a crashed server."""
+        if past.BY_JOB in capture.facts:
+            return past.recover(self.place, child, capture)
         return Progress({})
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
@@ -129,7 +153,10 @@ class KubernetesRestore:
         return None
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
-        """Take a snapshot of the primary's volume, whether the server serves or not."""
+        """Take a snapshot of the primary's volume, also of a server that is down; what it holds is archived soon."""
+        cluster = self.place.cluster_of(server.service_id)
+        if cluster is not None and cluster.is_asleep and not paused:
+            return None
         name = names.snapshot_name(server.service_id, snapshot_id)
         volume = self.place.volume_of(server.service_id).metadata.name
         taken = snapshots.take(self.place, server.service_id, name, volume, snapshot_id)
@@ -138,8 +165,10 @@ class KubernetesRestore:
             found = snapshots.position(self.place, server, paused=paused)
             facts = {**found, "taken_at": rfc3339(datetime.now(UTC))}
             snapshots.note(self.place, name, facts)
-        own = {key: facts[key] for key in ("start_lsn", "end_lsn", "timeline", "next_xid", "size_bytes")}
-        return SnapshotFacts(taken_at=datetime.fromisoformat(facts["taken_at"]), **own)
+            if self.place.bucket is not None and not paused:
+                with contextlib.suppress(Unavailable):  # of a server that is down nothing more is archived
+                    archiving.close_segment(self.place, server)
+        return snapshots.facts_of(facts)
 
     def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
         """Find every snapshot as quick to fork as the others."""
@@ -157,11 +186,13 @@ class KubernetesRestore:
         return ids if ids or self.place.cluster_of(service_id) is not None else None
 
     def discard_wal(self, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
-        """Discard nothing: the archive's retention does."""
-        return 0
+        """Remove the archived WAL that neither the snapshots from `oldest` on nor base backups need."""
+        return 0 if self.place.bucket is None else retention.discard_wal(self.place, service_id, oldest)
 
     def gaps(self, service_id: str, snapshots: Sequence[Snapshot]) -> Sequence[Gap]:
-        """Return the times between snapshots."""
+        """Return the times between snapshots that the archive has no WAL for; without an archive, all of them."""
+        if self.place.bucket is not None:
+            return wal_gaps.gaps(self.place, service_id, snapshots)
         times = [one.taken_at for one in in_wal_order(snapshots)]
         found = [Gap(one, then, _NO_ARCHIVE) for one, then in pairwise(times)]
         return [*found, *(Gap(last, None, _NO_ARCHIVE) for last in times[-1:])]
@@ -187,6 +218,6 @@ def _unlogged(connection: connections.Connection) -> list[str]:
 def _no_past() -> Invalid:
     return Invalid(
         "TARGET_NOT_ON_KUBERNETES",
-        "The backend for Kubernetes restores the times of snapshots only",
-        "Fork with NOW or LAST_SNAPSHOT, or choose a target_time at which a snapshot was taken.",
+        "Without an archive, services on Kubernetes can be restored to the times of snapshots only",
+        "Fork with NOW or LAST_SNAPSHOT, or set RAMET_ARCHIVE_URL to an S3 bucket for what is committed from then on.",
     )

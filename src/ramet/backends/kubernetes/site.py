@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ramet.backends.kubernetes.store_access import StoreAccess
+
 GIB = 1024**3
 # The release of CloudNativePG that this backend was measured with: adopting a volume relies on its code.
 OPERATOR = "1.30"
@@ -21,7 +23,7 @@ class Site:
     """The place of all services. Empty classes are the cluster's defaults; `{major}` in `image` is the version.
 
     `extensions` are those that the image has beside PostgreSQL's own. `fork_egress` is what DEV forks may connect to:
-    allow, deny, or networks.
+    allow, deny, or networks. `archive` is where WAL and base backups go.
     """
 
     namespace: str
@@ -34,6 +36,7 @@ class Site:
     extensions: tuple[str, ...] = ()
     pooler_image: str = "ghcr.io/cloudnative-pg/pgbouncer:1.25.1"
     fork_egress: str = "allow"
+    archive: StoreAccess | None = None
 
     def image_of(self, pg_major: int) -> str:
         """Return the image of a PostgreSQL version."""

@@ -2,9 +2,10 @@
 
 import json
 import time
+from datetime import datetime
 from typing import Any
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.kubernetes import manifests, names, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import VolumeSnapshot
@@ -60,3 +61,9 @@ def noted(snapshot: VolumeSnapshot) -> dict[str, Any] | None:
     """Return what was noted with a snapshot; None before that."""
     text = snapshot.metadata.annotations.get(names.FACTS_ANNOTATION)
     return None if text is None else dict(json.loads(text))
+
+
+def facts_of(noted: dict[str, Any]) -> SnapshotFacts:
+    """Return what was noted with a snapshot as the control plane records it."""
+    own = {key: noted[key] for key in ("start_lsn", "end_lsn", "timeline", "next_xid", "size_bytes")}
+    return SnapshotFacts(taken_at=datetime.fromisoformat(noted["taken_at"]), **own)

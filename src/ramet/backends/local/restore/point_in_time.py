@@ -14,7 +14,6 @@ from ramet.backends.local.restore.recovery_target import (
     LiveEnd,
     RecoveryEnd,
     WalReader,
-    commit_beyond,
     end_in,
     end_on_disk,
     find_recovery_end,
@@ -29,6 +28,7 @@ from ramet.backends.local.restore.standby_copy import (
     recovered_on,
     to_the_end,
 )
+from ramet.backends.local.sql.commit_beyond import commit_beyond
 from ramet.backends.local.volumes.driver import Driver, Exclusions
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.digests import recorded_files

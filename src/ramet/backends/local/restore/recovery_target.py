@@ -5,25 +5,19 @@ proves that nothing is missing. It is in the WAL already, or a running parent co
 files are not used, only those in the WAL.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.base_backup import Base
-from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import row
 from ramet.backends.local.wal.boundary import CLOCK_STEP, Cut, clock_steps, cut_at_time
 from ramet.backends.local.wal.locate import BrokenChain, WalSource
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, shown_lsn
 from ramet.backends.local.wal.waldump import Stretch, TransactionEnd, transaction_ends
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
-_COMMIT_WITHIN_SECONDS = 0.5
-_CLOCKS_AGREE_WITHIN = timedelta(seconds=5)
 _TAIL_BYTES = 128 * 1024
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -198,34 +192,6 @@ def _shows_again(reader: WalReader, base: Base, until_lsn: str, target: datetime
     except _Interrupted as interrupted:
         ends = interrupted.ends
     return any(ends[step].time <= target for step in clock_steps(ends, facts.taken_at))
-
-
-def commit_beyond(parent: ServicePaths, target: datetime) -> str:
-    """Commit transactions on a running server until one ended after `target`; return the end of the WAL then.
-
-    Raises Unavailable when the server does not accept connections or its clock is just before the target, Failed when
-    its clock was set back to long before the target.
-    """
-    deadline = time.monotonic() + _COMMIT_WITHIN_SECONDS
-    with connections.connect(parent) as connection:
-        while True:
-            # The message makes the commit wait until it is flushed.
-            query = "SELECT pg_current_xact_id()::xid::text, pg_logical_emit_message(true, 'ramet', 'moment')"
-            xid = row(connection, query)[0]
-            ended, lsn = row(
-                connection, "SELECT pg_xact_commit_timestamp(%s::text::xid), pg_current_wal_flush_lsn()::text", xid
-            )
-            if ended > target:
-                return str(lsn)
-            if time.monotonic() > deadline:
-                raise _still_to_come(parent, ended, target)
-
-
-def _still_to_come(parent: ServicePaths, now: datetime, target: datetime) -> Failed | Unavailable:
-    message = f"target_time {rfc3339(target)} is later than the clock of service {parent.service_id} ({rfc3339(now)})"
-    if target - now > _CLOCKS_AGREE_WITHIN:
-        return Failed("TARGET_TIME_IN_FUTURE", message, "Its clock was set back. Use fork_strategy NOW.")
-    return Unavailable("TARGET_TIME_IN_FUTURE", message)
 
 
 def end_on_disk(reader: WalReader, base: Base, at_least: Segment) -> str:

@@ -64,8 +64,7 @@ def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn:
     """
     if start_lsn == end_lsn:
         return Stretch([], None)
-    argv = [pg_waldump, "--path", str(directory), "--timeline", str(timeline), "--rmgr", "Transaction"]
-    argv += ["--start", shown_lsn(start_lsn), "--end", shown_lsn(end_lsn)]
+    argv = [pg_waldump, *ends_arguments(str(directory), timeline, start_lsn, end_lsn)]
     try:
         run = complete(
             argv, timeout_seconds=_TIMEOUT_SECONDS, errors="replace", encoding="utf-8", env={"TZ": "UTC", "LC_ALL": "C"}
@@ -78,8 +77,19 @@ def transaction_ends(pg_waldump: str, directory: Path, timeline: int, start_lsn:
         ) from error
     if run.returncode < 0:
         raise RuntimeError(f"{argv} ended by signal {-run.returncode}: {run.stderr[-500:]}")
-    ends = [_transaction_end(found) for found in _END.finditer(run.stdout)]
-    return Stretch(ends, None if run.returncode == 0 else _fault(run.stderr.strip(), start_lsn, end_lsn))
+    return stretch_of(run.stdout, run.stderr if run.returncode else None, start_lsn, end_lsn)
+
+
+def ends_arguments(directory: str, timeline: int, start_lsn: int, end_lsn: int) -> list[str]:
+    """Return the arguments with which pg_waldump prints the ends of transactions in a range, in UTC if TZ says so."""
+    where = ["--path", directory, "--timeline", str(timeline), "--rmgr", "Transaction"]
+    return [*where, "--start", shown_lsn(start_lsn), "--end", shown_lsn(end_lsn)]
+
+
+def stretch_of(printed: str, errors: str | None, start_lsn: int, end_lsn: int) -> Stretch:
+    """Return what pg_waldump printed about a range; `errors` is what it said when it failed, None when it did not."""
+    ends = [_transaction_end(found) for found in _END.finditer(printed)]
+    return Stretch(ends, None if errors is None else _fault(errors.strip(), start_lsn, end_lsn))
 
 
 def last_record(pg_waldump: str, directory: Path, timeline: int, end_lsn: str) -> str:

@@ -1,0 +1,152 @@
+"""The off-host archive: the operator's plugin writes it, this process observes, verifies and cleans it up."""
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ramet.backends.interface.archive import ArchiveState
+from ramet.backends.interface.values import Holdings, Server, Source
+from ramet.backends.kubernetes import archiving, base_backups, retention
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.past import Base
+from ramet.backends.kubernetes.waking import last_position_of
+from ramet.backends.local.sql.connections import row
+from ramet.backends.local.wal.segment import segment_before, segment_named
+from ramet.errors import Failed
+from ramet.model.snapshot import lsn_number
+
+_BASES_SECONDS = 30.0
+_MOST_SAMPLES = 1000
+# After a commit nothing follows in WAL for as long as a service is idle: its segment is closed for the archive.
+_SWITCH_SECONDS = 60.0
+_POSITION = """
+SELECT clock_timestamp(), pg_current_wal_flush_lsn()::text, last_archived_wal,
+       failed_count > 0 AND last_failed_time > coalesce(last_archived_time, '-infinity'), last_failed_wal
+FROM pg_stat_archiver
+"""
+
+
+@dataclass
+class _Seen:
+    """What is known of a service's archive: samples of its WAL position that are not archived yet, and base backups."""
+
+    samples: deque[tuple[datetime, int]] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLES))
+    archived_until: datetime | None = None
+    base_taken_at: datetime | None = None
+    looked_at: float = -_BASES_SECONDS
+    waits_since: float | None = None
+    failed: str | None = None
+    checked: str | None = None
+
+
+@dataclass(frozen=True)
+class KubernetesArchive:
+    """WAL and base backups in the bucket; obeys ramet.backends.interface.archive.Archive."""
+
+    place: Place
+    _known: dict[str, _Seen] = field(default_factory=dict)
+
+    def url(self) -> str | None:
+        return None if self.place.bucket is None else self.place.bucket.url
+
+    def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
+        """Observe how far the archive is, ask for a base backup when one is due, and close the segment of an idle one.
+
+        What was committed before a sample of the WAL position is archived once the segment of that position is.
+        """
+        seen = self._known.setdefault(server.archive_name, _Seen())
+        self._look_for_bases(server, seen, serves=not paused)
+        problem = seen.failed
+        if paused:
+            self._observe_stopped(server, seen)
+        else:
+            problem = self._observe(server, seen) or problem
+        if seen.base_taken_at is None:
+            return ArchiveState(problem=problem or f"The archive {self.url()} has no complete base backup yet")
+        until = seen.archived_until
+        return ArchiveState(
+            until if until is None or until >= seen.base_taken_at else None, seen.base_taken_at, problem
+        )
+
+    def is_sending(self, server: Server) -> bool:
+        """Return False: the operator's plugin sends, and no change of a service disturbs it."""
+        return False
+
+    def discard(self, server: Server, before: datetime) -> None:
+        retention.discard(self.place, server.service_id, server.archive_name, before)
+
+    def remove(self, server: Server) -> None:
+        retention.remove(self.place, server.archive_name)
+        self._known.pop(server.archive_name, None)
+
+    def check(self, server: Server, budget_bytes: int) -> int:
+        """Read back the WAL that comes next. What is damaged is said by `maintain`."""
+        seen, archive = (
+            self._known.setdefault(server.archive_name, _Seen()),
+            archiving.wal_of(self.place, server.archive_name),
+        )
+        read = 0
+        for name, size in sorted(archive.sizes(seen.checked).items()):
+            try:
+                archive.download(name)
+            except Failed as error:
+                seen.failed = str(error)
+            seen.checked, read = name, read + size
+            if read >= budget_bytes:
+                return read
+        seen.checked = None
+        return read
+
+    def holdings(self, server: Server) -> Holdings:
+        return base_backups.holdings(self.place, server.archive_name)
+
+    def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
+        """Bring nothing: the operator's recovery job downloads. Raises Failed when the base backup is gone."""
+        self.base_of(source)
+        return None
+
+    def base_of(self, source: Source) -> Base:
+        """Return the base backup that a fork begins with."""
+        return base_backups.base_in_archive(self.place, source.parent.archive_name, source.base_backup_id or "")
+
+    def _look_for_bases(self, server: Server, seen: _Seen, *, serves: bool) -> None:
+        if time.monotonic() - seen.looked_at < _BASES_SECONDS:
+            return
+        known = base_backups.complete(self.place, server.archive_name)
+        newest = known[-1] if known else None
+        seen.base_taken_at = None if newest is None else newest.end_time
+        if serves:
+            seen.failed = base_backups.ask_for_one(self.place, server.service_id, newest)
+        # While the first one is under way, it is looked for again soon.
+        seen.looked_at = time.monotonic() - (0.0 if known else _BASES_SECONDS - 2.0)
+
+    def _observe(self, server: Server, seen: _Seen) -> str | None:
+        with self.place.connect(server) as connection:
+            now, position, archived, is_failing, failed = row(connection, _POSITION)
+            flushed = lsn_number(position)
+            if not seen.samples or seen.samples[-1][1] < flushed:
+                seen.samples.append((now, flushed))
+            segment = segment_named(archived or "")
+            reached = 0 if segment is None else segment.end
+            while seen.samples and seen.samples[0][1] <= reached:
+                seen.archived_until, _ = seen.samples.popleft()
+            if not seen.samples:
+                seen.archived_until, seen.waits_since = now, None
+            elif seen.waits_since is None:
+                seen.waits_since = time.monotonic()
+            elif time.monotonic() - seen.waits_since >= _SWITCH_SECONDS:
+                connection.execute("SELECT pg_switch_wal()")
+                seen.waits_since = time.monotonic()
+        if is_failing:
+            return (
+                f"WAL segment {failed} cannot be archived; the log of its pod's container plugin-barman-cloud says why"
+            )
+        return None
+
+    def _observe_stopped(self, server: Server, seen: _Seen) -> None:
+        """Note that all of a stopped server is archived, if its last segment is."""
+        position = last_position_of(self.place, server)
+        last = segment_before(position["timeline"], position["end_lsn"])
+        if archiving.wal_of(self.place, server.archive_name).has(last.name):
+            seen.archived_until = datetime.now(UTC)

@@ -1,0 +1,59 @@
+"""What of the archive nobody needs any more: WAL before the oldest snapshot and base backup, and whole services."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from ramet.archive import layout
+from ramet.backends.interface.values import SnapshotFacts
+from ramet.backends.kubernetes import archiving, base_backups, names, snapshots
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.resources import VolumeSnapshot
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
+from ramet.model.snapshot import Snapshot, lsn_number
+
+
+def discard_wal(place: Place, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
+    """Remove the WAL that neither a snapshot from `oldest` on nor a base backup needs; return the number of files."""
+    firsts = [segment_named(one.begin_segment) for one in base_backups.complete(place, service_id)]
+    numbers = [_first_needed(oldest.end_lsn), *(one.number for one in firsts if one is not None)]
+    return _discard_before(place, service_id, min(numbers))
+
+
+def discard(place: Place, service_id: str, archived_as: str, before: datetime) -> None:
+    """Remove the base backups that no time from `before` on needs, and the WAL that only they needed."""
+    known = base_backups.complete(place, archived_as)
+    done = [one for one in known if one.end_time <= before]
+    expired = done[:-1]
+    for info in expired:
+        base_backups.backups_of(place, archived_as).delete(info.backup_id)
+    if not expired:
+        return
+    firsts = [segment_named(one.begin_segment) for one in known if one not in expired]
+    numbers = [one.number for one in firsts if one is not None]
+    _discard_before(place, archived_as, min([*numbers, *_needed_by_snapshots(place, service_id)]))
+
+
+def remove(place: Place, archived_as: str) -> None:
+    """Remove all below a name; what makes base backups complete goes first."""
+    backups = base_backups.backups_of(place, archived_as)
+    for info in backups.complete():
+        backups.delete(info.backup_id)
+    backups.bucket.delete([one.key for one in backups.bucket.objects(f"{archived_as}/")])
+
+
+def _needed_by_snapshots(place: Place, service_id: str) -> Iterable[int]:
+    for one in place.api.find(VolumeSnapshot, names.labels_of(service_id)):
+        if (noted := snapshots.noted(one)) is not None:
+            yield _first_needed(noted["end_lsn"])
+
+
+def _first_needed(lsn: str) -> int:
+    """Return the number of the segment that recovery from a snapshot reads first; what it needs before, it has."""
+    return lsn_number(lsn) // SEGMENT_BYTES
+
+
+def _discard_before(place: Place, archived_as: str, number: int) -> int:
+    wal = archiving.wal_of(place, archived_as)
+    found = [one for one in archiving.segments_of(place, archived_as) if one.number < number]
+    wal.bucket.delete([layout.wal_key(archived_as, one.name) for one in found])
+    return len(found)

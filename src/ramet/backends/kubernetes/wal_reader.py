@@ -1,0 +1,84 @@
+"""Reads archived WAL in a pod of its own, which has pg_waldump in the version of the service.
+
+The pod gets the segments from this process: it needs neither a network nor rights.
+"""
+
+import io
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ramet.archive.wal import WalArchive
+from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes import archive_manifests, names
+from ramet.backends.kubernetes.archive_manifests import WAL_DIRECTORY
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.resources import Pod
+from ramet.backends.local.wal.segment import Segment
+from ramet.backends.local.wal.waldump import Stretch, ends_arguments, stretch_of
+from ramet.errors import Unavailable
+from ramet.model.snapshot import lsn_number
+
+_START_SECONDS = 120.0
+_READ_SECONDS = 600.0
+_LOOK_SECONDS = 0.1
+_UNPACK = 'gzip --decompress --stdout >"$1"'
+# Its exit status and errors come after what it prints: they are no failure of the pod.
+_READ = """
+major=$1; shift
+PATH="/usr/lib/postgresql/$major/bin:$PATH" TZ=UTC LC_ALL=C pg_waldump "$@" 2>/tmp/errors
+echo "status: $?"; cat /tmp/errors
+"""
+
+
+@dataclass
+class WalReader:
+    """Reads WAL for one fork, until `close`. `base_timeline` is the one that the segments are read as."""
+
+    place: Place
+    child: Server
+    base_timeline: int
+    _there: set[int] = field(default_factory=set)
+
+    @property
+    def _pod(self) -> str:
+        return names.reader_name(self.child.service_id)
+
+    def open(self) -> None:
+        """Start the pod, unless it runs. Raises Unavailable when it does not start."""
+        self.place.api.apply(
+            Pod, archive_manifests.wal_reader(self.child.service_id, self.child.pg_major, self.place.site)
+        )
+        deadline = time.monotonic() + _START_SECONDS
+        while not ((pod := self.place.api.get(Pod, self._pod)) and pod.runs):
+            if time.monotonic() > deadline:
+                raise Unavailable("POD_LATE", "The pod that reads WAL does not start", pod.progress if pod else "")
+            time.sleep(_LOOK_SECONDS)
+
+    def fetch(self, archive: WalArchive, segments: Iterable[Segment]) -> None:
+        """Give the pod segments of the archive, each as one of the base's timeline. Raises Failed for what is lost."""
+        for segment in segments:
+            if segment.number in self._there:
+                continue
+            stored = archive.compressed(segment.name)
+            archive.decompressed(segment.name, stored)
+            path = f"{WAL_DIRECTORY}/{Segment(self.base_timeline, segment.number).name}"
+            command = ["sh", "-c", _UNPACK, "unpack", path]
+            self.place.api.run(self._pod, command, io.BytesIO(stored), timeout_seconds=_READ_SECONDS)
+            self._there.add(segment.number)
+
+    def ends(self, start_lsn: str, end_lsn: str) -> Stretch:
+        """Return the ends of transactions between two LSNs, whose segments were fetched."""
+        start, end = lsn_number(start_lsn), lsn_number(end_lsn)
+        if start >= end:
+            return Stretch([], None)
+        words = ends_arguments(WAL_DIRECTORY, self.base_timeline, start, end)
+        command = ["sh", "-c", _READ, "read", str(self.child.pg_major), *words]
+        printed = self.place.api.run(self._pod, command, timeout_seconds=_READ_SECONDS)
+        ends, _, rest = printed.rpartition("status: ")
+        status, _, errors = rest.partition("\n")
+        return stretch_of(ends, None if status == "0" else errors, start, end)
+
+    def close(self) -> None:
+        """Remove the pod."""
+        self.place.api.delete(Pod, self._pod, grace_seconds=0)

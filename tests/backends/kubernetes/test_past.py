@@ -1,0 +1,201 @@
+"""Forks as of past times, over an API server in memory: where recovery is to stop, and what its job says."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.archive import layout
+from ramet.archive.object_store import Bucket, open_bucket
+from ramet.backends.interface.values import SnapshotFacts, Source
+from ramet.backends.kubernetes import names
+from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.resources import Cluster
+from ramet.backends.kubernetes.store_access import StoreAccess, store_access
+from ramet.errors import Failed, Invalid
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.servers import SHARED
+
+FORK = replace(SHARED, service_id="forkfork12", port=15433)
+NAME, FORKED = "ramet-abcdefghij", "ramet-forkfork12"
+SECOND = timedelta(seconds=1)
+_STOPPED = {"timeline": 1, "start_lsn": "0/2000028", "end_lsn": "0/2000100", "next_xid": 700, "size_bytes": 9}
+
+
+@dataclass
+class World:
+    """A paused service with a snapshot, and what its archive has."""
+
+    found: FakeCluster
+    backend: KubernetesBackend
+    bucket: Bucket
+    base: SnapshotFacts
+    log: str = ""
+
+    def archive(self, number: int, timeline: int = 1) -> None:
+        """Put a segment into the archive."""
+        name = f"{timeline:08X}00000000{number:08X}"
+        self.bucket.write(layout.wal_key(SHARED.service_id, name), gzip.compress(name.encode()))
+
+    def commits(self, *ends: tuple[int, str, timedelta]) -> None:
+        """Let pg_waldump print these commits: xid, LSN, and the time after that of the snapshot."""
+        self.log = "".join(
+            f"rmgr: Transaction len (rec/tot):     34/    34, tx: {xid:10}, lsn: {lsn}, prev 0/02000028,"
+            f" desc: COMMIT {self.base.taken_at + after:%Y-%m-%d %H:%M:%S.%f} UTC\n"
+            for xid, lsn, after in ends
+        )
+
+    def source(self, after: timedelta) -> Source:
+        """Return the source of a fork as of a time after that of the snapshot."""
+        return Source(SHARED, paused=True, snapshot_id="snapshot01", target=self.base.taken_at + after)
+
+    def recovery(self) -> dict[str, Any]:
+        """Return what the operator was told to recover."""
+        found: dict[str, Any] = self.found.objects["clusters", FORKED]["spec"]["bootstrap"]["recovery"]
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with in_cluster(archive=StoreAccess("s3://bucket/here")) as (found, place):
+        place.__dict__["bucket"] = open_bucket(f"file://{tmp_path}")
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(SHARED)
+        noted = {names.FACTS_ANNOTATION: json.dumps(_STOPPED)}
+        place.api.patch(Cluster, NAME, {"metadata": {"annotations": noted}})
+        base = backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
+        assert base is not None
+        made = World(found, backend, place.bucket, base)  # type: ignore[arg-type]
+
+        def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
+            return (f"{made.log}status: 0\n" if "read" in command else "", "", 0)
+
+        found.answer = answer
+        yield made
+
+
+def test_recovery_stops_after_the_last_transaction_that_ended_by_the_target(world: World) -> None:
+    world.archive(2)
+    world.commits((700, "0/02000100", SECOND), (701, "0/02000200", 3 * SECOND))
+    captured = [world.backend.restore.capture(FORK, world.source(2 * SECOND)) for _ in range(2)]
+    assert captured[0] == captured[1]
+    assert world.recovery()["recoveryTarget"] == {"targetLSN": "0/02000100", "exclusive": False}
+    assert world.recovery()["volumeSnapshots"]["storage"]["name"] == f"{NAME}-snapshot01"
+    assert captured[0] is not None
+    facts = captured[0].facts
+    assert (facts["cut"]["last_included"]["xid"], facts["cut"]["first_excluded"]["xid"]) == (700, 701)
+    assert facts["segments"] == ["000000010000000000000002"]
+    assert ("pods", names.reader_name(FORK.service_id)) not in world.found.objects
+
+
+def test_without_a_transaction_before_the_target_recovery_stops_at_the_snapshot(world: World) -> None:
+    world.archive(2)
+    world.commits((700, "0/02000100", 3 * SECOND))
+    world.backend.restore.capture(FORK, world.source(2 * SECOND))
+    assert world.recovery()["recoveryTarget"] == {"targetLSN": "0/2000100", "exclusive": True}
+
+
+def test_a_target_after_the_last_transaction_of_a_paused_service_is_its_last_state(world: World) -> None:
+    world.archive(2)
+    world.commits((700, "0/02000100", SECOND))
+    world.backend.restore.capture(FORK, world.source(2 * SECOND))
+    assert "recovery" not in world.found.objects["clusters", FORKED]["spec"]["bootstrap"]
+    assert ("volumesnapshots", f"{FORKED}-seed") in world.found.objects
+
+
+def test_the_first_missing_segment_is_named(world: World) -> None:
+    world.archive(2)
+    world.archive(4)
+    known = [
+        Snapshot(name, SHARED.service_id, SnapshotKind.SCHEDULED, at, lsn, lsn, 1, 700, 9)
+        for name, at, lsn in (
+            ("snapshot01", world.base.taken_at, "0/2000100"),
+            ("snapshot02", world.base.taken_at + SECOND, "0/4000100"),
+        )
+    ]
+    (gap,) = world.backend.restore.gaps(SHARED.service_id, known)
+    assert gap.reason == "WAL segment 000000010000000000000003 is missing from the archive"
+    assert (gap.begins_at, gap.ends_at) == (known[0].taken_at, known[1].taken_at)
+    world.archive(3)
+    assert list(world.backend.restore.gaps(SHARED.service_id, known)) == []
+
+
+def test_damaged_wal_is_said_before_anything_is_made(world: World) -> None:
+    world.archive(2)
+    world.bucket.write(layout.wal_key(SHARED.service_id, "000000010000000000000002"), b"no gzip")
+    with pytest.raises(Failed) as failed:
+        world.backend.restore.capture(FORK, world.source(2 * SECOND))
+    assert failed.value.code == "ARCHIVE_DAMAGED"
+    assert ("clusters", FORKED) not in world.found.objects
+
+
+def test_what_ends_a_recovery_job_is_read_from_its_log_and_said(world: World) -> None:
+    world.archive(2)
+    world.commits((700, "0/02000100", SECOND), (701, "0/02000200", 3 * SECOND))
+    captured = world.backend.restore.capture(FORK, world.source(2 * SECOND))
+    assert captured is not None
+    world.found.remove("pods", f"{FORKED}-1")
+    labels = {**names.labels_of(FORK.service_id), names.JOB_LABEL: "snapshot-recovery"}
+    job = {"metadata": {"name": f"{FORKED}-1-snapshot-recovery-x", "labels": labels}}
+    world.found.put("pods", {**job, "status": {"phase": "Running"}})
+    assert world.backend.restore.recover(FORK, captured, 0).facts is None
+    fatal = {"error_severity": "FATAL", "message": "recovery ended before configured recovery target was reached"}
+    lines = ["no JSON", json.dumps({"level": "info", "record": fatal}), json.dumps({"level": "error", "msg": "gone"})]
+    world.found.answer = lambda pod, command, stdin: ("\n".join(lines), "", 0)
+    world.found.put("pods", {**job, "status": {"phase": "Failed"}})
+
+    eventually(lambda: place_sees(world, "Failed"))
+    with pytest.raises(Failed) as failed:
+        world.backend.restore.recover(FORK, captured, 0)
+    assert failed.value.details == fatal["message"]
+
+
+def place_sees(world: World, phase: str) -> bool:
+    return any(one.status.phase == phase for one in world.backend.place.pods.of_service(FORK.service_id))
+
+
+def test_wal_that_only_older_snapshots_needed_is_removed(world: World) -> None:
+    for number in (1, 2, 3):
+        world.archive(number)
+    assert world.backend.restore.discard_wal(SHARED.service_id, world.base) == 1
+    assert world.backend.restore.discard_wal(SHARED.service_id, world.base) == 0
+
+
+def test_nothing_is_left_in_the_archive_of_a_removed_service(world: World) -> None:
+    world.archive(2)
+    for _ in range(2):
+        world.backend.archive.remove(SHARED)
+    assert list(world.bucket.objects(f"{SHARED.service_id}/")) == []
+
+
+def test_without_an_archive_a_past_time_is_refused_with_the_remedy() -> None:
+    with in_cluster() as (_, place):
+        backend = KubernetesBackend(place)
+        source = Source(SHARED, snapshot_id="snapshot01", target=datetime.fromisoformat("2026-11-25T00:00:00Z"))
+        with pytest.raises(Invalid, match="Without an archive") as refused:
+            backend.restore.check_fork(source, None)
+        assert "RAMET_ARCHIVE_URL" in refused.value.details
+
+
+def test_pods_reach_the_archive_with_the_keys_and_the_endpoint_of_this_process() -> None:
+    environ = {
+        "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key", "AWS_ENDPOINT_URL": "http://store", "HOME": "/none",
+        "AWS_SHARED_CREDENTIALS_FILE": "/none", "AWS_CONFIG_FILE": "/none",
+    }  # fmt: skip
+    found = store_access("s3://bucket/here/", environ)
+    assert found is not None
+    assert (found.url, found.endpoint, found.key and found.key.reveal()) == ("s3://bucket/here", "http://store", "key")
+    del environ["AWS_ACCESS_KEY_ID"]
+    by_role = store_access("s3://bucket", environ)
+    assert by_role is not None
+    assert by_role.key_id is None
+    with pytest.raises(Invalid):
+        store_access("file:///mnt", environ)
+    assert store_access("", environ) is None
