@@ -192,27 +192,35 @@ def test_triggers_of_tenants_run_as_the_owner_of_the_table_and_not_as_the_platfo
         assert inside.execute("SELECT DISTINCT who, is_superuser FROM seen").fetchall() == [("tsdbadmin", False)]
 
 
-@pytest.mark.parametrize("neutralize", [True, False], ids=["DEV", "PROD"])
-def test_a_fork_drops_the_subscription_and_the_follower_keeps_it(follower: Follower, neutralize: bool) -> None:
+def test_forks_drop_the_subscription_and_the_follower_keeps_it(follower: Follower) -> None:
     backend, password, name = follower.backend, new_password(), name_of(follower.server.service_id)
-    fork = new_server(backend.instances)
+    forks = [
+        _secured_fork(follower, password, neutralize=neutralize, own_subscription=name) for neutralize in (True, False)
+    ]
+    for fork in forks:
+        backend.servers.open(fork)
+        with connections.connect(paths_of(backend, fork)) as platform:
+            assert platform.execute("SELECT count(*) FROM pg_subscription").fetchone() == (0,)
+            assert platform.execute("SELECT count(*) FROM pg_replication_origin").fetchone() == (0,)
+    follower.source.run(_CHANGES)
+    eventually(follower.has_all, "the changes")
+    for fork in forks:
+        with connect(fork, password, sslmode="prefer") as inside, follower.source.connect() as outside:
+            assert rows_of(inside) != rows_of(outside)
+            assert outside.execute(_SLOTS).fetchall() == [(name, True)]
+        backend.servers.destroy(fork.service_id)
+
+
+def _secured_fork(follower: Follower, password: Secret, *, neutralize: bool, own_subscription: str) -> Server:
+    backend, fork = follower.backend, new_server(follower.backend.instances)
     fork = replace(fork, pg_major=follower.server.pg_major, verifier=scram_verifier(password))
     captured = backend.restore.capture(fork, ForkSource(follower.server))
     assert captured is not None
     recover(backend, fork, captured)
     run(backend, fork, first=True)
     found = backend.servers.secure(fork, is_new=False, neutralize=neutralize)
-    assert (found["subscriptions"], found["own_subscriptions"]) == ([], [name])
-    backend.servers.open(fork)
-    with connections.connect(paths_of(backend, fork)) as platform:
-        assert platform.execute("SELECT count(*) FROM pg_subscription").fetchone() == (0,)
-        assert platform.execute("SELECT count(*) FROM pg_replication_origin").fetchone() == (0,)
-    follower.source.run(_CHANGES)
-    eventually(follower.has_all, "the changes")
-    with connect(fork, password, sslmode="prefer") as inside, follower.source.connect() as outside:
-        assert rows_of(inside) != rows_of(outside)
-        assert outside.execute(_SLOTS).fetchall() == [(name, True)]
-    backend.servers.destroy(fork.service_id)
+    assert (found["subscriptions"], found["own_subscriptions"]) == ([], [own_subscription])
+    return fork
 
 
 def test_the_follower_continues_after_a_restart_and_after_the_renewal_of_a_release(follower: Follower) -> None:
