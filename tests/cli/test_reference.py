@@ -12,8 +12,10 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == reference(), "run script/reference"
 
 
-def test_every_command_is_on_the_page() -> None:
+def test_every_command_is_on_the_page_and_each_short_form_with_the_whole_one() -> None:
     page = reference()
     found = [" ".join(path) for path, _ in commands(cli)]
     assert "ramet service fork" in found
-    assert [words for words in found if f"## {words}\n" not in page] == []
+    missing = [words for words in found if f"## {words}\n" not in page]
+    assert missing == ["ramet fork", "ramet ls", "ramet psql", "ramet wait"]
+    assert [words for words in missing if f"`{words}` for `ramet " not in page] == []

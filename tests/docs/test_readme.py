@@ -32,11 +32,11 @@ def _window_is_open_for(client: Client, age: timedelta) -> bool:
 @pytest.mark.slow
 def test_the_commands_of_the_readme_run_in_their_order() -> None:
     commands = _commands()
-    assert ["--to-timestamp", "5 seconds ago"] in [words[4:6] for words in commands]
+    assert ["--to", "5s"] in [words[3:5] for words in commands]
     with running_instance() as host, host.client() as client:
         for program, *words in commands:
             assert program == "ramet"
-            if "--to-timestamp" in words:  # whoever types has taken longer
+            if "--to" in words:  # whoever types has taken longer
                 eventually(lambda: _window_is_open_for(client, timedelta(seconds=5)))
             done = host.run(*words)
             assert done.returncode == 0, (words, done.stderr)

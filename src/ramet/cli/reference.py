@@ -20,13 +20,18 @@ A SERVICE is an id, or a name that only one service has. A command takes server,
 `--credentials-file` (or `RAMET_CREDENTIALS_FILE`), else from `RAMET_BASE_URL`, `RAMET_PROJECT_ID`, `RAMET_PUBLIC_KEY`
 and `RAMET_SECRET_KEY`, else from the configuration that `ramet up` or `ramet config set` wrote
 (`~/.config/ramet/credentials.json`).
+
+Short forms: {short_forms}.
 """
 
 
 def reference() -> str:
     """Return the whole page."""
-    parts = [_HEAD, *(_section(path, command) for path, command in commands(cli)), _settings()]
-    return "\n".join(parts)
+    every = list(commands(cli))
+    whole = {id(command): path for path, command in every if len(path) > len(("ramet", "word"))}
+    short = [(path, whole[id(one)]) for path, one in every if len(path) < len(whole.get(id(one), ()))]
+    sections = (_section(path, command) for path, command in every if (path, whole.get(id(command))) not in short)
+    return "\n".join([_HEAD.format(short_forms=", ".join(map(_short_form, short))), *sections, _settings()])
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ("ramet",)) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -38,6 +43,10 @@ def commands(group: click.Group, path: tuple[str, ...] = ("ramet",)) -> Iterator
             yield from commands(found, (*path, name))
         elif found is not None and not found.hidden:
             yield (*path, name), found
+
+
+def _short_form(words: tuple[tuple[str, ...], tuple[str, ...]]) -> str:
+    return " for ".join(f"`{' '.join(path)}`" for path in words)
 
 
 def _section(path: tuple[str, ...], command: click.Command) -> str:

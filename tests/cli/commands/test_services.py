@@ -58,13 +58,20 @@ def test_a_target_time_outside_the_restore_window_is_refused(terminal: Terminal)
     assert "window" in said.err
 
 
+def test_a_fork_is_as_of_now_unless_another_restore_point_is_chosen(terminal: Terminal) -> None:
+    terminal.made("service", "create", "present")
+    assert terminal.made("fork", "present", "--dry-run")["fork_strategy"] == "NOW"
+    assert terminal.ramet("wait", "present").code == 0
+    assert "present" in terminal.ramet("ls").out
+
+
 @pytest.mark.parametrize(
-    "options", [[], ["--now", "--last-snapshot"], ["--now", "--to-timestamp", "2026-01-01T00:00:00Z"]]
+    "options", [["--now", "--last-snapshot"], ["--now", "--to", "5m"], ["--snapshot", "a", "--to", "5m"]]
 )
-def test_fork_requires_exactly_one_restore_point(terminal: Terminal, options: list[str]) -> None:
+def test_fork_takes_one_restore_point(terminal: Terminal, options: list[str]) -> None:
     said = terminal.ramet("service", "fork", "anything", *options)
     assert said.code == 3
-    assert "exactly one" in said.err
+    assert "only one" in said.err
 
 
 def test_no_wait_prints_the_accepted_service(terminal: Terminal) -> None:

@@ -1,5 +1,6 @@
 """Durations, typed and shown."""
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -36,6 +37,27 @@ def test_a_relative_time_is_subtracted_from_now(text: str) -> None:
     assert absolute_time(text, now) == "2025-12-31T23:50:00.000005Z"
 
 
-@pytest.mark.parametrize("text", ["2026-01-15T10:30:00+02:00", "yesterday", "ago", "", "9999999 days ago"])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2026-01-15 10:30", "2026-01-15T05:00:00.000000Z"),
+        ("2026-01-15T10:30:05.25", "2026-01-15T05:00:05.250000Z"),
+        ("14:03", "2026-07-01T08:33:00.000000Z"),
+        ("18:00:01", "2026-06-30T12:30:01.000000Z"),  # not yet today
+    ],
+)
+def test_a_time_without_a_zone_is_in_that_of_the_host(text: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert absolute_time(text, datetime(2026, 7, 1, 12, 30, tzinfo=UTC)) == found
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-15T10:30:00+02:00", "25:99", "2026-02-30 10:00", "yesterday", "ago", "", "9999999 days ago"]
+)
 def test_any_other_time_is_passed_on_unchanged(text: str) -> None:
     assert absolute_time(text, datetime(2026, 1, 1, tzinfo=UTC)) == text

@@ -50,6 +50,7 @@ _SERVICE_COMMANDS = {
     "update-password": "commands.service_changes:update_password",
     "upgrade": "commands.upgrades:upgrade",
     "upgrades": "commands.upgrades:list_upgrades",
+    "wait": "commands.services:wait_for_service",
     "window": "commands.restore:show_window",
 }
 _DATABASE_COMMANDS = {
@@ -61,6 +62,11 @@ _DATABASE_COMMANDS = {
     "upgrade-extension": "commands.extensions:upgrade_extension",
 }
 _COMMANDS = {
+    "fork": _SERVICE_COMMANDS["fork"],
+    "ls": _SERVICE_COMMANDS["list"],
+    "psql": _DATABASE_COMMANDS["connect"],
+    "wait": _SERVICE_COMMANDS["wait"],
+    "run": "ramet.kits.run:run",
     "up": "host.commands:up",
     "serve": "host.commands:serve_only",
     "worker": "host.commands:work_only",
@@ -99,7 +105,8 @@ class LazyGroup(click.Group):
         if cmd_name not in self._table:
             return None
         module, name = self._table[cmd_name].split(":")
-        found: click.Command = getattr(importlib.import_module(f"ramet.cli.{module}"), name)
+        module = module if module.startswith("ramet.") else f"ramet.cli.{module}"
+        found: click.Command = getattr(importlib.import_module(module), name)
         return found
 
 
@@ -126,9 +133,9 @@ def cli() -> None:
     To begin:
       ramet up                                # in one terminal
       ramet service create shop               # in another
-      ramet service fork shop --now
-      ramet service list
-      ramet db connect shop-fork
+      ramet fork shop
+      ramet ls
+      ramet psql shop-fork
     """
 
 

@@ -17,7 +17,7 @@ from ramet.model.wal_level import WalLevel
 
 
 @click.command("fork")
-@restore_point_options
+@restore_point_options(deleted=True)
 @click.option(
     "--dry-run", is_flag=True, help="Show what the fork would be and how long it would take, and create nothing."
 )
@@ -51,18 +51,18 @@ def fork_service(
 ) -> None:
     """Fork a service: create a new service with its data.
 
-    Give exactly one of --now, --last-snapshot, --snapshot and --to-timestamp.
+    Without --last-snapshot, --snapshot or --to it has everything that is committed now.
 
     \b
     Examples:
-      ramet service fork shop --now
+      ramet fork shop
       ramet service fork shop --last-snapshot --name preview-42
       ramet service fork shop --snapshot before-the-migration
-      ramet service fork shop --now --name preview-42 --ttl 2h --label pr=42
+      ramet service fork shop --name preview-42 --ttl 2h --label pr=42
       ramet service fork shop --last-snapshot --name worker --count 8 --idle-ttl 30m
-      ramet service fork shop --to-timestamp "10 minutes ago"
-      ramet service fork shop --to-timestamp 2026-01-15T10:30:00Z --name before-the-accident
-      ramet service fork shop --from-deleted --to-timestamp "2 days ago"
+      ramet service fork shop --to 10m
+      ramet service fork shop --to '2026-01-15 10:30' --name before-the-accident
+      ramet service fork shop --from-deleted --to "2 days ago"
     """
     chosen = {**point.fields(client, parent_id), "from_deleted": from_deleted or None, "wal_level": wal_level}
     if dry_run:

@@ -1,9 +1,9 @@
-"""The options of `ramet service fork` that choose its restore point."""
+"""The options of commands that fork which choose the restore point."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
 from typing import Any
 
 import click
@@ -31,37 +31,34 @@ class ChosenPoint:
         return {"snapshot_id": _find_snapshot(client, parent_id, self.snapshot)}
 
 
-def restore_point_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; the command gets them as `point`."""
+def restore_point_options(*, deleted: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options; the command gets them as `point`, and with `deleted` also `from_deleted`."""
+    return functools.partial(_with_options, deleted)
 
-    @wraps(command)
+
+def _with_options(with_deleted: bool, command: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(command)
     def with_point(
-        *,
-        now: bool,
-        last_snapshot: bool,
-        snapshot: str | None,
-        to_timestamp: str | None,
-        from_deleted: bool,
-        **named: Any,
+        *, now: bool, last_snapshot: bool, snapshot: str | None, to_timestamp: str | None, **named: Any
     ) -> Any:
-        is_bare = not (now or last_snapshot or snapshot or to_timestamp)
-        point = _chosen(now or (from_deleted and is_bare), last_snapshot, snapshot, to_timestamp)
-        return command(point=point, from_deleted=from_deleted, **named)
+        return command(point=_chosen(now, last_snapshot, snapshot, to_timestamp), **named)
 
     past = click.option(
+        "--to",
         "--to-timestamp",
+        "to_timestamp",
         metavar="TIME",
-        help="Fork the data as of a past time: RFC 3339 with an offset, or relative such as '10 minutes ago' or 90s.",
+        help="Fork the data as of a past time, such as 5m, 14:03, '2026-11-22 12:25' or RFC 3339.",
     )
     named = click.option("--snapshot", metavar="NAME", help="Fork this snapshot of the parent, by name or id.")
     newest = click.option("--last-snapshot", is_flag=True, help="Fork the latest snapshot of the parent.")
-    present = click.option("--now", is_flag=True, help="Fork the current data: everything that is committed now.")
+    present = click.option("--now", is_flag=True, help="Fork everything that is committed now. This is the default.")
     deleted = click.option(
         "--from-deleted",
         is_flag=True,
-        help="Fork a deleted service out of the off-host archive; without --to-timestamp in its last state.",
+        help="Fork a deleted service out of the off-host archive; without --to in its last state.",
     )
-    return present(newest(named(past(deleted(with_point)))))
+    return present(newest(named(past(deleted(with_point) if with_deleted else with_point))))
 
 
 def _chosen(now: bool, last_snapshot: bool, snapshot: str | None, to_timestamp: str | None) -> ChosenPoint:
@@ -72,9 +69,9 @@ def _chosen(now: bool, last_snapshot: bool, snapshot: str | None, to_timestamp: 
         (snapshot is not None, ChosenPoint(ForkStrategy.LAST_SNAPSHOT, snapshot=snapshot)),
         (target is not None, ChosenPoint(ForkStrategy.PITR, target_time=target)),
     ]
-    given = [point for is_given, point in choices if is_given]
-    if len(given) != 1:
-        raise click.UsageError("Give exactly one of --now, --last-snapshot, --snapshot NAME and --to-timestamp TIME.")
+    given = [point for is_given, point in choices if is_given] or [ChosenPoint(ForkStrategy.NOW)]
+    if len(given) > 1:
+        raise click.UsageError("Give only one of --now, --last-snapshot, --snapshot NAME and --to TIME.")
     return given[0]
 
 

@@ -4,6 +4,7 @@ import click
 
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.confirmation import Confirmation, confirmation_options
+from ramet.cli.ui.durations import Duration
 from ramet.cli.ui.options import complete_service, find_service, output_option, service_command, with_client
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_deleted, print_service, print_services
@@ -75,6 +76,21 @@ def stop_service(client: Client, service: Service, waiting: Waiting, output: str
     changed, name = client.stop_service(service.service_id), service.name
     paused = waiting.follow(client.wait_paused, service.service_id, f"Pausing {name}", f"{name} is PAUSED")
     print_service(paused or changed, output)
+
+
+@service_command("wait")
+@click.option("--timeout", type=Duration(), default="30m", show_default=True, help="How long to wait, such as 90s.")
+@output_option
+def wait_for_service(client: Client, service: Service, timeout: float, output: str) -> None:
+    """Wait until a service is READY.
+
+    \b
+    Example:
+      ramet service fork shop --no-wait --name preview && ramet wait preview
+    """
+    name, waiting = service.name, Waiting(timeout)
+    ready = waiting.follow(client.wait_ready, service.service_id, f"Waiting for {name}", f"{name} is READY")
+    print_service(ready or service, output)
 
 
 @click.command("delete")

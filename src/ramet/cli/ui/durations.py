@@ -1,7 +1,7 @@
 """Durations and relative times as people write them, and durations as people read them."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 
 import click
 
@@ -14,6 +14,8 @@ _UNITS = {
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
     **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
+_TIME_OF_DAY = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?", re.ASCII)
+_DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", re.ASCII)
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
 
 
@@ -43,12 +45,29 @@ def parse_duration(text: str) -> float | None:
 
 
 def absolute_time(text: str, now: datetime) -> str:
-    """Return a time relative to now, like '10 minutes ago' or 10m, as RFC 3339; any other text as it is."""
-    seconds = parse_duration(text.strip().removesuffix("ago"))
+    """Return a time that a person wrote as RFC 3339; any other text as it is.
+
+    A relative time such as '10 minutes ago' or 10m is before now. A time without a zone, such as '2026-11-22 12:25', is
+    in the time zone of this host; 14:03 is the last time that its clocks showed that.
+    """
     try:
-        return text if seconds is None else rfc3339(now - timedelta(seconds=seconds))
+        seconds = parse_duration(text.strip().removesuffix("ago"))
+        found = _local(text.strip(), now) if seconds is None else now - timedelta(seconds=seconds)
     except OverflowError:
         return text
+    return text if found is None else rfc3339(found)
+
+
+def _local(text: str, now: datetime) -> datetime | None:
+    """Return a time without a zone in that of this host, or None for any other text."""
+    try:
+        if _TIME_OF_DAY.fullmatch(text):
+            last = datetime.combine(now.astimezone().date(), time.fromisoformat(text)).astimezone()
+            return last if last <= now else (last.replace(tzinfo=None) - timedelta(days=1)).astimezone()
+        found = datetime.fromisoformat(text) if _DATE_AND_TIME.match(text) else None
+    except ValueError:
+        return None
+    return found.astimezone() if found is not None and found.tzinfo is None else None
 
 
 def local_time(time: datetime | None) -> str:

@@ -1,0 +1,100 @@
+"""`ramet run`: a command with a fork of its own."""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import click
+
+from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
+from ramet.cli.ui.durations import Duration, shown_duration
+from ramet.cli.ui.keeping import whole
+from ramet.cli.ui.options import complete_service, find_service, with_client
+from ramet.cli.ui.output import say
+from ramet.client import Client
+from ramet.errors import NotFound
+from ramet.kits.throwaway import OUTLIVES_SECONDS, throwaway_fork
+
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+_KILLED = 128
+
+
+@click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--fork", "parent", required=True, metavar="SERVICE", shell_complete=complete_service, help="The parent.")
+@restore_point_options(deleted=False)
+@click.option(
+    "--outlives",
+    type=Duration(),
+    default=f"{OUTLIVES_SECONDS}s",
+    show_default=True,
+    help="How long the fork is kept when this command is killed and cannot delete it.",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@with_client
+def run(client: Client, parent: str, point: ChosenPoint, outlives: float, command: tuple[str, ...]) -> int:
+    """Run a command with a fork of its own, and delete the fork when the command ends.
+
+    The command finds the fork by DATABASE_URL, PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE and PGSSLMODE. The exit
+    code is that of the command. When 'ramet run' itself is killed, the fork expires.
+
+    \b
+    Examples:
+      ramet run --fork shop -- npm test
+      ramet run --fork shop --to 10m -- psql -c 'SELECT count(*) FROM orders'
+      ramet run --fork shop --last-snapshot -- sh -c 'migrate up && pytest'
+    """
+    begun, service = time.monotonic(), find_service(client, parent)
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    labels, seconds = {"run-by": socket.gethostname()[:63]}, whole(outlives) or OUTLIVES_SECONDS
+    chosen = point.fields(client, service.service_id)
+    with (
+        _interruptible(),
+        throwaway_fork(client, service, point.strategy, labels=labels, outlives_seconds=seconds, **chosen) as fork,
+    ):
+        say(f"{fork.service.name} is READY after {shown_duration(time.monotonic() - begun)}.", "green")
+        return _run(command, {**os.environ, **fork.variables})
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Make a request to end this process an exception, so that the fork is deleted before it ends."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(_KILLED + number)
+
+    before = {number: signal.signal(number, end) for number in _FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a command to its end, pass signals on to it, and return its exit code as a shell does."""
+    try:
+        child = subprocess.Popen(command, env=environ)
+    except OSError as error:
+        raise NotFound(
+            "COMMAND_NOT_STARTED", f"{command[0]!r} cannot be started: {error.strerror}", "Check its name and PATH."
+        ) from error
+
+    def forward(number: int, _: FrameType | None) -> None:
+        child.send_signal(number)
+
+    # A terminal sends an interrupt to the child as well: here it only has to be survived.
+    handlers: dict[int, Any] = {**dict.fromkeys(_FORWARDED, forward), signal.SIGINT: lambda *_: None}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        code = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else _KILLED - code

@@ -1,0 +1,107 @@
+"""A fork that exists while a block runs, and is gone soon after it, whatever way it ends."""
+
+import logging
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ramet.api.schemas.services import Service
+from ramet.cli.connection import connection_string, speaks_tls
+from ramet.client import ApiError, Client, ForkStrategy, Keeping
+from ramet.endpoints import ADMIN, DATABASE, ssl_mode
+from ramet.errors import Error, Failed
+from ramet.model.service import suffixed
+
+OUTLIVES_SECONDS = 600
+_RENEWALS = 4
+_NOT_FOUND = 404
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Throwaway:
+    """A fork that is READY, with what opens it."""
+
+    service: Service
+    password: str
+
+    @property
+    def uri(self) -> str:
+        """The connection string, with the password."""
+        return self.uri_of(DATABASE)
+
+    def uri_of(self, database: str) -> str:
+        """Return the connection string for another database of the fork."""
+        return connection_string(self.service.endpoint, self.password, database=database)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment variables that lead libpq, most drivers and frameworks to the fork."""
+        endpoint = self.service.endpoint
+        return {
+            "DATABASE_URL": self.uri,
+            "PGHOST": endpoint.host,
+            "PGPORT": str(endpoint.port),
+            "PGUSER": ADMIN,
+            "PGPASSWORD": self.password,
+            "PGDATABASE": DATABASE,
+            "PGSSLMODE": ssl_mode(speaks_tls(endpoint)),
+            "RAMET_SERVICE_ID": self.service.service_id,
+        }
+
+
+@contextmanager
+def throwaway_fork(
+    client: Client,
+    parent: Service,
+    strategy: ForkStrategy = ForkStrategy.NOW,
+    *,
+    labels: Mapping[str, str] | None = None,
+    outlives_seconds: int = OUTLIVES_SECONDS,
+    wait_seconds: float = 1800.0,
+    target_time: str | None = None,
+    snapshot_id: str | None = None,
+) -> Iterator[Throwaway]:
+    """Yield a fork that is READY, and delete it at the end of the block.
+
+    It has a life span of `outlives_seconds`, which begins again while the block runs: where this process is killed, or
+    Ramet cannot be reached at the end, the fork expires by itself. Raises what the client raises.
+    """
+    fork = client.fork_service(
+        parent.service_id,
+        strategy,
+        name=suffixed(parent.name, f"-run-{secrets.token_hex(3)}"),
+        keeping=Keeping(ttl_seconds=outlives_seconds, labels=labels),
+        target_time=target_time,
+        snapshot_id=snapshot_id,
+    )
+    ended = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(client, fork, outlives_seconds / _RENEWALS, ended), daemon=True)
+    renewing.start()
+    try:
+        password = fork.initial_password
+        if not isinstance(password, str):
+            raise Failed("PASSWORD_MISSING", f"The fork {fork.name} came without a password", "Try again.")
+        yield Throwaway(client.wait_ready(fork.service_id, wait_seconds), password)
+    finally:
+        ended.set()
+        renewing.join()
+        _delete(client, fork)
+
+
+def _renew(client: Client, fork: Service, every_seconds: float, ended: threading.Event) -> None:
+    while not ended.wait(every_seconds):
+        try:
+            client.extend_service(fork.service_id)
+        except Error as error:
+            _log.warning("The life span of %s was not extended: %s", fork.name, error)
+
+
+def _delete(client: Client, fork: Service) -> None:
+    try:
+        client.delete_service(fork.service_id)
+    except Error as error:
+        if not (isinstance(error, ApiError) and error.status == _NOT_FOUND):
+            _log.warning("%s was not deleted, and expires by itself: %s", fork.name, error)

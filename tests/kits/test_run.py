@@ -1,0 +1,115 @@
+"""`ramet run`: the command has a fork, and the fork is gone after it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.client import ForkStrategy
+from ramet.kits.throwaway import throwaway_fork
+from tests.cli.terminal import Terminal
+from tests.cli.world import World
+
+_TELL = "import json, os; json.dump(dict(os.environ), open({!r}, 'w'))"
+
+
+@pytest.fixture(scope="module")
+def parent(world: World) -> str:
+    with world.client() as client:
+        return client.wait_ready(client.create_service("shop").service_id).service_id
+
+
+def left(world: World) -> list[str]:
+    with world.client() as client:
+        return [one.name for one in client.list_services() if one.name != "shop" and one.status != "DELETING"]
+
+
+def python(*lines: str) -> tuple[str, str, str]:
+    return sys.executable, "-c", "\n".join(lines)
+
+
+def test_the_command_gets_the_fork_in_its_variables_and_its_exit_code_is_the_result(
+    terminal: Terminal, world: World, parent: str, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    said = terminal.ramet("run", "--fork", "shop", "--", *python(_TELL.format(str(told)), "raise SystemExit(7)"))
+    assert said.code == 7
+    variables = json.loads(told.read_text())
+    with world.client() as client:
+        assert variables["RAMET_SERVICE_ID"] != parent
+        assert {one.service_id for one in client.list_services()} >= {parent}
+    assert variables["DATABASE_URL"] == (
+        f"postgresql://tsdbadmin:{variables['PGPASSWORD']}@{variables['PGHOST']}:{variables['PGPORT']}/tsdb"
+        f"?sslmode={variables['PGSSLMODE']}"
+    )
+    eventually(lambda: left(world) == [])
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("no-such-program-anywhere",), 6),
+        (python("import os, signal", "os.kill(os.getpid(), signal.SIGKILL)"), 137),
+        (("--version",), 6),
+    ],
+)
+def test_a_command_that_fails_leaves_nothing(
+    terminal: Terminal, world: World, parent: str, command: tuple[str, ...], code: int
+) -> None:
+    assert parent
+    assert terminal.ramet("run", "--fork", "shop", "--", *command).code == code
+    eventually(lambda: left(world) == [])
+
+
+def test_a_request_to_end_reaches_the_command_and_the_fork_is_deleted(
+    world: World, parent: str, tmp_path: Path
+) -> None:
+    assert parent
+    begun = tmp_path / "begun"
+    waits = python(f"open({str(begun)!r}, 'w').close()", "import time", "time.sleep(600)")
+    environ = {**os.environ, **world.environ(), "HOME": str(tmp_path)}
+    running = subprocess.Popen([sys.executable, "-m", "ramet", "run", "--fork", "shop", "--", *waits], env=environ)
+    eventually(begun.exists)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(120) == 128 + signal.SIGTERM
+    eventually(lambda: left(world) == [])
+
+
+def test_a_fork_whose_maker_is_killed_has_a_life_span(world: World, parent: str) -> None:
+    with world.client() as client:
+        service = client.get_service(parent)
+        with throwaway_fork(client, service, ForkStrategy.LAST_SNAPSHOT, outlives_seconds=120) as fork:
+            assert client.get_service(fork.service.service_id).metadata.ttl_seconds == 120
+        eventually(lambda: left(world) == [])
+
+
+def test_the_life_span_begins_again_while_the_block_runs(
+    world: World, parent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ramet.kits.throwaway._RENEWALS", 60 / 0.05)
+    with world.client() as client, throwaway_fork(client, client.get_service(parent), outlives_seconds=60) as fork:
+        first = fork.service.metadata.expires_at
+        eventually(lambda: client.get_service(fork.service.service_id).metadata.expires_at != first)
+
+
+def test_a_fork_that_is_deleted_by_another_is_no_error(
+    world: World, parent: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with world.client() as client:
+        with throwaway_fork(client, client.get_service(parent)) as fork:
+            client.delete_service(fork.service.service_id)
+            client.wait_deleted(fork.service.service_id)
+        assert caplog.messages == []
+
+
+def test_the_restore_point_is_chosen_as_for_a_fork(terminal: Terminal, world: World, parent: str) -> None:
+    assert parent
+    assert terminal.ramet("run", "--fork", "shop", "--to", "3000-01-01T00:00:00Z", "--", "true").code == 3
+    assert terminal.ramet("run", "--fork", "shop", "--now", "--last-snapshot", "--", "true").code == 3
+    assert terminal.ramet("run", "--fork", "absent", "--", "true").code == 6
+    assert left(world) == []
