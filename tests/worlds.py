@@ -14,8 +14,9 @@ from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.requests import Accepted, CreateRequest, ForkRequest
 from ramet.model.fork import ForkStrategy
+from ramet.model.keys import ApiKey
 from ramet.model.passwords import Secret
-from ramet.model.project import ApiKey, Project
+from ramet.model.project import Project
 from ramet.model.service import Service
 from ramet.operations.procedure import Procedure
 from ramet.operations.worker import Worker

@@ -1,7 +1,7 @@
 """A whole world behind the HTTP interface: real store, real verbs, real procedures, and the backend in memory."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
+from ramet.model.keys import ApiKey, KeyLimits
 from ramet.model.passwords import Secret
-from ramet.model.project import ApiKey, Project
+from ramet.model.project import Project
+from ramet.model.rights import Role
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
@@ -72,6 +74,16 @@ class World:
     def new_tenant(self, name: str) -> Tenant:
         return new_tenant(self.projects, name)
 
+    def with_key(self, role: Role, **given: Any) -> "World":
+        """Return this world as it is for the holder of a new key with a role."""
+        key, secret = self.projects.create_key(self.tenant.project.id, role, self.clock(), role=role, **given)
+        return replace(self, tenant=Tenant(self.tenant.project, key, secret))
+
+    def forker(self, *parents: JsonObject, **limits: Any) -> "World":
+        """Return this world as it is for a forker of these parents."""
+        named = tuple(one["service_id"] for one in parents)
+        return self.with_key(Role.FORKER, limits=KeyLimits(parents=named, **limits))
+
     def advance(self, duration: timedelta) -> None:
         self.clock.ahead += duration
 
@@ -125,7 +137,7 @@ def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
     keep_audit(store, b"k" * 32, clock)
     backend = MemoryBackend(clock=clock)
     plane = Plane(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
-    projects = Projects(store)
+    projects = Projects(store, clock)
     tools = Tools(store, backend, clock, rest=timedelta(0), preparation_rest=timedelta(0))
     worker = Worker(store, all_procedures(tools, timedelta(days=7)))
     with application(plane, projects) as app, TestClient(app, raise_server_exceptions=False) as client:

@@ -1,16 +1,21 @@
 """CSRF tokens, sign-in links and the throttle, with a clock that the tests move."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from ramet.console.auth.csrf import CSRF_FIELD, CsrfTokens
 from ramet.console.auth.sign_in_links import LINK_SECONDS, SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.errors import Forbidden
+from ramet.model.keys import ApiKey
 from ramet.model.session import Session
+
+_KEY = ApiKey("RKTEST", "project000", "first", "digest", datetime.now(UTC))
 
 
 def _session(digest: str) -> Session:
-    return Session(digest, "RKTEST", "first", "project000", "main")
+    return Session(digest, _KEY, "main")
 
 
 def test_a_csrf_token_depends_on_the_session_and_the_root_key() -> None:
@@ -31,8 +36,8 @@ def test_a_form_needs_the_csrf_token_of_its_session() -> None:
 def test_a_sign_in_link_works_once_and_expires() -> None:
     now = [0.0]
     links = SignInLinks(lambda: now[0])
-    token, late = links.make("RKTEST"), links.make("RKTEST")
-    assert links.use(token) == "RKTEST"
+    token, late = links.make(_KEY), links.make(_KEY)
+    assert links.use(token) == _KEY
     assert links.use(token) is None
     assert links.use("guessed") is None
     now[0] = LINK_SECONDS

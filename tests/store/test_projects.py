@@ -1,11 +1,13 @@
 """Projects and keys as rows."""
 
-from dataclasses import replace
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from ramet.ids import new_id
-from ramet.model.project import ApiKey, Project
-from ramet.store import projects
+from ramet.model.keys import ApiKey
+from ramet.model.project import Project
+from ramet.store import keys, projects
 from ramet.store.database import Store
 from tests.store.values import NOW, a_project
 
@@ -25,10 +27,10 @@ def test_a_key_belongs_to_one_project_and_is_revoked_once(store: Store) -> None:
     with store.write() as tx:
         project, other = a_project(tx), a_project(tx)
         key = ApiKey("RK1", project.id, "ci", "digest", NOW)
-        projects.insert_key(tx, key)
-        projects.revoke_key(tx, "RK1", NOW + timedelta(hours=1))
-        projects.revoke_key(tx, "RK1", NOW + timedelta(hours=2))
+        keys.insert_key(tx, key)
+        keys.revoke_key(tx, "RK1", NOW + timedelta(hours=1))
+        keys.revoke_key(tx, "RK1", NOW + timedelta(hours=2))
     with store.read() as tx:
-        assert projects.list_keys(tx, other.id) == []
-        assert projects.list_keys(tx, project.id) == [replace(key, revoked_at=NOW + timedelta(hours=1))]
-        assert projects.find_key(tx, "RK2") is None
+        assert keys.list_keys(tx, other.id) == []
+        assert keys.list_keys(tx, project.id) == [replace(key, revoked_at=NOW + timedelta(hours=1))]
+        assert keys.find_key(tx, "RK2") is None

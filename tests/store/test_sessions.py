@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from ramet.model.project import ApiKey
+from ramet.model.keys import ApiKey
 from ramet.model.session import SESSION_LIFE, Session
-from ramet.store import projects, sessions, tables
+from ramet.store import keys, sessions, tables
 from ramet.store.database import Store
 from tests.store.values import NOW, a_project
 
@@ -22,10 +22,11 @@ def _open(store: Store, *digests: str) -> Session:
     """Begin sessions of a new key; return the first one as it should come back."""
     with store.write() as tx:
         project = a_project(tx)
-        projects.insert_key(tx, ApiKey(f"RK{digests[0]}", project.id, "ci", "digest", NOW))
+        key = ApiKey(f"RK{digests[0]}", project.id, "ci", "digest", NOW)
+        keys.insert_key(tx, key)
         for digest in digests:
             sessions.insert_session(tx, digest, f"RK{digests[0]}", _LATER)
-    return Session(digests[0], f"RK{digests[0]}", "ci", project.id, project.name)
+    return Session(digests[0], key, project.name)
 
 
 def test_a_session_comes_back_until_it_is_over(store: Store) -> None:
@@ -55,7 +56,7 @@ def test_a_session_that_is_ended_is_gone_and_others_are_not(store: Store) -> Non
 def test_a_revoked_key_ends_its_sessions(store: Store) -> None:
     opened = _open(store, "one")
     with store.write() as tx:
-        projects.revoke_key(tx, opened.public_key, NOW)
+        keys.revoke_key(tx, opened.public_key, NOW)
     assert _found(store, "one") is None
 
 

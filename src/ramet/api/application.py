@@ -12,7 +12,7 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
-from ramet.api.auth import key_guard
+from ramet.api.auth import key_guard, recorder
 from ramet.api.body import LIMIT_BYTES, ApiRequest
 from ramet.api.errors import exception_handlers, on_http_exception
 from ramet.api.methods import Application, Observer
@@ -33,6 +33,7 @@ from ramet.api.routes.following import following_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.health import livez, readyz
 from ramet.api.routes.imports import imports_router
+from ramet.api.routes.keys import keys_router
 from ramet.api.routes.life_spans import life_spans_router
 from ramet.api.routes.logs import logs_router
 from ramet.api.routes.metrics import metrics_router
@@ -48,6 +49,7 @@ from ramet.api.routes.vpcs import vpcs_router
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.recording import Network, Recording
+from ramet.model.keys import ApiKey
 
 BASE_PATH = "/public/api/v1"
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
@@ -71,6 +73,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     audit_router,
     logs_router,
     metrics_router,
+    keys_router,
     list_projects,
     get_project_limits,
     get_auth_info,
@@ -97,7 +100,13 @@ def create_app(
     `observers` observe each request; `lifespan` is entered in its event loop while it serves. The address of a client
     behind one of the `trusted_proxies` is the one that the proxy names.
     """
-    interface = Router(BASE_PATH, route_handlers=RESOURCES, guards=[key_guard(projects), check_parameters])
+    interface = Router(
+        BASE_PATH,
+        route_handlers=RESOURCES,
+        guards=[key_guard(projects), check_parameters],
+        dependencies={"plane": Provide(_plane_of(plane), sync_to_thread=False)},
+        after_response=recorder(projects),
+    )
     application = Application(
         route_handlers=[interface, _document_handler(openapi_json(version)), livez, readyz, *beside],
         dependencies={
@@ -116,6 +125,15 @@ def create_app(
     application.heads_below = BASE_PATH
     application.recording = Recording(plane, BASE_PATH, trusted_proxies)
     return application
+
+
+def _plane_of(plane: Plane) -> Callable[[Request[Any, ApiKey, Any]], Plane]:
+    """Return what provides handlers with the verbs as the key of their request may use them."""
+
+    def provide(request: Request[Any, ApiKey, Any]) -> Plane:
+        return plane.on_behalf_of(request.auth)
+
+    return provide
 
 
 def _by_place(handlers: ExceptionHandlersMap, refuse_beside: Refusal | None) -> ExceptionHandlersMap:

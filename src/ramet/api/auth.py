@@ -1,11 +1,12 @@
-"""Credentials: the API key of a request, and whether it belongs to the project in the path."""
+"""Credentials: the API key of a request, whether it belongs to the project in the path, and what its role may do."""
 
 import asyncio
 import base64
 import binascii
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from litestar.connection import ASGIConnection
+from litestar.connection import ASGIConnection, Request
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
 
@@ -13,15 +14,20 @@ from ramet import acting
 from ramet.control import recording
 from ramet.control.projects import Projects
 from ramet.errors import Forbidden, Unauthorized
+from ramet.model.keys import ApiKey
 from ramet.model.passwords import Secret
+from ramet.model.rights import allows, not_allowed
 
 AnyConnection = ASGIConnection[Any, Any, Any, Any]
 
 
 def key_guard(projects: Projects) -> Guard:
-    """Return the guard that requires a key of the project in the path, and keeps the key for the handler."""
+    """Return the guard that requires a key of the project in the path with the right to the operation.
 
-    async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
+    It keeps the key for the handler.
+    """
+
+    async def guard(connection: AnyConnection, handler: BaseRouteHandler) -> None:
         # Reads never wait otherwise. Without this turn of the event loop, connections that are being served would
         # delay those that are not accepted yet.
         await asyncio.sleep(0)
@@ -37,10 +43,24 @@ def key_guard(projects: Projects) -> Guard:
                 f"This API key does not belong to project {project_id[:64]!r}",
                 "Use a key of that project; GET /projects returns the project of a key.",
             )
+        operation = str(getattr(handler, "operation_id", ""))
+        if connection.scope.get("method") != "OPTIONS" and not allows(key.role, operation):
+            raise not_allowed(key.role, operation)
         connection.scope["auth"] = key
         recording.begin(connection.scope)
 
     return guard
+
+
+def recorder(projects: Projects) -> Callable[[Request[Any, ApiKey, Any]], Awaitable[None]]:
+    """Return what runs after a response, and records now and then when its key was used."""
+
+    async def record(request: Request[Any, ApiKey, Any]) -> None:
+        key = request.scope.get("auth")
+        if key is not None and projects.is_use_due(key):
+            await asyncio.to_thread(projects.record_use, key)
+
+    return record
 
 
 def credentials(header: str) -> tuple[str, Secret]:

@@ -16,7 +16,7 @@ from litestar.exceptions import HTTPException
 from ramet import acting
 from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
-from ramet.model.project import ApiKey
+from ramet.model.keys import ApiKey
 from ramet.redaction import shown_fields
 
 LIMIT_BYTES = 1024 * 1024

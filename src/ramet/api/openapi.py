@@ -20,7 +20,7 @@ _DESCRIPTION = (
     "Every error is an ErrorBody. A response with status 202 accepts an operation: poll the service until it is done."
 )
 _TAGS = (
-    "Services", "Restore", "Observation", "Operations", "VPCs", "Projects", "Authentication", "Analytics",
+    "Services", "Restore", "Observation", "Operations", "VPCs", "Projects", "Keys", "Authentication", "Analytics",
 )  # fmt: skip
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "Service": {

@@ -22,6 +22,7 @@ SetId = Annotated[str, PathParameter(description="Identifier of the read replica
 SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapshot.", schema_extra=_ID)]
 RestoreId = Annotated[str, PathParameter(description="Identifier of the restore.", schema_extra=_ID)]
 UpgradeId = Annotated[str, PathParameter(description="Identifier of the upgrade.", schema_extra=_ID)]
+PublicKeyInPath = Annotated[str, PathParameter(description="Public key.", schema_extra={"pattern": "^RK[A-Z0-9]{18}$"})]
 Cursor = Annotated[
     str | None,
     QueryParameter(

@@ -35,6 +35,8 @@ read_in_thread = partial(get, sync_to_thread=True)
 change = partial(post, sync_to_thread=True, status_code=200)
 update = partial(put, sync_to_thread=True)
 accept = partial(post, sync_to_thread=True, status_code=202)
+create = partial(post, sync_to_thread=True, status_code=201)
+remove = partial(delete, sync_to_thread=True, status_code=204)
 accept_deletion = partial(delete, sync_to_thread=True, status_code=202)
 
 OF_PROJECT = "/projects/{project_id:str}"

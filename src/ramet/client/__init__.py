@@ -12,6 +12,7 @@ from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.client.following import Followers
 from ramet.client.forks import Forks
 from ramet.client.imports import Imports
+from ramet.client.keys import Keys
 from ramet.client.life_spans import Keeping, LifeSpans
 from ramet.client.observation import Observation
 from ramet.client.replica_sets import ReplicaSets
@@ -30,6 +31,7 @@ __all__ = ["ApiError", "Client", "ForkStrategy", "Keeping", "Secret", "TimedOut"
 
 class Client(
     Account,
+    Keys,
     Services,
     Forks,
     LifeSpans,

@@ -59,8 +59,8 @@ class Console:
         return on_http_exception(request, exception)
 
     def make_link(self, public_key: str) -> str:
-        """Return a path that signs in once, with this key."""
-        return f"{LINKS}/{self.context.links.make(public_key)}"
+        """Return a path that signs in once, with this key. Raises Unauthorized."""
+        return f"{LINKS}/{self.context.links.make(self.context.projects.active_key(public_key))}"
 
     def close(self) -> None:
         """End the streams of open pages."""

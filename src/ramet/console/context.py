@@ -19,6 +19,7 @@ from ramet.control import recording
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
+from ramet.model.rights import not_allowed
 from ramet.model.session import Session
 from ramet.redaction import shown_fields
 
@@ -54,8 +55,13 @@ class CurrentSession(Session):
 
     @property
     def plane(self) -> Plane:
-        """The control plane."""
-        return self.context.plane
+        """The control plane, as the key of the session may use it."""
+        return self.context.plane.on_behalf_of(self.key)
+
+    def demand(self, operation: str) -> None:
+        """Raise Forbidden unless the key of the session has the right that an operation needs."""
+        if not self.may(operation):
+            raise not_allowed(self.key.role, operation)
 
 
 Context = NamedDependency[SkipValidation[ConsoleContext]]
@@ -68,9 +74,13 @@ class SignedOut(Exception):
     """The request has no valid session; the answer redirects to the sign-in page."""
 
 
-def read(path: str, *, sync_to_thread: bool) -> route:
-    """Return the decorator of a handler for GET and HEAD (RFC 9110, 9.3.2)."""
-    return route(path, http_method=[HttpMethod.GET, HttpMethod.HEAD], sync_to_thread=sync_to_thread)
+def read(path: str, *, sync_to_thread: bool, operation: str = "") -> route:
+    """Return the decorator of a handler for GET and HEAD (RFC 9110, 9.3.2).
+
+    A page of a session names the `operation` of the HTTP interface whose right it needs.
+    """
+    methods = [HttpMethod.GET, HttpMethod.HEAD]
+    return route(path, http_method=methods, sync_to_thread=sync_to_thread, operation=operation)
 
 
 def dependencies(context: ConsoleContext) -> dict[str, Provide]:
@@ -83,14 +93,18 @@ def dependencies(context: ConsoleContext) -> dict[str, Provide]:
 
 
 def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
-    """Return the session of a request. Raises SignedOut, also when it has ended or its key was revoked."""
+    """Return the session of a request. Raises SignedOut, also when it or its key has ended; and Forbidden."""
     token = request.cookies.get(COOKIE)
     session = context.sessions.find(token, context.plane.clock()) if token else None
     if session is None:
         raise SignedOut
     acting.note_key(session.public_key, session.key_name, session.project_id)
     recording.begin(request.scope)
-    return CurrentSession(**vars(session), version=context.feed.last_version(session.project_id), context=context)
+    found = CurrentSession(**vars(session), version=context.feed.last_version(session.key), context=context)
+    found.demand(request.route_handler.opt.get("operation", ""))
+    if context.projects.is_use_due(session.key):
+        context.projects.record_use(session.key)
+    return found
 
 
 async def provide_fields(request: AnyRequest, session: SignedIn) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from ramet.backends.interface.values import BaseBackup
+from ramet.control.key_limits import as_parent_seen
 from ramet.control.lookup import find_service, visible_service
 from ramet.control.plane import Plane
 from ramet.control.restore import archive_of
@@ -32,7 +33,8 @@ def list_deleted(plane: Plane, project_id: str) -> list[DeletedService]:
     """Return the deleted services of a project that can still be forked, in the order of their deletion."""
     with plane.store.read() as tx:
         known = services.deleted_in_archive(tx, project_id)
-    return [DeletedService(one, held) for one in known if (held := archive_of(plane, one)) is not None]
+    seen = [one for one in known if not plane.hides(one)]
+    return [DeletedService(one, held) for one in seen if (held := archive_of(plane, one)) is not None]
 
 
 def find_parent(
@@ -40,7 +42,7 @@ def find_parent(
 ) -> Service:
     """Return the parent of a fork, which must have been deleted if that is asked for. Raises NotFound, Invalid."""
     if not from_deleted:
-        return find_service(plane, tx, project_id, service_id, lock=lock)
+        return find_service(as_parent_seen(plane, service_id), tx, project_id, service_id, lock=lock)
     found = services.get_service(tx, service_id, lock=lock) if is_id(service_id) else None
     if found is None or found.project_id != project_id:
         details = f"service_id {service_id[:64]!r}"

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ramet.backends.interface.values import BaseBackup
 from ramet.control.archived_forks import base_backup_for, find_parent
 from ramet.control.idempotency import earlier_answer, new_identities, remember, replay
+from ramet.control.key_limits import check_request
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import wrong_state
 from ramet.control.plane import Plane
@@ -84,7 +85,7 @@ def fork_services(
         plan = recheck(plane, tx, plan, request)
         missing = [n for n, one in enumerate(replayed) if one is None]
         ports = reserve_ports(plane, tx, identities[0].free_ports, len(missing))
-        wanted = within_limits(tx, [_numbered(plan.fork, n, count) for n in missing])
+        wanted = within_limits(plane, tx, [_numbered(plan.fork, n, count) for n in missing], plan.parent)
         state, held = state_of(tx, plan, request), None if plan.point.from_archive else plan.parent.id
         given = [
             identities[n].given_to(each, plane, port) for n, port, each in zip(missing, ports, wanted, strict=True)
@@ -101,6 +102,7 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
     The host may have to read WAL or walk a directory tree for that: no transaction waits for it.
     """
     now = plane.clock()
+    check_request(plane, request)
     with plane.store.read() as tx:
         parent = find_parent(plane, tx, project_id, service_id, from_deleted=request.from_deleted)
         target = check_target(request.strategy, request.target_time, now)

@@ -66,11 +66,11 @@ def replay(plane: Plane, tx: sa.Connection, project_id: str, key: str | None, re
     """Return the earlier answer to the same key; None when the key is new or its service is gone."""
     if key is None:
         return None
-    found = idempotency.find(tx, project_id, _digest(key))
+    found = idempotency.find(tx, project_id, _digest(_scoped(plane, key)))
     if found is None:
         return None
     service = services.get_service(tx, found.service_id)
-    if service is None or not is_visible(service, plane.clock()):
+    if service is None or not is_visible(service, plane.clock()) or plane.hides(service):
         return None
     if found.body_digest != _digest(repr(request)):
         raise Invalid(
@@ -86,7 +86,13 @@ def remember(
 ) -> None:
     """Record which service a request with this key has made."""
     if key is not None:
-        idempotency.insert(tx, project_id, _digest(key), _digest(repr(request)), service_id, plane.clock())
+        key_digest, body_digest = _digest(_scoped(plane, key)), _digest(repr(request))
+        idempotency.insert(tx, project_id, key_digest, body_digest, service_id, plane.clock())
+
+
+def _scoped(plane: Plane, key: str) -> str:
+    """Return an idempotency key as the caller's own, where other keys must not learn what it made; else as it is."""
+    return key if plane.only_made_by is None else f"{plane.only_made_by} {key}"
 
 
 def _digest(text: str) -> str:

@@ -1,15 +1,15 @@
 """The life span of a service as its users set it, within the limits of its project."""
 
-from datetime import datetime
-
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.control.key_limits import first_span, later_span
 from ramet.control.lookup import changeable_service
 from ramet.control.plane import Plane
+from ramet.control.quotas import check_quotas
 from ramet.errors import Invalid, NotFound
 from ramet.model.life_span import UNLIMITED, LifeSpan, LifeTerms, granted, renewed
-from ramet.model.project import ProjectLimits, check_counts, limited
+from ramet.model.project import ProjectLimits, limited
 from ramet.model.service import Service
 from ramet.store import projects, services
 
@@ -21,27 +21,26 @@ def extend_service(plane: Plane, project_id: str, service_id: str, terms: LifeTe
         now = plane.clock()
         span = _renewed(service, plane) if terms == UNLIMITED else granted(terms, now, service.life_span)
         if service.origin is not None:
-            span = limited(_limits(tx, project_id), span, now)
+            span = later_span(plane.caller, service, limited(_limits(tx, project_id), span, now))
         services.update_service(tx, service.id, life_span=services.life_span_column(span))
         return changeable_service(plane, tx, project_id, service_id, "extendService")
 
 
-def within_limits(tx: sa.Connection, new: list[Service]) -> list[Service]:
-    """Return new services of one project with the life spans that it gives them.
+def within_limits(plane: Plane, tx: sa.Connection, new: list[Service], parent: Service | None = None) -> list[Service]:
+    """Return new services of one project, or forks of a parent, with the life spans that it gives them.
 
-    Raises NotFound for a project that does not exist, and Exhausted or Invalid for what is over its limits. Ports are
-    reserved before: so no other request adds services at the same time.
+    Raises NotFound for a project that does not exist, and Exhausted or Invalid for what is over its limits, or over
+    those of the caller's key. Ports are reserved before: so no other request adds services at the same time.
     """
-    project_id, now = new[0].project_id, new[0].created_at
-    limits = _limits(tx, project_id)
-    has, forks = services.count_live(tx, project_id)
-    check_counts(limits, has + len(new), forks + sum(one.origin is not None for one in new))
-    return [one if one.origin is None else _limited_fork(limits, one, now) for one in new]
+    limits = _limits(tx, new[0].project_id)
+    check_quotas(plane.caller, tx, limits, new)
+    return new if parent is None else [_limited_fork(plane, limits, one, parent) for one in new]
 
 
-def _limited_fork(limits: ProjectLimits, fork: Service, now: datetime) -> Service:
+def _limited_fork(plane: Plane, limits: ProjectLimits, fork: Service, parent: Service) -> Service:
     sleep_after = limits.fork_sleep_after_seconds if fork.sleep_after_seconds is None else fork.sleep_after_seconds
-    return replace(fork, life_span=limited(limits, fork.life_span, now), sleep_after_seconds=sleep_after)
+    span = first_span(plane.caller, fork, parent, limited(limits, fork.life_span, fork.created_at))
+    return replace(fork, life_span=span, sleep_after_seconds=sleep_after)
 
 
 def _limits(tx: sa.Connection, project_id: str) -> ProjectLimits:

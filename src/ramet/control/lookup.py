@@ -37,9 +37,11 @@ def changeable_service(plane: Plane, tx: sa.Connection, project_id: str, service
 def visible_service(
     plane: Plane, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool = False
 ) -> Service | None:
-    """Return a service of the project with its read replica sets, or None when clients cannot see it."""
+    """Return a service of the project with its read replica sets, or None when the caller cannot see it."""
     service = services.get_service(tx, service_id, lock=lock) if is_id(service_id) else None
     if service is None or service.project_id != project_id or not is_visible(service, plane.clock()):
+        return None
+    if plane.hides(service):
         return None
     found = replica_sets.list_of_service(tx, service.id, plane.clock())
     return replace(service, replica_sets=tuple(found)) if found else service
@@ -51,7 +53,7 @@ def set_as_service(plane: Plane, tx: sa.Connection, project_id: str, set_id: str
     if found is None or found.project_id != project_id or not set_is_visible(found, plane.clock()):
         return None
     parent = services.get_service(tx, found.service_id)
-    return None if parent is None else as_service(found, parent)
+    return None if parent is None or plane.hides(parent) else as_service(found, parent)
 
 
 def no_service(service_id: str, parent: Origin | None = None) -> NotFound:

@@ -31,7 +31,9 @@ def list_operations(
     *,
     everything: bool = False,
 ) -> OperationPage:
-    """Return operations of a project, or of one service even when it is gone. Raises NotFound, Invalid.
+    """Return operations on what the caller sees of a project, or on one service even when it is gone.
+
+    Raises NotFound, Invalid.
 
     Work that Ramet starts by itself (scheduled snapshots, preparations, drills) is listed when it failed, or with
     `everything`.
@@ -40,9 +42,12 @@ def list_operations(
         raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
     before = None if cursor is None else decode_cursor(cursor, _position)
     with plane.store.read() as tx:
-        if service_id is not None and not history.has_existed(tx, project_id, service_id):
+        made_by = plane.only_made_by
+        if service_id is not None and not history.has_existed(tx, project_id, service_id, made_by=made_by):
             raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
-        found = history.list_operations(tx, project_id, service_id, limit + 1, before, everything=everything)
+        found = history.list_operations(
+            tx, project_id, service_id, limit + 1, before, everything=everything, made_by=made_by
+        )
     page = found[:limit]
     following = encode_cursor(f"{page[-1].created_at.isoformat()} {page[-1].id}") if len(found) > limit else None
     return OperationPage(page, following)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
@@ -10,7 +10,9 @@ import sqlalchemy as sa
 from ramet import acting
 from ramet.backends.interface.backend import Backend
 from ramet.control.placement import Placement
+from ramet.model.keys import ApiKey
 from ramet.model.restore_window import RestoreSettings
+from ramet.model.service import Service
 from ramet.store.database import Store
 
 _DEFAULTS = RestoreSettings()
@@ -26,7 +28,8 @@ class Plane:
     """Store, backend and settings of one process. Safe to share between threads.
 
     `root_key` is the secret that the passwords of repeated requests are derived from. `wake` is called after an
-    operation was submitted. `restore` holds for services without restore settings.
+    operation was submitted. `restore` holds for services without restore settings. `caller` is the key on whose behalf
+    the verbs work; None: Ramet itself.
     """
 
     store: Store
@@ -36,6 +39,20 @@ class Plane:
     wake: Callable[[], None] = lambda: None
     clock: Callable[[], datetime] = utc_now
     restore: RestoreSettings = _DEFAULTS
+    caller: ApiKey | None = None
+
+    def on_behalf_of(self, key: ApiKey | None) -> "Plane":
+        """Return the context for the requests of a key."""
+        return replace(self, caller=key)
+
+    @property
+    def only_made_by(self) -> str | None:
+        """The public key whose services are the only ones that the caller sees; None: it sees all."""
+        return self.caller.public_key if self.caller is not None and self.caller.sees_own_only else None
+
+    def hides(self, service: Service) -> bool:
+        """Tell whether a service does not exist for the caller."""
+        return self.only_made_by is not None and service.made_by != self.only_made_by
 
     @contextmanager
     def change(self) -> Iterator[sa.Connection]:

@@ -26,7 +26,7 @@ from ramet.ids import is_id, new_id
 
 UNRECORDED = {"recorded": False}
 """The option of handlers that change nothing, although their method is one of those that change."""
-VERB = "verb"
+VERB = "operation"
 """The verb of a handler, where that is not its operation id."""
 REQUEST_ID = b"x-request-id"
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")

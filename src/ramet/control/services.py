@@ -49,7 +49,7 @@ def list_services(plane: Plane, project_id: str) -> list[Service]:
     """Return the visible services of a project with their read replica sets, oldest first, in two queries."""
     now = plane.clock()
     with plane.store.read() as tx:
-        listed = services.list_services(tx, project_id, now)
+        listed = services.list_services(tx, project_id, now, made_by=plane.only_made_by)
         sets = replica_sets.list_of_project(tx, project_id, now)
     return [replace(each, replica_sets=tuple(sets[each.id])) if each.id in sets else each for each in listed]
 
@@ -67,7 +67,7 @@ def get_service_including_deleted(plane: Plane, project_id: str, service_id: str
     """Return a service in its last state, deleted or not. Raises NotFound."""
     with plane.store.read() as tx:
         found = services.get_service(tx, service_id)
-    if found is None or found.project_id != project_id:
+    if found is None or found.project_id != project_id or plane.hides(found):
         raise no_service(service_id)
     return found
 
@@ -98,7 +98,7 @@ def accept_new(
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
         (port,) = reserve_ports(plane, tx, new.free_ports)
-        (wanted,) = within_limits(tx, [wanted])
+        (wanted,) = within_limits(plane, tx, [wanted])
         (service,) = with_server_ports(plane, tx, new.free_ports, [new.given_to(wanted, plane, port)])
         accepted = accept(plane, tx, service, procedure, new.password, state)
         remember(plane, tx, project_id, idempotency_key, request, service.id)
@@ -195,8 +195,8 @@ def accept(
     state: Struct,
     held: str | None = None,
 ) -> Accepted:
-    """Insert a new service, and submit the operation that makes it; see `claim`."""
-    services.insert_service(tx, service)
+    """Insert a new service of the caller, and submit the operation that makes it; see `claim`."""
+    services.insert_service(tx, replace(service, made_by=None if plane.caller is None else plane.caller.public_key))
     return Accepted(claim(plane, tx, service, procedure, state, held), password)
 
 

@@ -23,7 +23,7 @@ class LifeSpan(Struct, frozen=True, omit_defaults=True):
     """When a service expires, and for how long it was granted; `idle_ttl_seconds`: after so long without a session.
 
     `active_at` is when a session was seen last, `mark` what the server had counted then. `announced_at` is when it was
-    announced that the service expires soon.
+    announced that the service expires soon. `latest_at` is how far keys with a limit can extend it.
     """
 
     expires_at: datetime | None = None
@@ -32,6 +32,7 @@ class LifeSpan(Struct, frozen=True, omit_defaults=True):
     active_at: datetime | None = None
     mark: str | None = None
     announced_at: datetime | None = None
+    latest_at: datetime | None = None
 
     @property
     def idle_expires_at(self) -> datetime | None:
@@ -79,7 +80,7 @@ class LifeSpan(Struct, frozen=True, omit_defaults=True):
     @property
     def as_granted(self) -> "LifeSpan":
         """The span without what was observed of the service."""
-        return LifeSpan(self.expires_at, self.ttl_seconds, self.idle_ttl_seconds)
+        return LifeSpan(self.expires_at, self.ttl_seconds, self.idle_ttl_seconds, latest_at=self.latest_at)
 
     def is_due_for_announcement(self, now: datetime) -> bool:
         """Tell whether it is to be announced now."""

@@ -66,6 +66,7 @@ class Service(Struct, frozen=True, gc=False):
     One that is `protected` cannot be deleted, reset or restored, and does not expire.
     It falls asleep when no client was connected for `sleep_after_seconds`; its server then listens on `server_port`,
     and another process has its endpoint. While it is `asleep` it is `paused` too, until a client connects.
+    `made_by` is the public key whose request made it.
     """
 
     id: str
@@ -111,6 +112,7 @@ class Service(Struct, frozen=True, gc=False):
     sleep_after_seconds: int | None = None
     server_port: int | None = None
     asleep: bool = False
+    made_by: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
     activity: Activity | None = None

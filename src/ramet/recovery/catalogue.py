@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
 from ramet.model.gaps import Gap
+from ramet.model.keys import ApiKey
 from ramet.model.life_span import LifeSpan
 from ramet.model.passwords import Secret
-from ramet.model.project import ApiKey, Project
+from ramet.model.project import Project
 from ramet.model.replica_set import Node, ReplicaSet
 from ramet.model.service import Origin, Service, ServiceType
 from ramet.model.size import Size
@@ -25,7 +26,7 @@ from ramet.model.upstream import Upstream
 _OF_SET = "id name environment host port pooler_port created_at"
 _OF_SERVICE = f"""
     {_OF_SET} project_id region_code service_type pg_major settings archive_gaps archived_as protected labels upstream
-    sleep_after_seconds server_port
+    sleep_after_seconds server_port made_by
 """
 
 
@@ -77,6 +78,7 @@ class ServiceEntry(Struct, frozen=True, kw_only=True):
     upstream: Upstream | None = None
     sleep_after_seconds: int | None = None
     server_port: int | None = None
+    made_by: str | None = None
 
     @property
     def archive_name(self) -> str:

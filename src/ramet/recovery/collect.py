@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
-from ramet.model.project import ApiKey, Project
+from ramet.model.keys import ApiKey
+from ramet.model.project import Project
 from ramet.model.replica_set import ReplicaSet
 from ramet.recovery.catalogue import RequestEntry, Secrets, ServiceEntry, SessionEntry, entry_of
 from ramet.store import idempotency, projects, replica_sets, services, sessions
 from ramet.store.database import Store
+from ramet.store.keys import list_keys
 
 SECRET_FILES = ("ca.crt", "ca.key", "root.key")
 
@@ -36,7 +39,7 @@ def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
         owners = projects.list_projects(tx)
         return Content(
             projects=tuple(owners),
-            keys=tuple(key for owner in owners for key in projects.list_keys(tx, owner.id)),
+            keys=tuple(replace(key, used_at=None) for owner in owners for key in list_keys(tx, owner.id)),
             services=tuple(entry_of(one, sets.get(one.id, [])) for one in known),
             deleted=tuple(services.deleted_with_archive(tx)),
             secrets=Secrets(

@@ -9,7 +9,8 @@ from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
 from ramet.archive.owner import Owner, owner_of
 from ramet.errors import Invalid, NotFound
-from ramet.model.project import ApiKey, Project
+from ramet.model.keys import ApiKey
+from ramet.model.project import Project
 from ramet.recovery.catalogue import Catalogue, Secrets, ServiceEntry
 from ramet.recovery.sealed import RecoveryKey
 from ramet.recovery.versions import read_catalogues

@@ -6,13 +6,15 @@ import sqlalchemy as sa
 
 from ramet.control.lookup import claim
 from ramet.control.plane import Plane
+from ramet.model.keys import ApiKey
 from ramet.model.passwords import Secret, unusable_verifier
 from ramet.model.procedures import ProcedureName
-from ramet.model.project import ApiKey, Project
+from ramet.model.project import Project
 from ramet.model.service import Service
 from ramet.procedures.state import RecoverState
 from ramet.recovery.catalogue import Secrets, ServiceEntry, service_of, set_of
 from ramet.store import idempotency, projects, replica_sets, services, sessions
+from ramet.store.keys import find_key, insert_key
 
 _AWAITED = "It is made again when its service is recovered."
 
@@ -47,8 +49,8 @@ def _insert_owners(tx: sa.Connection, owners: list[Project], keys: list[ApiKey])
         if projects.get_project(tx, owner.id) is None:
             projects.insert_project(tx, owner)
     for key in keys:
-        if projects.find_key(tx, key.public_key) is None:
-            projects.insert_key(tx, key)
+        if find_key(tx, key.public_key) is None:
+            insert_key(tx, key)
 
 
 def _insert(plane: Plane, tx: sa.Connection, entry: ServiceEntry, secrets: Secrets) -> Service:
@@ -79,7 +81,7 @@ def _submit(plane: Plane, tx: sa.Connection, service: Service, entry: ServiceEnt
 def _insert_clients(tx: sa.Connection, recovered: set[str], secrets: Secrets) -> None:
     """Insert console sessions, and the requests that created these services."""
     for each in secrets.sessions:
-        if projects.find_key(tx, each.public_key) is not None:
+        if find_key(tx, each.public_key) is not None:
             sessions.delete_session(tx, each.digest)
             sessions.insert_session(tx, each.digest, each.public_key, each.expires_at)
     for one in secrets.requests:

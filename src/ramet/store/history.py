@@ -31,11 +31,13 @@ def list_operations(
     before: Position | None,
     *,
     everything: bool,
+    made_by: str | None = None,
 ) -> list[OperationRecord]:
     """Return up to `limit` operations of a project, of a service or of a set, newest first, with all their events.
 
     `before` is where the last page ended: the time and the id of its last operation. Unless `everything` is wanted,
-    background operations without an error are left out, except manual snapshots.
+    background operations without an error are left out, except manual snapshots. With `made_by` only those on services
+    that this key made.
     """
     own_service, own_project = (
         sa.func.coalesce(service.c[here], replica_set.c[there])
@@ -47,6 +49,8 @@ def list_operations(
     if service_id is not None:
         sets = sa.select(replica_set.c.id).where(replica_set.c.service_id == service_id)
         wanted &= (operation.c.subject == service_id) | operation.c.subject.in_(sets)
+    if made_by is not None:
+        wanted &= own_service.in_(sa.select(service.c.id).where(service.c.made_by == made_by))
     place = sa.tuple_(operation.c.created_at, operation.c.id)
     if before is not None:
         wanted &= place < sa.tuple_(sa.literal(before[0], operation.c.created_at.type), sa.literal(before[1]))
@@ -71,12 +75,15 @@ def list_operations(
     return [msgspec.convert(values_of(row) | {"events": events.get(row.id, ())}, OperationRecord) for row in rows]
 
 
-def has_existed(tx: sa.Connection, project_id: str, service_id: str) -> bool:
-    """Tell whether the project has or had such a service, or such a read replica set."""
-    return any(
-        tx.scalar(sa.select(table.c.id).where(table.c.id == service_id, table.c.project_id == project_id)) is not None
-        for table in (service, replica_set)
+def has_existed(tx: sa.Connection, project_id: str, service_id: str, *, made_by: str | None = None) -> bool:
+    """Tell whether the project has or had such a service, or such a read replica set; with `made_by`, of this key."""
+    of_set = sa.select(replica_set.c.service_id).where(replica_set.c.id == service_id)
+    wanted = service.c.id.in_(sa.select(sa.literal(service_id)).union_all(of_set)) & (
+        service.c.project_id == project_id
     )
+    if made_by is not None:
+        wanted &= service.c.made_by == made_by
+    return tx.execute(sa.select(service.c.id).where(wanted).limit(1)).first() is not None
 
 
 def remove_operations(tx: sa.Connection, before: datetime, limit: int) -> int:

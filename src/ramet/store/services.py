@@ -37,13 +37,13 @@ _ORDER = """
     drill_failure archive_delay storage_warning archived_until archive_base_at archive_from archive_gaps
     archive_problem archive_verified_at archive_drilled_at archive_drill_failure archived_as
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
-    upstream following protected labels life_span sleep_after_seconds server_port asleep settings
+    upstream following protected labels life_span sleep_after_seconds server_port asleep made_by settings
 """
 
 
 _NEW = """
     id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
-    settings upstream archived_as protected sleep_after_seconds server_port asleep
+    settings upstream archived_as protected sleep_after_seconds server_port asleep made_by
 """
 _SIZE = "cpu_millis memory_gbs"
 _ORIGIN = (
@@ -98,10 +98,14 @@ def get_service(tx: sa.Connection, service_id: str, *, lock: bool = False) -> Se
     return None if row is None else _service(row)
 
 
-def list_services(tx: sa.Connection, project_id: str, now: datetime) -> list[Service]:
-    """Return the services of a project that clients may see, oldest first, without their reports."""
+def list_services(tx: sa.Connection, project_id: str, now: datetime, *, made_by: str | None = None) -> list[Service]:
+    """Return the services of a project that clients may see, oldest first, without their reports.
+
+    With `made_by` only those that this key made.
+    """
     wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR}
-    return [_service(row) for row in tx.execute(_visible, wanted).all()]
+    query = _visible if made_by is None else _visible.where(service.c.made_by == made_by)
+    return [_service(row) for row in tx.execute(query, wanted).all()]
 
 
 def all_live_services(tx: sa.Connection) -> list[Service]:
@@ -175,10 +179,16 @@ def that_may_sleep(tx: sa.Connection) -> list[Service]:
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.server_port.is_not(None)))]
 
 
-def count_live(tx: sa.Connection, project_id: str) -> tuple[int, int]:
-    """Return how many services of a project are neither deleted nor failed, and how many of them are forks."""
+def count_live(tx: sa.Connection, project_id: str, *, made_by: str | None = None) -> tuple[int, int]:
+    """Return how many services of a project are neither deleted nor failed, and how many of them are forks.
+
+    With `made_by` those that this key made.
+    """
     counts = sa.select(sa.func.count(), sa.func.count(service.c.parent_service_id))
-    everything, forks = tx.execute(counts.where(_LIVE, service.c.project_id == project_id)).one()
+    wanted = _LIVE & (service.c.project_id == project_id)
+    if made_by is not None:
+        wanted &= service.c.made_by == made_by
+    everything, forks = tx.execute(counts.where(wanted)).one()
     return everything, forks
 
 
@@ -268,8 +278,8 @@ def _service(row: sa.Row[Any]) -> Service:
         columns[44],
         columns[45] or {},
         None if columns[46] is None else msgspec.convert(columns[46], LifeSpan),
-        *columns[47:52],
-        None if columns[52] is None else _activity(*columns[52:]),
+        *columns[47:53],
+        None if columns[53] is None else _activity(*columns[53:]),
     )
     return Service(*fields)
 

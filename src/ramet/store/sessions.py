@@ -5,6 +5,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from ramet.model.session import SESSION_LIFE, Session
+from ramet.store.keys import key_of
 from ramet.store.tables import api_key, project, session
 
 
@@ -14,20 +15,26 @@ def insert_session(tx: sa.Connection, digest: str, public_key: str, expires_at: 
 
 
 def get_session(tx: sa.Connection, digest: str, now: datetime) -> Session | None:
-    """Return a session; None when it is over, or its key was revoked."""
+    """Return a session; None when it is over, or its key is revoked or has expired."""
     owner = session.join(api_key, api_key.c.public_key == session.c.public_key)
-    query = sa.select(
-        session.c.digest, api_key.c.public_key, api_key.c.name, project.c.id, project.c.name.label("project_name")
-    ).select_from(owner.join(project, project.c.id == api_key.c.project_id))
-    live = (session.c.digest == digest) & _lasts(now) & api_key.c.revoked_at.is_(None)
-    row = tx.execute(query.where(live)).one_or_none()
-    return None if row is None else Session(*row)
+    columns = (session.c.digest, project.c.name.label("project_name"), *api_key.c)
+    query = sa.select(*columns).select_from(owner.join(project, project.c.id == api_key.c.project_id))
+    row = tx.execute(query.where((session.c.digest == digest) & _lasts(now))).one_or_none()
+    if row is None or not (key := key_of(row[2:])).is_active(now):
+        return None
+    return Session(row[0], key, row[1])
 
 
 def list_sessions(tx: sa.Connection, now: datetime) -> list[sa.Row[tuple[str, str, datetime]]]:
     """Return digest, public key and end of the sessions that are not over."""
     query = sa.select(session.c.digest, session.c.public_key, session.c.expires_at)
     return list(tx.execute(query.where(_lasts(now)).order_by(session.c.digest)))
+
+
+def end_by(tx: sa.Connection, public_key: str, at: datetime) -> None:
+    """Let the sessions of a key end at a time at the latest."""
+    mine = (session.c.public_key == public_key) & (session.c.expires_at > at)
+    tx.execute(session.update().where(mine).values(expires_at=at))
 
 
 def delete_session(tx: sa.Connection, digest: str) -> None:

@@ -23,7 +23,14 @@ def _table(name: str, described: str, **defaults: object) -> sa.Table:
 
 
 project = _table("project", "id! name created_at:time limits:json?")
-api_key = _table("api_key", "public_key! project_id:project.id name secret_digest created_at:time revoked_at:time?")
+api_key = _table(
+    "api_key",
+    """
+    public_key! project_id:project.id name secret_digest created_at:time revoked_at:time?
+    role expires_at:time? used_at:time? previous_digest? previous_until:time? limits:json? made_by?
+    """,
+)
+api_key.c.role.server_default = sa.DefaultClause("ADMIN")
 session = _table("session", "digest! public_key:api_key.public_key expires_at:time+")
 
 service = _table(
@@ -37,13 +44,14 @@ service = _table(
     archive_verified_at:time? archive_drilled_at:time? archive_drill_failure? archived_as?
     parent_project_id? parent_service_id? parent_name? fork_strategy? fork_target_time? origin_snapshot_id?
     data_time:time? upstream:json? following:json? protected:bool labels:json? life_span:json?
-    sleep_after_seconds:int? server_port:int? asleep:bool
+    sleep_after_seconds:int? server_port:int? asleep:bool made_by?
     settings:json report:json? operation_id?
     """,
 )
 service.c.protected.server_default = service.c.asleep.server_default = sa.DefaultClause(sa.false())
 _holds_a_port = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
 sa.Index("uq_service_port", service.c.port, unique=True, sqlite_where=_holds_a_port, postgresql_where=_holds_a_port)
+sa.Index("ix_service_made_by", service.c.made_by, sqlite_where=_holds_a_port, postgresql_where=_holds_a_port)
 sa.Index("ix_service_listing", service.c.project_id, service.c.created_at, service.c.id)
 
 replica_set = _table(

@@ -6,12 +6,13 @@ from litestar import Request, Response, post
 from litestar.params import JSONBody
 
 from ramet.api.parameters import ProjectId
-from ramet.api.responses import ProjectVerbs, answer, empty, read
+from ramet.api.responses import PlaneDependency, ProjectVerbs, answer, empty, read
 from ramet.api.schemas.account import (
     AnalyticsResult,
     AuthInfo,
     AuthInfoApiKey,
     AuthInfoIssuingUser,
+    AuthInfoParent,
     AuthInfoProject,
     IdentifyUser,
     Logout,
@@ -19,9 +20,10 @@ from ramet.api.schemas.account import (
     ProjectLimits,
     TrackEvent,
 )
+from ramet.control.key_limits import list_parents
 from ramet.control.recording import UNRECORDED
 from ramet.model import project as model
-from ramet.model.project import ApiKey
+from ramet.model.keys import ApiKey
 
 _THANKS = AnalyticsResult("success")
 
@@ -54,9 +56,12 @@ def get_project_limits(projects: ProjectVerbs, project_id: ProjectId) -> Respons
 
 
 @read("/auth/info", operation_id="getAuthInfo", summary="Get the API key in use", tags=["Authentication"])
-def get_auth_info(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) -> Response[AuthInfo]:
-    """The API key of the request, and its project."""
-    return answer(_auth_info_shape(request.auth, projects.get_project(request.auth.project_id)))
+def get_auth_info(
+    plane: PlaneDependency, projects: ProjectVerbs, request: Request[Any, ApiKey, Any]
+) -> Response[AuthInfo]:
+    """The API key of the request, its role, and its project."""
+    parents = [AuthInfoParent(one.id, one.name) for one in list_parents(plane)]
+    return answer(_auth_info_shape(request.auth, projects.get_project(request.auth.project_id), parents))
 
 
 @post(
@@ -98,9 +103,11 @@ async def track_event(data: JSONBody[TrackEvent]) -> Response[AnalyticsResult]:
     return answer(_THANKS)
 
 
-def _auth_info_shape(key: ApiKey, project: model.Project) -> AuthInfo:
+def _auth_info_shape(key: ApiKey, project: model.Project, parents: list[AuthInfoParent]) -> AuthInfo:
     """Return what clients see of their key. Ramet has no users, so the issuing user is the key itself."""
     holder = AuthInfoIssuingUser(key.public_key, key.name, f"{key.public_key.lower()}@keys.ramet.invalid")
     of_key = AuthInfoProject(project.id, project.name, "self-hosted")
-    shape = AuthInfoApiKey(key.public_key, key.name, key.created_at, of_key, holder)
+    shape = AuthInfoApiKey(
+        key.public_key, key.name, key.created_at, of_key, holder, key.role, key.expires_at, parents or None
+    )
     return AuthInfo("apiKey", shape, shape)

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ramet.api.schemas.shared import Body, Ignored, Properties, Timestamp, twin_of
+from ramet.api.schemas.keys import RoleName
+from ramet.api.schemas.shared import Body, Identifier, Ignored, Properties, Timestamp, twin_of
 
 
 class Project(Struct, frozen=True):
@@ -42,14 +43,24 @@ class AuthInfoIssuingUser(Struct, frozen=True):
     email: Annotated[str, Meta(extra_json_schema={"format": "email"})]
 
 
-class AuthInfoApiKey(Struct, frozen=True):
-    """The API key of a request."""
+class AuthInfoParent(Struct, frozen=True):
+    """A service that a FORKER may fork."""
+
+    service_id: Identifier
+    name: str
+
+
+class AuthInfoApiKey(Struct, frozen=True, omit_defaults=True):
+    """The API key of a request. `parents` are what a FORKER may fork beside its own forks."""
 
     public_key: str
     name: str
     created: Timestamp
     project: AuthInfoProject
     issuing_user: AuthInfoIssuingUser
+    role: RoleName
+    expires_at: Timestamp | None = None
+    parents: list[AuthInfoParent] | None = None
 
 
 class AuthInfo(Struct, frozen=True):

@@ -20,7 +20,8 @@ from ramet.cli.user_files.credentials import Credentials, write_credentials
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Invalid
-from ramet.model.project import ApiKey, Project
+from ramet.model.keys import ApiKey
+from ramet.model.project import Project
 from ramet.redaction import shown_fields
 from ramet.settings import load_settings
 

@@ -114,6 +114,6 @@ def _console_link(runtime: Runtime, credentials: Path) -> str:
         kept = read_credentials(credentials)
         if kept is None:
             return CONSOLE_PATH
-        return runtime.console.make_link(runtime.projects.active_key(kept.public_key).public_key)
+        return runtime.console.make_link(kept.public_key)
     except Error:
         return CONSOLE_PATH

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from ramet.model.keys import ApiKey
 from ramet.model.session import digest_token
 
 LINK_SECONDS = 3600
@@ -15,19 +16,19 @@ class SignInLinks:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._keys: dict[str, tuple[str, float]] = {}
+        self._keys: dict[str, tuple[ApiKey, float]] = {}
         self._lock = threading.Lock()
 
-    def make(self, public_key: str) -> str:
+    def make(self, key: ApiKey) -> str:
         """Return the token of a new link for the holder of a key."""
         token, now = secrets.token_urlsafe(24), self._clock()
         with self._lock:
-            self._keys = {kept: (key, until) for kept, (key, until) in self._keys.items() if now < until}
-            self._keys[digest_token(token)] = (public_key, now + LINK_SECONDS)
+            self._keys = {kept: (of, until) for kept, (of, until) in self._keys.items() if now < until}
+            self._keys[digest_token(token)] = (key, now + LINK_SECONDS)
         return token
 
-    def use(self, token: str) -> str | None:
-        """Return the public key that a link was made for and invalidate the link; None when it is used or expired."""
+    def use(self, token: str) -> ApiKey | None:
+        """Return the key that a link was made for, as it was then, and invalidate the link; None: used or expired."""
         with self._lock:
-            public_key, until = self._keys.pop(digest_token(token), ("", 0.0))
-        return public_key if self._clock() < until else None
+            key, until = self._keys.pop(digest_token(token), (None, 0.0))
+        return key if self._clock() < until else None

@@ -8,7 +8,7 @@ from ramet.console.context import SignedIn, read
 from ramet.console.rendering import page
 
 
-@read("/audit", sync_to_thread=True)
+@read("/audit", operation="getAudit", sync_to_thread=True)
 def audit_page(
     session: SignedIn,
     actor: FromQuery[str] = "",

@@ -25,12 +25,13 @@ Target = TypeVar("Target", Service, ReplicaSet)
 class Change(Generic[Target]):
     """A change of a service or a read replica set: a verb, called with what names its target and what is `typed`.
 
+    `operation` is that of the HTTP interface which makes the same change: its right is needed.
     `disruptive` changes interrupt clients or lose data: for a PROD target the user must type its name. `final` ones
     delete the target: the user must always type its name. `fields` names parts of the form. `done` is shown afterwards,
-    where the next page does not show the change by itself. `operation` is the operation of the HTTP interface that
-    makes the same change, where that has another name than the verb.
+    where the next page does not show the change by itself.
     """
 
+    operation: str
     title: str
     button: str
     explanation: str
@@ -40,12 +41,6 @@ class Change(Generic[Target]):
     final: bool = False
     fields: tuple[str, ...] = ()
     done: str = ""
-    operation: str = ""
-
-    @property
-    def operation_id(self) -> str:
-        """The operation of the HTTP interface that makes the same change."""
-        return self.operation or acting.verb_of(self.verb)
 
 
 @dataclass(frozen=True)
@@ -73,9 +68,9 @@ class ChangeForm(Generic[Target]):
     def submit(self, session: CurrentSession, fields: Values) -> Response[str] | Response[None]:
         """Make the change and redirect to the page above; show the form again with the error when it is refused."""
         try:
+            acting.note(verb=self.change.operation, fields=shown_fields(getattr(self.change.verb, "keywords", {})))
             if self.needs_name:
                 confirm(self.target.name, fields)
-            acting.note(verb=self.change.operation_id, fields=shown_fields(getattr(self.change.verb, "keywords", {})))
             self.change.verb(session.plane, *_path_of(self.target), *self.change.typed(fields))
         except Error as error:
             return self.show(session, refused(fields, error), status_code=form_status(error))
@@ -89,8 +84,9 @@ def _path_of(target: Service | ReplicaSet) -> tuple[str, ...]:
     return target.project_id, *own
 
 
-def find_change(changes: Mapping[str, Change[Target]], name: str) -> Change[Target]:
-    """Return a change by the name in its path. Raises NotFound."""
+def find_change(session: CurrentSession, changes: Mapping[str, Change[Target]], name: str) -> Change[Target]:
+    """Return a change by the name in its path. Raises NotFound, and Forbidden where the session has not its right."""
     if name not in changes:
         raise NotFound("NOT_FOUND", "There is no page at this address", "Go back to the services.")
+    session.demand(changes[name].operation)
     return changes[name]

@@ -8,9 +8,12 @@ from ramet.console.context import SignedIn
 from ramet.console.live.change_feed import changes
 
 
-@get("/events")
+@get("/events", operation="getServices")
 async def events(session: SignedIn, seen: FromQuery[str] = "") -> ServerSentEvent:
     """Stream the changes of the project's services until the page closes; `seen` is the version that it shows."""
-    return ServerSentEvent(
-        changes(session.context.feed, session.project_id, seen), headers={"Cache-Control": "no-store"}
-    )
+    context = session.context
+
+    def is_open() -> bool:
+        return context.sessions.is_open(session, context.plane.clock())
+
+    return ServerSentEvent(changes(context.feed, session.key, seen, is_open), headers={"Cache-Control": "no-store"})

@@ -27,14 +27,14 @@ def _request(values: Mapping[str, str]) -> FollowRequest:
 _FORM = SourceForm("service_follow.html", _request, plan_follow, follow_service)
 
 
-@read("/follow", sync_to_thread=True)
+@read("/follow", operation="followDatabase", sync_to_thread=True)
 def follow_page(session: SignedIn, again: FromQuery[str] = "") -> Response[str]:
     """Show the form; with the values of a service that could not be made and is to be made again."""
     values = {"size": "shared", "method": "PHYSICAL", "slot": "none"} if not again else _values_again(session, again)
     return _FORM.show(session, values)
 
 
-@post("/follow", sync_to_thread=True, status_code=200, opt={"verb": "followDatabase"})
+@post("/follow", operation="followDatabase", sync_to_thread=True, status_code=200)
 def follow_database(session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
     """Examine a source, or follow it."""
     return _FORM.submit(session, fields)

@@ -25,6 +25,7 @@ from ramet.console.views.restore_window import restore_view
 from ramet.control.fork_estimates import estimate_fork
 from ramet.control.fork_reports import fork_report
 from ramet.control.forks import fork_services, plan_fork
+from ramet.control.key_limits import as_parent_seen
 from ramet.control.requests import Accepted, ForkRequest
 from ramet.control.services import get_service
 from ramet.endpoints import connection_uri
@@ -35,11 +36,11 @@ from ramet.model.service import Service, fork_name
 _ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", *KEPT)
 
 
-@read("/services/{service_id:str}/fork", sync_to_thread=True)
+@read("/services/{service_id:str}/fork", operation="forkService", sync_to_thread=True)
 def fork_page(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the form. The query may give initial values, and `span`, how many seconds the timeline shows."""
     query = {name: str(value) for name, value in request.query_params.items()}
-    parent = get_service(session.plane, session.project_id, service_id)
+    parent = _parent(session, service_id)
     implied = "PITR" if "target_time" in query else "LAST_SNAPSHOT" if "snapshot_id" in query else "NOW"
     values = {"name": fork_name(parent.name), **query, "key": new_key()}
     if query.get("strategy") not in tuple(ForkStrategy):
@@ -47,7 +48,7 @@ def fork_page(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> 
     return _fork_page(session, parent, Form(values), span=span_of(query.get("span", "")))
 
 
-@read("/services/{service_id:str}/fork/plan", sync_to_thread=True)
+@read("/services/{service_id:str}/fork/plan", operation="forkService", sync_to_thread=True)
 def fork_plan(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Describe the fork that the form would make now."""
     values = {name: str(value).strip() for name, value in request.query_params.items()}
@@ -58,21 +59,25 @@ def fork_plan(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> 
     return page("fork_plan.html", plan=plan, estimate=estimate_fork(session.plane, plan), problem="")
 
 
-@post("/services/{service_id:str}/fork", sync_to_thread=True, status_code=200, opt={"verb": "forkService"})
+@post("/services/{service_id:str}/fork", operation="forkService", sync_to_thread=True, status_code=200)
 def fork(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
     """Fork a service."""
     try:
         request, count = _fork_request(fields), _count(fields)
         accepted = fork_services(session.plane, session.project_id, service_id, request, count, fields.get("key"))
     except Error as error:
-        parent = get_service(session.plane, session.project_id, service_id)
+        parent = _parent(session, service_id)
         return _fork_page(session, parent, refused(fields, error), status_code=form_status(error))
     return created_page(session, accepted[0]) if count == 1 else _created(session, service_id, accepted)
 
 
+def _parent(session: CurrentSession, service_id: str) -> Service:
+    return get_service(as_parent_seen(session.plane, service_id), session.project_id, service_id)
+
+
 def _created(session: CurrentSession, parent_id: str, accepted: list[Accepted]) -> Response[str]:
     """Return the only page that shows the passwords of several forks."""
-    parent = get_service(session.plane, session.project_id, parent_id)
+    parent = _parent(session, parent_id)
     tls = session.plane.backend.host.has_tls(parent.pg_major)
     made = [(one.service, _uri(one, tls=tls)) for one in accepted]
     return page("forks_created.html", session, parent=parent, made=made)
@@ -90,7 +95,7 @@ def _count(values: Mapping[str, str]) -> int:
     return int(text)
 
 
-@read("/services/{service_id:str}/report", sync_to_thread=True)
+@read("/services/{service_id:str}/report", operation="getForkReport", sync_to_thread=True)
 def report_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the report of a fork."""
     report = fork_report(session.plane, session.project_id, service_id)
@@ -100,7 +105,7 @@ def report_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
 def _fork_page(
     session: CurrentSession, parent: Service, form: Form, *, span: int | None = None, status_code: int = 200
 ) -> Response[str]:
-    past = restore_view(session.plane, parent, span)
+    past = restore_view(as_parent_seen(session.plane, parent.id), parent, span)
     return page(
         "fork.html",
         session,

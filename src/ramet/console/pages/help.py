@@ -6,7 +6,7 @@ from ramet.console.context import SignedIn, read
 from ramet.console.rendering import page
 
 
-@read("/help", sync_to_thread=False)
+@read("/help", operation="getAuthInfo", sync_to_thread=False)
 def help_page(session: SignedIn) -> Response[str]:
     """Explain forks, statuses and environments, and list the operations of the HTTP interface."""
     return page("help.html", session, reference=session.context.reference())

@@ -21,19 +21,19 @@ def _request(values: Mapping[str, str]) -> ImportRequest:
 _FORM = SourceForm("service_import.html", _request, plan_import, import_service)
 
 
-@read("/import", sync_to_thread=True)
+@read("/import", operation="importService", sync_to_thread=True)
 def import_page(session: SignedIn, again: FromQuery[str] = "") -> Response[str]:
     """Show the form; with the values of the import of a service that is to be made again."""
     return _FORM.show(session, {"size": "shared", "owners": "keep"} if not again else _values_again(session, again))
 
 
-@post("/import", sync_to_thread=True, status_code=200, opt={"verb": "importService"})
+@post("/import", operation="importService", sync_to_thread=True, status_code=200)
 def import_database(session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
     """Examine a source, or import it."""
     return _FORM.submit(session, fields)
 
 
-@read("/services/{service_id:str}/import", sync_to_thread=True)
+@read("/services/{service_id:str}/import", operation="getImportReport", sync_to_thread=True)
 def import_report_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show what an import changed and left out, and how it ended; also of one that failed."""
     report = import_report(session.plane, session.project_id, service_id)

@@ -13,7 +13,7 @@ from ramet.control.services import list_services
 PAGE_SIZE = 100
 
 
-@read("/lineage", sync_to_thread=True)
+@read("/lineage", operation="getServices", sync_to_thread=True)
 def lineage_page(session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1) -> Response[str]:
     """Show the lineage of a project, or of the services that a search finds."""
     services, query = list_services(session.plane, session.project_id), q[:200]

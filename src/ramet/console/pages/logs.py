@@ -14,7 +14,7 @@ _FEW_ENTRIES = 50
 _SEVERE = ("ERROR", "FATAL", "PANIC", "WARNING")
 
 
-@read("/services/{service_id:str}/logs", sync_to_thread=True)
+@read("/services/{service_id:str}/logs", operation="getServiceLogs", sync_to_thread=True)
 def logs_page(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the newest entries that contain every word of `q`; with `severe` only warnings and errors.
 

@@ -14,7 +14,7 @@ _SHOWN = timedelta(hours=1)
 _SHORTEST = timedelta(minutes=5)
 
 
-@read("/services/{service_id:str}/metrics", sync_to_thread=True)
+@read("/services/{service_id:str}/metrics", operation="getServiceMetricsSeries", sync_to_thread=True)
 def metrics_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Chart the last hour, or the time since a younger service was created."""
     service = get_service(session.plane, session.project_id, service_id)

@@ -10,7 +10,7 @@ from ramet.control.operations import list_operations
 from ramet.control.services import get_service_including_deleted
 
 
-@read("/services/{service_id:str}/operations", sync_to_thread=True)
+@read("/services/{service_id:str}/operations", operation="getServiceOperations", sync_to_thread=True)
 def operations_page(
     session: SignedIn, service_id: ServiceId, cursor: FromQuery[str] = "", all: FromQuery[str] = ""
 ) -> Response[str]:

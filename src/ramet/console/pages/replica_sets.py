@@ -17,6 +17,7 @@ from ramet.model.service import Service
 
 CHANGES: Mapping[str, Change[ReplicaSet]] = {
     "resize": Change(
+        "resizeReplicaSet",
         "Resize",
         "Resize",
         "Every node gets the new size and restarts once. The service itself is not interrupted.",
@@ -24,9 +25,9 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         lambda values: tuple(part or "" for part in split_size(values.get("size", ""))),
         disruptive=True,
         fields=("size",),
-        operation="resizeReplicaSet",
     ),
     "environment": Change(
+        "setReplicaEnvironment",
         "Set the environment of",
         "Set environment",
         "PROD sets are protected: you must type the name before a change that interrupts clients.",
@@ -34,24 +35,24 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         lambda values: (environment_of(values),),
         disruptive=True,
         fields=("environment",),
-        operation="setReplicaEnvironment",
     ),
     "pool": Change(
+        "enableReplicaPooler",
         "Add a pooler to",
         "Add pooler",
         "A connection pooler with its own endpoint lets many clients share a few server connections.",
         replica_sets.enable_pooler,
-        operation="enableReplicaPooler",
     ),
     "unpool": Change(
+        "disableReplicaPooler",
         "Remove the pooler of",
         "Remove pooler",
         "Clients of the pooler's endpoint are disconnected. The read replicas keep running.",
         replica_sets.disable_pooler,
         disruptive=True,
-        operation="disableReplicaPooler",
     ),
     "delete": Change(
+        "deleteReplicaSet",
         "Delete",
         "Delete permanently",
         "Deletes the endpoint and all nodes of the set, and disconnects their clients. The service and its data are"
@@ -59,12 +60,11 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         replica_sets.delete_set,
         disruptive=True,
         final=True,
-        operation="deleteReplicaSet",
     ),
 }
 
 
-@read("/services/{service_id:str}/replicas/{set_id:str}", sync_to_thread=True)
+@read("/services/{service_id:str}/replicas/{set_id:str}", operation="getReplicaSets", sync_to_thread=True)
 def replica_set_page(session: SignedIn, service_id: ServiceId, set_id: FromPath[str]) -> Response[str]:
     """Show a read replica set."""
     service, found = _find(session, service_id, set_id)
@@ -72,7 +72,7 @@ def replica_set_page(session: SignedIn, service_id: ServiceId, set_id: FromPath[
     return page("replica_set.html", session, service=service, set=found, tls=tls)
 
 
-@read("/services/{service_id:str}/replicas/{set_id:str}/{change:str}", sync_to_thread=True)
+@read("/services/{service_id:str}/replicas/{set_id:str}/{change:str}", operation="getReplicaSets", sync_to_thread=True)
 def replica_set_change_page(
     session: SignedIn, service_id: ServiceId, set_id: FromPath[str], change: FromPath[str]
 ) -> Response[str]:
@@ -82,7 +82,12 @@ def replica_set_change_page(
     return form.show(session, Form({"size": size_value(form.target.size), "environment": other}))
 
 
-@post("/services/{service_id:str}/replicas/{set_id:str}/{change:str}", sync_to_thread=True, status_code=200)
+@post(
+    "/services/{service_id:str}/replicas/{set_id:str}/{change:str}",
+    operation="getReplicaSets",
+    sync_to_thread=True,
+    status_code=200,
+)
 def submit_replica_set_change(
     session: SignedIn, service_id: ServiceId, set_id: FromPath[str], change: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
@@ -100,9 +105,10 @@ def _find(session: CurrentSession, service_id: str, set_id: str) -> tuple[Servic
 
 
 def _form(session: CurrentSession, service_id: str, set_id: str, name: str) -> ChangeForm[ReplicaSet]:
+    change = find_change(session, CHANGES, name)
     service, found = _find(session, service_id, set_id)
     parent = f"/console/services/{service.id}"
     base = f"{parent}/replicas/{found.id}"
     above = [("/console/", "Services"), (parent, service.name), (base, found.name)]
     offered = {"sizes": sizes(session.plane, own=True, present=found.size)}
-    return ChangeForm(find_change(CHANGES, name), found, above, f"{base}/{name}", offered)
+    return ChangeForm(change, found, above, f"{base}/{name}", offered)

@@ -27,7 +27,7 @@ _NEEDED = {
 }
 
 
-@read("/services/{service_id:str}/restores", sync_to_thread=True)
+@read("/services/{service_id:str}/restores", operation="getRestores", sync_to_thread=True)
 def restores_page(request: AnyRequest, session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the form, and the restores until now. The query may give initial values, and `span` as on the fork page."""
     query = {name: str(value) for name, value in request.query_params.items()}
@@ -37,7 +37,7 @@ def restores_page(request: AnyRequest, session: SignedIn, service_id: ServiceId)
     return _restores_page(session, service, Form({**query, "strategy": chosen, "key": new_key()}))
 
 
-@post("/services/{service_id:str}/restores", sync_to_thread=True, status_code=200, opt={"verb": "restoreService"})
+@post("/services/{service_id:str}/restores", operation="restoreService", sync_to_thread=True, status_code=200)
 def restore(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
     """Restore a service in place. The name of a PROD service must be typed."""
     service = get_service(session.plane, session.project_id, service_id)
@@ -50,7 +50,7 @@ def restore(session: SignedIn, service_id: ServiceId, fields: Fields) -> Respons
     return redirect(f"/console/services/{service.id}/restores/{begun.id}")
 
 
-@read("/services/{service_id:str}/restores/{restore_id:str}", sync_to_thread=True)
+@read("/services/{service_id:str}/restores/{restore_id:str}", operation="getRestore", sync_to_thread=True)
 def restore_page(session: SignedIn, service_id: ServiceId, restore_id: FromPath[str]) -> Response[str]:
     """Show how far a restore is, what it did, and how to undo it."""
     service = get_service(session.plane, session.project_id, service_id)

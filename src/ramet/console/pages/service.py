@@ -35,7 +35,7 @@ _GROUPS = 12
 _SNAPSHOTS = 12
 
 
-@read("/services/{service_id:str}", sync_to_thread=True)
+@read("/services/{service_id:str}", operation="getService", sync_to_thread=True)
 def service_page(
     request: AnyRequest, session: SignedIn, service_id: ServiceId, done: FromQuery[str] = ""
 ) -> Response[str] | Response[None]:

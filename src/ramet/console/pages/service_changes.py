@@ -87,14 +87,22 @@ def _replicas(values: Values) -> tuple[replica_sets.ReplicaSetRequest]:
 
 CHANGES: Mapping[str, Change[Service]] = {
     "pause": Change(
+        "stopService",
         "Pause",
         "Pause",
         "The server shuts down and its clients are disconnected. The data is kept.",
         services.stop_service,
         disruptive=True,
     ),
-    "resume": Change("Resume", "Resume", "The server starts again at the same endpoint.", services.start_service),
+    "resume": Change(
+        "startService",
+        "Resume",
+        "Resume",
+        "The server starts again at the same endpoint.",
+        services.start_service,
+    ),
     "rename": Change(
+        "renameService",
         "Rename",
         "Rename",
         "Only the name changes. The id and the endpoint stay the same.",
@@ -103,6 +111,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         fields=("name",),
     ),
     "resize": Change(
+        "resizeService",
         "Resize",
         "Resize",
         "Changes CPU and memory. The server restarts once if PostgreSQL cannot apply the new settings while it runs."
@@ -113,6 +122,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         fields=("size",),
     ),
     "environment": Change(
+        "setEnvironment",
         "Set the environment of",
         "Set environment",
         "PROD services are protected: you must type the name before a change that interrupts clients or loses data.",
@@ -122,6 +132,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         fields=("environment",),
     ),
     "wal-level": Change(
+        "setWalLevel",
         "Set wal_level of",
         "Set wal_level",
         "With logical, tsdbadmin can publish tables, and other servers can subscribe to them. The server restarts once,"
@@ -141,6 +152,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         fields=("standbys",),
     ),
     "password": Change(
+        "updatePassword",
         "Reset the password of",
         "Reset password",
         "New connections as tsdbadmin need the new password. Open sessions are not interrupted.",
@@ -151,15 +163,16 @@ CHANGES: Mapping[str, Change[Service]] = {
         done="The password of tsdbadmin has been changed.",
     ),
     "snapshot": Change(
+        "createSnapshot",
         "Take a snapshot of",
         "Take snapshot",
         "You can fork the service from this snapshot later. It is kept until you delete it; a name helps you find it.",
         restore.take_snapshot,
         lambda values: (values.get("name") or None,),
         fields=("snapshot_name",),
-        operation="createSnapshot",
     ),
     "reset": Change(
+        "resetService",
         "Reset",
         "Reset",
         "The fork becomes a fresh copy of its parent, with the same id, endpoint and passwords. What was changed in it"
@@ -171,6 +184,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         done="The reset has begun. The service answers until the new data is ready.",
     ),
     "checkpoint": Change(
+        "createCheckpoint",
         "Make a checkpoint of",
         "Make checkpoint",
         "A snapshot to which the service can be rewound by this name, as often as you like. It is kept until you delete"
@@ -181,6 +195,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         done="The checkpoint is being made.",
     ),
     "rewind": Change(
+        "rewindService",
         "Rewind",
         "Rewind",
         "The service gets the data of the checkpoint, with the same id, endpoint and passwords. What was changed since"
@@ -192,6 +207,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         done="The rewind has begun. The service answers until the data is ready.",
     ),
     "promote": Change(
+        "promoteService",
         "Promote",
         "Promote",
         "The service stops following its source, and can be written to. That cannot be undone.",
@@ -199,15 +215,16 @@ CHANGES: Mapping[str, Change[Service]] = {
         _promotion,
         disruptive=True,
         fields=("promotion",),
-        operation="promoteService",
     ),
     "pool": Change(
+        "enablePooler",
         "Add a pooler to",
         "Add pooler",
         "A connection pooler with its own endpoint lets many clients share a few server connections.",
         poolers.enable_pooler,
     ),
     "unpool": Change(
+        "disablePooler",
         "Remove the pooler of",
         "Remove pooler",
         "Clients of the pooler's endpoint are disconnected. The service keeps running.",
@@ -215,29 +232,31 @@ CHANGES: Mapping[str, Change[Service]] = {
         disruptive=True,
     ),
     "archive": Change(
+        "updateArchive",
         "Archive",
         "Archive off the host",
         "Base backups and WAL are sent to the off-host archive, from which the service can be recovered if this host is"
         " lost.",
         partial(archive.set_archive, enabled=True),
-        operation="updateArchive",
     ),
     "unarchive": Change(
+        "updateArchive",
         "Stop archiving",
         "Stop archiving",
         "What is committed from now on is lost if this host is lost. What the off-host archive has is kept until it"
         " expires.",
         partial(archive.set_archive, enabled=False),
         disruptive=True,
-        operation="updateArchive",
     ),
     "optimize": Change(
+        "optimizeService",
         "Optimize",
         "Optimize",
         "Runs ANALYZE on all tables of all databases, which updates the planner's statistics. The service stays up.",
         services.optimize_service,
     ),
     "window": Change(
+        "updateRestoreSettings",
         "Set the restore window of",
         "Save",
         "How far back you can restore the service, and when snapshots are taken. A shorter window permanently deletes"
@@ -247,9 +266,9 @@ CHANGES: Mapping[str, Change[Service]] = {
         disruptive=True,
         fields=("window",),
         done="The settings of the restore window have been saved.",
-        operation="updateRestoreSettings",
     ),
     "extend": Change(
+        "extendService",
         "Extend",
         "Save",
         "The service is deleted when its life span is over, counted from now. That is announced before, and you can"
@@ -260,6 +279,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         done="The life span has been saved.",
     ),
     "sleep": Change(
+        "setSleep",
         "Change the sleep of",
         "Save",
         "A service without clients for so long is stopped, and the next client wakes it and waits for that. Leave the"
@@ -271,6 +291,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         done="When the service sleeps has been saved.",
     ),
     "protect": Change(
+        "setProtection",
         "Protect",
         "Protect",
         "The service cannot be deleted, reset or restored, by anybody, and does not expire, until you remove the"
@@ -278,6 +299,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         partial(protection.set_protection, protected=True),
     ),
     "unprotect": Change(
+        "setProtection",
         "Remove the protection of",
         "Remove protection",
         "The service can be deleted, reset and restored again, and expires if it has a life span.",
@@ -285,24 +307,25 @@ CHANGES: Mapping[str, Change[Service]] = {
         disruptive=True,
     ),
     "labels": Change(
+        "updateLabels",
         "Label",
         "Save labels",
         "Labels help to find services: search for key=value, here or with ramet service list --label.",
         labels.set_labels,
         lambda values: (labels_of(values),),
         fields=("labels",),
-        operation="updateLabels",
     ),
     "add-replicas": Change(
+        "createReplicaSet",
         "Add read replicas to",
         "Add read replicas",
         "Creates a set of read-only standby servers behind one endpoint. They accept the service's password.",
         replica_sets.create_set,
         _replicas,
         fields=("name", "nodes", "size"),
-        operation="createReplicaSet",
     ),
     "delete": Change(
+        "deleteService",
         "Delete",
         "Delete permanently",
         "Deletes the service's data, snapshots, archived WAL and read replicas. Forks of it are kept."
@@ -321,14 +344,14 @@ _HAS_NO_EFFECT: Mapping[tuple[str, Status], tuple[str, str]] = {
 """Why a change would have no effect in a status, and the change offered instead."""
 
 
-@read("/services/{service_id:str}/{change:str}", sync_to_thread=True)
+@read("/services/{service_id:str}/{change:str}", operation="getService", sync_to_thread=True)
 def change_page(session: SignedIn, service_id: ServiceId, change: FromPath[str]) -> Response[str]:
     """Show the form of a change."""
     form = _form(session, service_id, change)
     return form.show(session, Form(_initial(form.target, change)))
 
 
-@post("/services/{service_id:str}/{change:str}", sync_to_thread=True, status_code=200)
+@post("/services/{service_id:str}/{change:str}", operation="getService", sync_to_thread=True, status_code=200)
 def submit_change(
     session: SignedIn, service_id: ServiceId, change: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
@@ -337,10 +360,10 @@ def submit_change(
 
 
 def _form(session: CurrentSession, service_id: str, name: str) -> ChangeForm[Service]:
+    change = find_change(session, CHANGES, name)
     service = services.get_service(session.plane, session.project_id, service_id)
     base = f"/console/services/{service.id}"
     above = [("/console/", "Services"), (base, service.name)]
-    change = find_change(CHANGES, name)
     return ChangeForm(change, service, above, f"{base}/{name}", _offered(session.plane, service, base, name))
 
 

@@ -21,6 +21,7 @@ from ramet.console.views.forms import (
 )
 from ramet.console.views.life_spans import kept_fields
 from ramet.console.views.pagination import paginate
+from ramet.control.key_limits import list_parents
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import create_service, list_services
 from ramet.endpoints import connection_uri
@@ -43,16 +44,17 @@ def _text(service: Service) -> str:
     return f"{' '.join(map(str, shown))} {parent} {labels}".casefold()
 
 
-@read("/", sync_to_thread=True)
+@read("/", operation="getServices", sync_to_thread=True)
 def list_page(session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] = 1) -> Response[str]:
     """Show the services that a search finds, newest first."""
     services, query = list_services(session.plane, session.project_id), q[:200]
     found = paginate(search(services, query)[::-1], number, PAGE_SIZE)
     usage = session.context.disk_usage.of(found.rows)
-    return page("services.html", session, found=found, query=query, total=len(services), disk_usage=usage)
+    values = {"found": found, "query": query, "total": len(services), "disk_usage": usage}
+    return page("services.html", session, parents=list_parents(session.plane), **values)
 
 
-@read("/new", sync_to_thread=True)
+@read("/new", operation="createService", sync_to_thread=True)
 def create_page(request: AnyRequest, session: SignedIn) -> Response[str]:
     """Show the form for a new service; the query may give initial values of its fields."""
     query = {name: str(value) for name, value in request.query_params.items()}
@@ -60,7 +62,7 @@ def create_page(request: AnyRequest, session: SignedIn) -> Response[str]:
     return _create_page(session, Form(values))
 
 
-@post("/new", sync_to_thread=True, status_code=200, opt={"verb": "createService"})
+@post("/new", operation="createService", sync_to_thread=True, status_code=200)
 def create(session: SignedIn, fields: Fields) -> Response[str] | Response[None]:
     """Create a service."""
     try:

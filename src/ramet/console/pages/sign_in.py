@@ -14,8 +14,8 @@ from ramet.console.context import COOKIE, AnyRequest, ConsoleContext, Context, F
 from ramet.console.rendering import HEADERS, page, redirect
 from ramet.control import recording
 from ramet.errors import Unauthorized
+from ramet.model.keys import ApiKey
 from ramet.model.passwords import Secret
-from ramet.model.project import ApiKey
 from ramet.model.session import SESSION_LIFE
 
 LINKS = "/console/enter"
@@ -55,7 +55,7 @@ async def make_link(request: AnyRequest, context: Context) -> Response[dict[str,
         body = {"code": refused.code, "message": refused.problem}
         return Response(body, status_code=refused.status, headers={**HEADERS, **refused.headers})
     await asyncio.to_thread(context.plane.record, "accepted")
-    return Response({"path": f"{LINKS}/{context.links.make(key.public_key)}"}, headers=dict(HEADERS))
+    return Response({"path": f"{LINKS}/{context.links.make(key)}"}, headers=dict(HEADERS))
 
 
 @get("/enter/{token:str}", sync_to_thread=True)
@@ -64,19 +64,19 @@ def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Respon
     if request.headers.get("sec-fetch-site") == "cross-site":
         problem = "Another site opened this link. If the link is yours, paste it into the address bar."
         return _form(_HOME, problem, status_code=403)
-    public_key = context.links.use(token)
-    if public_key is None:
+    proven = context.links.use(token)
+    if proven is None:
         problem = (
             "This link was already used, or has expired. Run 'ramet console' for a new one, or sign in with a key."
         )
         return _form(_HOME, problem, status_code=410)
-    key = context.projects.active_key(public_key)
+    key = context.projects.active_key(proven.public_key, proven.expires_at)
     acting.note_key(key.public_key, key.name, key.project_id)
     acting.note(verb="signIn")
     return _signed_in(request, context, key, _HOME)
 
 
-@post("/sign-out", sync_to_thread=True, status_code=303)
+@post("/sign-out", operation="logout", sync_to_thread=True, status_code=303)
 def sign_out(session: SignedIn, fields: Fields) -> Response[None]:
     """End the session in the store, so that every copy of its cookie becomes invalid."""
     session.context.sessions.end(session)
@@ -164,7 +164,7 @@ def _signed_in(request: AnyRequest, context: ConsoleContext, key: ApiKey, next_p
 
     A redirect would not do: after a link on another site, browsers follow it without the SameSite=Strict cookie.
     """
-    token = context.sessions.begin(key.public_key, context.plane.clock())
+    token = context.sessions.begin(key, context.plane.clock())
     answer = page("signed_in.html", next_path=next_path)
     answer.set_cookie(
         COOKIE,

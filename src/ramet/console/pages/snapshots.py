@@ -17,7 +17,7 @@ _SHOWN = 300
 _DELETED = "The snapshot is being deleted."
 
 
-@read("/services/{service_id:str}/snapshots", sync_to_thread=True)
+@read("/services/{service_id:str}/snapshots", operation="getSnapshots", sync_to_thread=True)
 def snapshots_page(session: SignedIn, service_id: ServiceId, done: FromQuery[str] = "") -> Response[str]:
     """Show the newest snapshots; `done` names a change that was just accepted."""
     service = services.get_service(session.plane, session.project_id, service_id)
@@ -27,13 +27,18 @@ def snapshots_page(session: SignedIn, service_id: ServiceId, done: FromQuery[str
     return page("snapshots.html", session, service=service, past=past, shown_snapshots=newest, done=message)
 
 
-@read("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True)
+@read("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", operation="deleteSnapshot", sync_to_thread=True)
 def delete_snapshot_page(session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str]) -> Response[str]:
     """Ask for confirmation; a snapshot that the restore window needs cannot be deleted, and the page says why."""
     return _form(session, service_id, snapshot_id).show(session, Form({}))
 
 
-@post("/services/{service_id:str}/snapshots/{snapshot_id:str}/delete", sync_to_thread=True, status_code=200)
+@post(
+    "/services/{service_id:str}/snapshots/{snapshot_id:str}/delete",
+    operation="deleteSnapshot",
+    sync_to_thread=True,
+    status_code=200,
+)
 def delete_snapshot(
     session: SignedIn, service_id: ServiceId, snapshot_id: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
@@ -46,6 +51,7 @@ def _form(session: CurrentSession, service_id: str, snapshot_id: str) -> ChangeF
     service = services.get_service(session.plane, session.project_id, service_id)
     snapshot = _find(session, service, snapshot_id)
     change: Change[Service] = Change(
+        "deleteSnapshot",
         "Delete a snapshot of",
         "Delete snapshot",
         "You can then restore its state only as long as the restore window reaches back to it. Forks of it are kept.",

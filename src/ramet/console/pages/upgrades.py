@@ -20,7 +20,7 @@ from ramet.upgrades.verbs import UpgradeRequest, get_upgrade, later_majors, list
 _KINDS = ("try", "keep", "upgrade")
 
 
-@read("/services/{service_id:str}/upgrades", sync_to_thread=True)
+@read("/services/{service_id:str}/upgrades", operation="getUpgrades", sync_to_thread=True)
 def upgrades_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
     """Show the form, and the upgrades that were tried."""
     service = get_service(session.plane, session.project_id, service_id)
@@ -28,7 +28,7 @@ def upgrades_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
     return _upgrades_page(session, service, Form({"kind": "try", "version": str(newest), "key": new_key()}))
 
 
-@post("/services/{service_id:str}/upgrades", sync_to_thread=True, status_code=200, opt={"verb": "upgradeService"})
+@post("/services/{service_id:str}/upgrades", operation="upgradeService", sync_to_thread=True, status_code=200)
 def upgrade(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str] | Response[None]:
     """Try an upgrade, or upgrade a service. The name of a PROD service must be typed before it is stopped."""
     service = get_service(session.plane, session.project_id, service_id)
@@ -44,7 +44,7 @@ def upgrade(session: SignedIn, service_id: ServiceId, fields: Fields) -> Respons
     return redirect(f"/console/services/{service.id}/upgrades/{accepted.service.id}")
 
 
-@read("/services/{service_id:str}/upgrades/{upgrade_id:str}", sync_to_thread=True)
+@read("/services/{service_id:str}/upgrades/{upgrade_id:str}", operation="getUpgrade", sync_to_thread=True)
 def upgrade_page(session: SignedIn, service_id: ServiceId, upgrade_id: FromPath[str]) -> Response[str]:
     """Show how far an upgrade is, and its report."""
     service = get_service(session.plane, session.project_id, service_id)

@@ -1,0 +1,54 @@
+"""The API keys of the project."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ramet.api.schemas.keys import Key, KeyWithSecret
+from ramet.client.connection import Connection
+from ramet.model.rights import Role
+
+
+class Keys(Connection):
+    """The operations on keys, for keys of admins."""
+
+    def list_keys(self) -> list[Key]:
+        """Return the keys of the project, oldest first, revoked ones too."""
+        return self.call("GET", self.project_path("keys"), list[Key])
+
+    def create_key(
+        self,
+        name: str,
+        role: Role,
+        *,
+        expires_at: str | None = None,
+        parents: Sequence[str] | None = None,
+        **limits: int | None,
+    ) -> KeyWithSecret:
+        """Make a key; only this returns its secret. `expires_at` is RFC 3339; what is None is not sent.
+
+        `limits` are max_fork_ttl_seconds, max_services, max_forks, max_cpu_millis, max_memory_gbs, max_storage_gbs.
+        """
+        given: dict[str, Any] = {
+            "expires_at": expires_at,
+            "parents": None if parents is None else list(parents),
+            **limits,
+        }
+        body = {"name": name, "role": role} | {name: value for name, value in given.items() if value is not None}
+        return self.call("POST", self.project_path("keys"), KeyWithSecret, body)
+
+    def get_key(self, public_key: str) -> Key:
+        """Return one key."""
+        return self.call("GET", self.project_path("keys", public_key), Key)
+
+    def update_key(self, public_key: str, **changes: object) -> Key:
+        """Change the fields of a key that are given; None removes an expiry or a limit."""
+        return self.call("PUT", self.project_path("keys", public_key), Key, changes)
+
+    def rotate_key(self, public_key: str, overlap_seconds: int = 3600) -> KeyWithSecret:
+        """Give a key another secret, which only this returns; the present one is accepted for a while, too."""
+        body = {"overlap_seconds": overlap_seconds}
+        return self.call("POST", self.project_path("keys", public_key, "rotate"), KeyWithSecret, body)
+
+    def revoke_key(self, public_key: str) -> None:
+        """Revoke a key."""
+        self.send("DELETE", self.project_path("keys", public_key))

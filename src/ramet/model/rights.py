@@ -1,0 +1,84 @@
+"""What each operation needs, and what each role of a key has: the one table that the interface and the console obey.
+
+An operation is known by its operation id in openapi.json. A route or a page whose operation is not in `RIGHTS` is
+refused to everybody, and fails tests/api/test_rights.py.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from ramet.errors import Forbidden
+
+
+class Right(StrEnum):
+    """What a key may do. READ, CONNECT, FORK and KEEP of a forker are about its own forks only."""
+
+    IDENTIFY = "IDENTIFY"
+    """What a key may know of itself."""
+    READ = "READ"
+    """Services that the key sees, one by one or as a list."""
+    READ_PROJECT = "READ_PROJECT"
+    """What belongs to the project as a whole."""
+    CONNECT = "CONNECT"
+    """A login of one's own in the database of a service."""
+    FORK = "FORK"
+    """A new service with the data of another one."""
+    KEEP = "KEEP"
+    """Upkeep of a service: delete, pause, rename it, and so on; nothing that makes another one."""
+    CHANGE = "CHANGE"
+    """All else that changes services, or makes them."""
+    ADMINISTER = "ADMINISTER"
+    """Keys, protection, and who is told of events."""
+
+
+class Role(StrEnum):
+    """The purpose of a key."""
+
+    VIEWER = "VIEWER"
+    FORKER = "FORKER"
+    DEVELOPER = "DEVELOPER"
+    ADMIN = "ADMIN"
+
+
+RIGHTS_OF: Mapping[Role, frozenset[Right]] = {
+    Role.VIEWER: frozenset({Right.IDENTIFY, Right.READ, Right.READ_PROJECT, Right.CONNECT}),
+    Role.FORKER: frozenset({Right.IDENTIFY, Right.READ, Right.CONNECT, Right.FORK, Right.KEEP}),
+    Role.DEVELOPER: frozenset(set(Right) - {Right.ADMINISTER}),
+    Role.ADMIN: frozenset(Right),
+}
+
+_OPERATIONS: Mapping[Right, str] = {
+    Right.IDENTIFY: "getAuthInfo getProjects identifyUser logout trackEvent",
+    Right.READ: """
+        getArchive getDeletedServices getForkReport getImportReport getOperations getReplicaSets getReplication
+        getRestore getRestoreWindow getRestores getService getServiceLogs getServiceMetricsAvailableSeries
+        getServiceMetricsSeries getServiceOperations getServices getSnapshots getUpgrade getUpgrades
+    """,
+    Right.READ_PROJECT: "getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
+    Right.FORK: "forkService forkServices",
+    Right.KEEP: "deleteService extendService renameService startService stopService updateLabels updatePassword",
+    Right.CHANGE: """
+        attachServiceToVPC createCheckpoint createReplicaSet createService createSnapshot createVPC createVPCPeering
+        deleteReplicaSet deleteSnapshot deleteVPC deleteVPCPeering detachServiceFromVPC disablePooler
+        disableReplicaPooler enablePooler enableReplicaPooler followDatabase importService optimizeService
+        promoteService renameVPC resetService resizeReplicaSet resizeService restoreService rewindService
+        setEnvironment setHAReplica setReplicaEnvironment setSleep setWalLevel updateArchive updateExtensions
+        updateRestoreSettings upgradeService
+    """,
+    Right.ADMINISTER: "createKey getAudit getKey getKeys revokeKey rotateKey setProtection updateKey",
+}
+RIGHTS: Mapping[str, Right] = {name: right for right, names in _OPERATIONS.items() for name in names.split()}
+
+
+def not_allowed(role: Role, operation: str) -> Forbidden:
+    """Return the refusal of an operation to a role."""
+    needed = " or ".join(one for one in Role if allows(one, operation))
+    return Forbidden(
+        "FORBIDDEN", f"A key with the role {role} may not {operation}", f"Use a key with the role {needed}."
+    )
+
+
+def allows(role: Role, operation: str) -> bool:
+    """Tell whether a role has the right that an operation needs; nobody may do what is not in the table."""
+    right = RIGHTS.get(operation)
+    return right is not None and right in RIGHTS_OF[role]
