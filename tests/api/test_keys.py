@@ -47,12 +47,12 @@ def test_a_rotated_key_accepts_both_secrets_for_a_while(world: World) -> None:
     path = f"{_keys_path(world)}/{made['public_key']}/rotate"
     rotated = world.post(path, {"overlap_seconds": 600}).json()
     assert rotated["public_key"] == made["public_key"]
-    secrets = (made["secret_key"], rotated["secret_key"])
+    secrets = [made["secret_key"], rotated["secret_key"]]
     assert [_list_with(world, made["public_key"], one).status_code for one in secrets] == [200, 200]
     world.advance(timedelta(seconds=601))
     assert [_list_with(world, made["public_key"], one).status_code for one in secrets] == [401, 200]
     last = world.post(path, {"overlap_seconds": 0}).json()
-    secrets = (*secrets, last["secret_key"])
+    secrets.append(last["secret_key"])
     assert [_list_with(world, made["public_key"], one).status_code for one in secrets] == [401, 401, 200]
 
 

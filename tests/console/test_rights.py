@@ -90,7 +90,7 @@ def _signed_in(world: World, console: tuple[Console, TestClient[Any]]) -> Iterat
 
 
 def _holders(world: World, parent: JsonObject) -> dict[Role, World]:
-    others = {role: world.with_key(role) for role in Role if role is not Role.FORKER}
+    others: dict[Role, World] = {role: world.with_key(role) for role in Role if role is not Role.FORKER}
     return {**others, Role.FORKER: world.forker(parent)}
 
 

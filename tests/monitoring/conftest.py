@@ -20,8 +20,8 @@ from ramet.control.plane import utc_now
 from ramet.control.replica_sets import ReplicaSetRequest, create_set
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.model.fork import ForkStrategy
+from ramet.model.keys import ApiKey
 from ramet.model.metrics import SERIES, key_of
-from ramet.model.project import ApiKey
 from ramet.settings import load_settings, make_data_dir
 from ramet.store import services as rows
 from tests.stores import open_store

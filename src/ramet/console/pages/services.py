@@ -50,8 +50,15 @@ def list_page(session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] 
     services, query = list_services(session.plane, session.project_id), q[:200]
     found = paginate(search(services, query)[::-1], number, PAGE_SIZE)
     usage = session.context.disk_usage.of(found.rows)
-    values = {"found": found, "query": query, "total": len(services), "disk_usage": usage}
-    return page("services.html", session, parents=list_parents(session.plane), **values)
+    return page(
+        "services.html",
+        session,
+        found=found,
+        query=query,
+        total=len(services),
+        disk_usage=usage,
+        parents=list_parents(session.plane),
+    )
 
 
 @read("/new", operation="createService", sync_to_thread=True)
