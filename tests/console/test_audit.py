@@ -18,8 +18,8 @@ def _operations() -> set[str]:
 
 
 def test_every_change_has_the_name_of_an_operation_of_the_interface() -> None:
-    assert {one.operation_id for one in CHANGES.values()} | {
-        one.operation_id for one in SET_CHANGES.values()
+    assert {one.operation for one in CHANGES.values()} | {
+        one.operation for one in SET_CHANGES.values()
     } <= _operations()
 
 
