@@ -143,6 +143,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         fields=("wal_level",),
     ),
     "high-availability": Change(
+        "setHAReplica",
         "Set the high availability of",
         "Set replicas",
         "Replicas take over when the primary fails. Each commit waits until the synchronous ones have written it: then"
