@@ -77,6 +77,7 @@ def _delete(namespace: str) -> None:
     Kubernetes looks at a namespace again after half of the grace period of its pods, which is 15 minutes here.
     """
     here = f"--namespace={namespace}"
-    kubectl("delete", "clusters.postgresql.cnpg.io,poolers.postgresql.cnpg.io,pods", "--all", here, "--wait=false")
+    makers = "deployments,clusters.postgresql.cnpg.io,poolers.postgresql.cnpg.io"
+    kubectl("delete", f"{makers},pods", "--all", here, "--wait=false")
     eventually(lambda: not kubectl("get", "pods", here, "--output=name"), f"the end of the pods of {namespace}", 0.3)
     kubectl("delete", "namespace", namespace, "--wait=true", "--timeout=120s")

@@ -12,6 +12,7 @@ from harness.kubernetes.versions import (
     CLOUDNATIVE_PG,
     CSI_PROVISIONER,
     CSI_SNAPSHOTTER,
+    HELM_VERSION,
     KUBERNETES,
     SOURCES,
     cache_directory,
@@ -95,6 +96,7 @@ OPERATOR = Program(
     f"{OPERATOR_MODULE.path}/cmd/manager",
     {f"{OPERATOR_MODULE.path}/pkg/versions.buildVersion": CLOUDNATIVE_PG},
 )
+HELM = Program("helm", Module("helm.sh/helm/v3", HELM_VERSION), "helm.sh/helm/v3/cmd/helm")
 BARMAN = Program("barman-plugin", PLUGIN_MODULE, f"{PLUGIN_MODULE.path}/cmd/manager")
 
 PROGRAMS = (
@@ -110,4 +112,5 @@ PROGRAMS = (
     SNAPSHOT_CONTROLLER,
     SNAPSHOTTER,
     BARMAN,
+    HELM,
 )

@@ -63,6 +63,8 @@ from ramet.store.database import Store
 
 _GIB = 1024**3
 _MIB = 1024**2
+# How often it is asked how much each server has written: on Kubernetes a program is run in its pod for that.
+_LOOK_SECONDS = {"local": 5.0, "kubernetes": 60.0}
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,7 @@ def _restore_settings(settings: Settings) -> RestoreSettings:
 
 def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty]:
     """Return what runs without a request: its name, the seconds from one run to the next, and the function."""
+    snapshot_seconds = min(_LOOK_SECONDS[settings.backend], settings.snapshot_seconds)
     history, archive = timedelta(days=settings.history_days), timedelta(days=settings.archive_days)
     return [
         *_catalogue_duty(settings, plane),
@@ -262,7 +265,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
-        Duty("snapshots", min(5.0, settings.snapshot_seconds), ScheduledSnapshots(plane).take_due),
+        Duty("snapshots", snapshot_seconds, ScheduledSnapshots(plane).take_due),
         Duty("disk", 3600.0, plane.backend.host.discard_free_blocks),
         Duty("history", 600.0, lambda: retention.remove_history(plane, trusted.now(), history)),
         Duty("drills", 60.0, partial(drills.submit_due_drill, plane)),
